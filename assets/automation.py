@@ -1,0 +1,99 @@
+"""Jobs in the order `cpmi run` takes them, and the schedule that asks for shards that are missing or failed."""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Literal
+
+import dagster as dg
+
+from cpmi_dagster.settings import Settings
+from cpmi_dagster.tables import TABLES, Partitioning
+from resources.lake import Lake
+from resources.stage_run import SELECTED, partitions_of
+
+INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
+    "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "report",
+)  # fmt: skip
+LABEL_TABLES = [key for key, table in TABLES.items() if table.group == "labels"]
+
+
+def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "any") -> list[str]:
+    return [
+        key for key, table in TABLES.items() if table.group in groups and partitioning in ("any", table.partitioning)
+    ]
+
+
+PHASES: dict[str, list[str]] = {
+    INGEST: _tables("sources", "alignment", "selection"),
+    LABEL: LABEL_TABLES,
+    DATASET: _tables("dataset"),
+    CANDIDATES: _tables("benchmarks", partitioning="benchmark"),
+    TRAIN: _tables("models", "benchmarks", partitioning="recipe"),
+    REPORT: _tables("reports"),
+}
+
+
+JOBS = {
+    name: dg.define_asset_job(name, dg.AssetSelection.assets(*(key.split("/") for key in tables)))
+    for name, tables in PHASES.items()
+}
+
+
+def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
+    """Each tick asks for at most `orchestration.shards_per_tick` shards whose labels are missing or failed."""
+
+    @dg.schedule(
+        name="missing_or_failed_shards",
+        job=JOBS[LABEL],
+        cron_schedule=settings.orchestration.schedule,
+        description=shard_schedule.__doc__,
+    )
+    def missing_or_failed_shards(
+        context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
+    ) -> Iterable[dg.RunRequest] | dg.SkipReason:
+        if not lake.exists(SELECTED):
+            return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
+        wanted = shards_to_label(context.instance, lake, settings)
+        if not wanted:
+            return dg.SkipReason("every shard is labelled, or being labelled")
+        # the tick is in the run key, so that a shard that fails again is asked for again
+        tick = context.scheduled_execution_time.isoformat()
+        chosen = wanted[: settings.orchestration.shards_per_tick]
+        return [dg.RunRequest(run_key=f"{tick} {shard}", partition_key=shard) for shard in chosen]
+
+    return missing_or_failed_shards
+
+
+State = Literal["done", "missing", "failed", "in progress"]
+
+
+def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings) -> list[str]:
+    """Shards of which some label table is not on disk, or whose last run failed; not those in progress."""
+    by_table = [partition_states(instance, lake, settings, table) for table in LABEL_TABLES]
+    return [shard for shard in settings.shard_keys if _needs_work({states[shard] for states in by_table})]
+
+
+def _needs_work(states: set[State]) -> bool:
+    return bool(states & {"missing", "failed"}) and "in progress" not in states
+
+
+def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
+    """State of each partition of a table; an unpartitioned table has the one partition `all`.
+
+    The lake decides whether rows are there; Dagster knows what is running and what failed since.
+    """
+    partitions = partitions_of(key, settings)
+    if partitions is None:
+        return {"all": "done" if lake.exists(key) else "missing"}
+    definition = dg.StaticPartitionsDefinition(partitions)
+    known = instance.get_status_by_partition(dg.AssetKey(key.split("/")), partitions, definition) or {}
+    on_disk = set(lake.partitions(key))
+    return {partition: _state(known.get(partition), partition in on_disk) for partition in partitions}
+
+
+def _state(status: Enum | None, on_disk: bool) -> State:
+    if status is not None and status.value == "IN_PROGRESS":
+        return "in progress"
+    if status is not None and status.value == "FAILED":
+        return "failed"
+    return "done" if on_disk else "missing"

@@ -1,0 +1,122 @@
+"""The policy's candidate solutions, and what every reward model says of benchmarks and candidates."""
+
+from collections.abc import Callable
+
+import polars as pl
+
+from cpmi_dagster.benchmarks import best_of_n
+from cpmi_dagster.rollouts.candidates import sample_candidates
+from resources.stage import stage
+from resources.stage_run import Made, StageRun
+
+PROBLEMS = "sources/benchmark_problems"
+MODELS = "models/process_reward_models"
+CANDIDATES = "benchmarks/candidate_solutions"
+TORCH = ("pytorch", "huggingface")
+SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
+
+
+@stage(
+    CANDIDATES,
+    inputs=[PROBLEMS],
+    settings=["benchmarks.candidates", "benchmarks.sampling", "benchmarks.batch_sequences", "benchmarks.best_of_n"],
+    models=["policy"],
+    pool="gpu",
+    kinds=TORCH,
+    lineage={"correct": ["sources/benchmark_problems.answer"]},
+)
+def candidate_solutions(run: StageRun, benchmark: str) -> Made:
+    """N solutions of every problem of a question set, sampled once for all N and all recipes."""
+    settings = run.settings.benchmarks
+    problems = run.read(PROBLEMS).filter(pl.col("benchmark") == benchmark)
+    engine = run.models.engine("policy", settings.batch_sequences)
+    advance = run.track(benchmark, problems.height)
+    frame, cost = sample_candidates(
+        problems, engine, settings.candidates, settings.sampling, run.settings.seed, progress=advance
+    )
+    return Made(frame, labeler=engine.identity, cost=cost, metadata={"pass_at_1": _mean(frame["correct"])})
+
+
+@stage(
+    "benchmarks/processbench_predictions",
+    inputs=[PROBLEMS, MODELS],
+    settings=SCORING_SETTINGS,
+    pool="gpu",
+    kinds=TORCH,
+    lineage={"probability": ["models/process_reward_models.path", "sources/benchmark_problems.steps"]},
+    eager=True,
+)
+def processbench_predictions(run: StageRun, recipe: str) -> Made:
+    """The probability that each ProcessBench step is right."""
+    problems = run.read(PROBLEMS).filter(pl.col("benchmark").str.starts_with("processbench_"))
+    return _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
+
+
+@stage(
+    "benchmarks/prmbench_predictions",
+    inputs=[PROBLEMS, MODELS],
+    settings=SCORING_SETTINGS,
+    pool="gpu",
+    kinds=TORCH,
+    lineage={"probability": ["models/process_reward_models.path", "sources/benchmark_problems.steps"]},
+    eager=True,
+)
+def prmbench_predictions(run: StageRun, recipe: str) -> Made:
+    """The probability that each PRMBench step is valid."""
+    problems = run.read(PROBLEMS).filter(pl.col("benchmark") == "prmbench")
+    return _predictions(run, recipe, problems.select("category", "problem_id", "question", "steps"))
+
+
+@stage(
+    "benchmarks/best_of_n_choices",
+    inputs=[PROBLEMS, CANDIDATES, MODELS],
+    settings=[*SCORING_SETTINGS, "benchmarks.best_of_n"],
+    pool="gpu",
+    kinds=TORCH,
+    lineage={"correct": ["benchmarks/candidate_solutions.correct"]},
+    eager=True,
+)
+def best_of_n_choices(run: StageRun, recipe: str) -> Made:
+    """Of the first N candidates the one with the highest mean step probability wins; other rules beside it."""
+    candidates = run.read(CANDIDATES)
+    questions = run.read(PROBLEMS, columns=["benchmark", "problem_id", "question"])
+    solutions = candidates.select("benchmark", "problem_id", "candidate", "steps").join(
+        questions, on=["benchmark", "problem_id"]
+    )
+    probabilities = _scored(run, recipe, solutions)
+    choices = best_of_n.choose(candidates, probabilities, best_of_n.powers_of_two(run.settings.benchmarks.candidates))
+    return Made(choices.with_columns(recipe=pl.lit(recipe)), labeler=_identity(run, recipe))
+
+
+def _predictions(run: StageRun, recipe: str, problems: pl.DataFrame) -> Made:
+    scored = _scored(run, recipe, problems)
+    return Made(scored.with_columns(recipe=pl.lit(recipe)), labeler=_identity(run, recipe))
+
+
+def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame:
+    """The solutions' key columns with step_index and probability, by the recipe's model."""
+    from cpmi_dagster.prm.scoring import score_steps
+
+    advance: Callable[[int], None] = run.track(recipe, solutions.height)
+    model = _reward_model(run, recipe)
+    scored = score_steps(model, solutions, run.settings.benchmarks.prediction_batch_tokens, progress=advance)
+    return scored.drop("question", "steps", strict=False)
+
+
+def _reward_model(run: StageRun, recipe: str):
+    from cpmi_dagster.prm.model import load_reward_model
+
+    path = run.read(MODELS, recipe)["path"][0]
+    return load_reward_model(run.settings.home / path)
+
+
+def _identity(run: StageRun, recipe: str) -> str:
+    return f"{recipe}@{run.read(MODELS, recipe)['weights_fingerprint'][0][:12]}"
+
+
+def _mean(values: pl.Series) -> float:
+    mean = values.cast(pl.Float64).mean()
+    return mean if isinstance(mean, float) else 0.0
+
+
+STAGES = (candidate_solutions, processbench_predictions, prmbench_predictions, best_of_n_choices)

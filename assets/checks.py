@@ -1,0 +1,127 @@
+"""Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
+
+import dagster as dg
+import polars as pl
+
+from cpmi_dagster.settings import Settings
+from cpmi_dagster.tables import TABLES
+from resources.lake import Lake
+from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
+
+ROWS_ACCOUNTED_FOR = "every_row_accounted_for"
+MATCH_RATE = "match_rate"
+SELECTION_RATIOS = "selection_keeps_ratios"
+NEGATIVES_DIFFER = "negatives_differ_from_gold"
+EVERY_TRAJECTORY_SCORED = "every_trajectory_scored"
+SOFT_LABELS_VARY = "soft_labels_vary"
+MODELS_BEAT_CHANCE = "reward_models_beat_chance"
+
+LOWEST_MATCH_RATE = 0.9
+RATIO_TOLERANCE = 0.02
+LakeParam = dg.ResourceParam[Lake]
+SettingsParam = dg.ResourceParam[Settings]
+
+
+def _key(table: str) -> dg.AssetKey:
+    return dg.AssetKey(table.split("/"))
+
+
+def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
+    """Rows of the partitions that have been made, of those that the profile knows."""
+    known = partitions_of(table, settings)
+    made = set(lake.partitions(table)) if TABLES[table].partitioning else set()
+    return lake.read(table, [key for key in known if key in made] if known is not None else None)
+
+
+@dg.asset_check(asset=_key(TRAJECTORIES), name=ROWS_ACCOUNTED_FOR, blocking=True)
+def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
+    made = [key for key in settings.shard_keys if lake.record(TRAJECTORIES, key)]
+    source = lake.read("sources/math_shepherd", made, ["row_number"])["row_number"]
+    kept = lake.read(TRAJECTORIES, made, ["row_number"])["row_number"]
+    rejected = lake.read("alignment/rejected_rows", made, ["row_number"])["row_number"]
+    accounted = pl.concat([kept, rejected]).sort()
+    counts = {"source": source.len(), "trajectories": kept.len(), "rejected": rejected.len()}
+    return dg.AssetCheckResult(passed=source.sort().equals(accounted), metadata=counts)
+
+
+@dg.asset_check(asset=_key(TRAJECTORIES), name=MATCH_RATE)
+def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """At least nine rows of ten find their reference problem."""
+    kept = _rows(lake, TRAJECTORIES, settings).height
+    rejected = _rows(lake, "alignment/rejected_rows", settings).height
+    rate = kept / (kept + rejected) if kept + rejected else 0.0
+    return dg.AssetCheckResult(
+        passed=rate >= LOWEST_MATCH_RATE, severity=dg.AssetCheckSeverity.WARN, metadata={"match_rate": rate}
+    )
+
+
+@dg.asset_check(asset=_key(SELECTED), name=SELECTION_RATIOS)
+def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """GSM8K : MATH and mixed : pure are what the profile asks for."""
+    chosen = lake.read(SELECTED)
+    wanted = {
+        "gsm8k_share": (settings.selection.gsm8k_share, chosen["task"] == "GSM8K"),
+        "mixed_share": (settings.selection.mixed_share, chosen["composition"] == "mixed"),
+    }
+    actual = {name: float(hits.sum()) / max(chosen.height, 1) for name, (_, hits) in wanted.items()}
+    off = [n for n, (share, _) in wanted.items() if share is not None and abs(actual[n] - share) > RATIO_TOLERANCE]
+    return dg.AssetCheckResult(
+        passed=not off and chosen.height > 0, severity=dg.AssetCheckSeverity.WARN, metadata=actual
+    )
+
+
+@dg.asset_check(asset=_key("labels/hard_negatives"), name=NEGATIVES_DIFFER, blocking=True)
+def negatives_differ_from_gold(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """No hard negative is the gold answer or stands twice for one trajectory."""
+    negatives = _rows(lake, "labels/hard_negatives", settings)
+    gold = _rows(lake, TRAJECTORIES, settings).select("trajectory_id", "gold_answer")
+    same = negatives.join(gold, on="trajectory_id").filter(pl.col("answer") == pl.col("gold_answer")).height
+    repeated = negatives.height - negatives.n_unique(["trajectory_id", "answer"])
+    return dg.AssetCheckResult(passed=same + repeated == 0, metadata={"equal_to_gold": same, "repeated": repeated})
+
+
+@dg.asset_check(asset=_key("labels/answer_logprobs"), name=EVERY_TRAJECTORY_SCORED, blocking=True)
+def every_trajectory_scored(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """Each selected trajectory of a finished shard has log-probabilities or a reason why not, and all are finite."""
+    made = [key for key in settings.shard_keys if lake.record("labels/answer_logprobs", key)]
+    logprobs = lake.read("labels/answer_logprobs", made, ["trajectory_id", "logprob_sum"])
+    rejected = lake.read("labels/rejected_trajectories", made, ["trajectory_id"])
+    wanted = lake.read(SELECTED).filter(pl.col("shard").is_in(made))["trajectory_id"]
+    seen = set(logprobs["trajectory_id"].unique()) | set(rejected["trajectory_id"])
+    missing, infinite = set(wanted) - seen, int((~logprobs["logprob_sum"].is_finite()).sum())
+    return dg.AssetCheckResult(
+        passed=not missing and infinite == 0,
+        metadata={"missing": len(missing), "not_finite": infinite, "rejected": rejected.height},
+    )
+
+
+@dg.asset_check(asset=_key("dataset/soft_labels"), name=SOFT_LABELS_VARY, blocking=True)
+def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
+    """No reward type gives every step the same label: nothing could be learnt from it."""
+    spread = lake.read("dataset/soft_labels").group_by("reward_type").agg(spread=pl.col("soft_label").std())
+    constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
+    return dg.AssetCheckResult(passed=not constant, metadata={"constant": ", ".join(constant) or "none"})
+
+
+@dg.asset_check(asset=_key("reports/distribution"), name=MODELS_BEAT_CHANCE)
+def reward_models_beat_chance(lake: LakeParam) -> dg.AssetCheckResult:
+    """Reward models trained on real labels rank correct steps above wrong ones no worse than chance."""
+    auc = lake.read("reports/distribution").filter(pl.col("column").str.contains("AUC"), pl.col("high").is_not_null())
+    worse = auc.filter((pl.col("high") < 0.5) & ~pl.col("row").str.contains("(?i)rand"))["row"].to_list()
+    return dg.AssetCheckResult(
+        passed=not worse,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"worse_than_chance": ", ".join(worse) or "none"},
+    )
+
+
+CHECKS = (
+    every_row_accounted_for,
+    match_rate,
+    selection_keeps_ratios,
+    negatives_differ_from_gold,
+    every_trajectory_scored,
+    soft_labels_vary,
+    reward_models_beat_chance,
+)

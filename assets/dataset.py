@@ -1,0 +1,51 @@
+"""The labelled data set: soft labels over the whole of it, one row per trajectory, its statistics."""
+
+from cpmi_dagster.dataset import cpmi_80k as assemble
+from cpmi_dagster.selection import dataset_statistics as count_statistics
+from cpmi_dagster.soft_labels import soft_labels as normalise
+from resources.stage import stage
+from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
+
+
+@stage(
+    "dataset/soft_labels",
+    inputs=["labels/step_rewards"],
+    settings=["soft_labels"],
+    lineage={"soft_label": ["labels/step_rewards.reward"]},
+    eager=True,
+)
+def soft_labels(run: StageRun) -> Made:
+    """Robust z-score and sigmoid over the whole labelled set (Eq. 7)."""
+    return Made(normalise(run.read("labels/step_rewards"), run.settings.soft_labels))
+
+
+@stage(
+    "dataset/cpmi_80k",
+    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives", "labels/step_rewards", "dataset/soft_labels"],
+    lineage={
+        "hard_negatives": ["labels/hard_negatives.answer"],
+        "rewards": ["labels/step_rewards.reward"],
+        "soft_labels": ["dataset/soft_labels.soft_label"],
+    },
+    eager=True,
+)
+def cpmi_80k(run: StageRun) -> Made:
+    """CPMI-80k: each selected trajectory with its step labels as lists."""
+    trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
+    negatives, rewards = run.read("labels/hard_negatives"), run.read("labels/step_rewards")
+    frame = assemble(trajectories, negatives, rewards, run.read("dataset/soft_labels"))
+    return Made(frame, labeler=run.models.identity("labeler"))
+
+
+@stage(
+    "dataset/dataset_statistics",
+    inputs=[TRAJECTORIES, SELECTED],
+    settings=["selection"],
+    eager=True,
+)
+def dataset_statistics(run: StageRun) -> Made:
+    """What appendix B aims at beside what was built."""
+    return Made(count_statistics(run.read(SELECTED), run.read(TRAJECTORIES), run.settings.selection))
+
+
+STAGES = (soft_labels, cpmi_80k, dataset_statistics)

@@ -1,0 +1,208 @@
+"""Every step of every selected trajectory gets its rewards; raw log-probabilities and rollouts are what is stored."""
+
+from collections.abc import Callable
+
+import polars as pl
+
+from cpmi_dagster import costs, negatives, rewards
+from cpmi_dagster.costs import Cost
+from cpmi_dagster.rollouts.monte_carlo import prefix_rollouts
+from cpmi_dagster.scoring import conditionings
+from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
+from resources.language_models import Role
+from resources.stage import stage
+from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
+
+GPU = "gpu"
+TORCH = ("pytorch", "huggingface")
+
+
+@stage(
+    "labels/hard_negatives",
+    inputs=[TRAJECTORIES, SELECTED],
+    settings=["negatives", "scoring.chunk_trajectories"],
+    models=["labeler"],
+    pool=GPU,
+    kinds=TORCH,
+    lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
+)
+def hard_negatives(run: StageRun, shard: str) -> Made:
+    """Sampled from the labeler with the paper's prompt, filled up by heuristic edits of the gold answer (5.1)."""
+    settings = run.settings
+    engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if settings.negatives.samples else None
+
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+        result = negatives.hard_negatives(chunk, engine, settings.negatives, settings.seed, advance)
+        notes = [f"{name} has fewer than {settings.negatives.count} hard negatives" for name in result.short]
+        return Made(result.negatives, run.models.identity("labeler"), result.cost, notes)
+
+    return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
+
+
+@stage(
+    "labels/answer_logprobs",
+    "labels/rejected_trajectories",
+    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
+    settings=["scoring"],
+    models=["labeler"],
+    pool=GPU,
+    kinds=TORCH,
+    lineage={
+        "answer_rank": ["labels/hard_negatives.rank"],
+        "logprob_sum": [
+            "alignment/trajectories.question",
+            "alignment/trajectories.steps",
+            "alignment/trajectories.gold_answer",
+            "labels/hard_negatives.answer",
+        ],
+        "token_count": ["alignment/trajectories.gold_answer", "labels/hard_negatives.answer"],
+    },
+)
+def answer_logprobs(run: StageRun, shard: str) -> Made:
+    """One forward pass per packed token tree scores every answer under every context and template (Eq. 3)."""
+    model = run.models.load("labeler")
+    negative_answers = run.read("labels/hard_negatives", shard)
+
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+        mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
+        scored = score_answers(chunk, mine, model, run.settings.scoring, advance)
+        notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
+        frames = {"labels/answer_logprobs": scored.logprobs, "labels/rejected_trajectories": scored.rejected}
+        return Made(frames, model.identity, scored.cost, notes)
+
+    return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, make)
+
+
+@stage(
+    "labels/template_scores",
+    inputs=["labels/answer_logprobs"],
+    settings=["scoring.conditionings"],
+    lineage={
+        name: ["labels/answer_logprobs.logprob_sum", "labels/answer_logprobs.token_count"]
+        for name in ("gold_shift", "negative_shift", "cpmi")
+    },
+)
+def template_scores(run: StageRun, shard: str) -> Made:
+    """CPMI of every step under every template and conditioning (Eq. 3)."""
+    logprobs = run.read("labels/answer_logprobs", shard)
+    return Made(
+        conditionings.template_scores(logprobs, run.settings.scoring.conditionings),
+        labeler=run.models.identity("labeler"),
+    )
+
+
+ROLLOUT_LINEAGE = {
+    "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
+    "correct": ["alignment/trajectories.gold_answer"],
+}
+
+
+@stage(
+    "labels/policy_rollouts",
+    inputs=[TRAJECTORIES, SELECTED],
+    settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.batch_sequences", "rollouts.chunk_trajectories"],
+    models=["policy"],
+    pool=GPU,
+    kinds=TORCH,
+    lineage=ROLLOUT_LINEAGE,
+)
+def policy_rollouts(run: StageRun, shard: str) -> Made:
+    """T completions of every prefix by the policy: what MC rewards are means of (Eq. 1)."""
+    return _rollouts(run, shard, "policy", run.settings.rollouts.policy_count, include_question=False)
+
+
+@stage(
+    "labels/prover_rollouts",
+    inputs=[TRAJECTORIES, SELECTED],
+    settings=["rollouts.prover_count", "rollouts.sampling", "rollouts.batch_sequences", "rollouts.chunk_trajectories"],
+    models=["prover"],
+    pool=GPU,
+    kinds=TORCH,
+    lineage=ROLLOUT_LINEAGE,
+)
+def prover_rollouts(run: StageRun, shard: str) -> Made:
+    """Completions by the prover, from the bare question on: PAV's advantage term (Eq. 2)."""
+    return _rollouts(run, shard, "prover", run.settings.rollouts.prover_count, include_question=True)
+
+
+def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_question: bool) -> Made:
+    rollouts = run.settings.rollouts
+    engine = run.models.engine(role, rollouts.batch_sequences)
+
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+        frame, cost = prefix_rollouts(
+            chunk, engine, count, rollouts.sampling, run.settings.seed, include_question, progress=advance
+        )
+        return Made(frame, engine.identity, cost)
+
+    return run.in_chunks(shard, run.selected(shard), rollouts.chunk_trajectories, make)
+
+
+@stage(
+    "labels/step_rewards",
+    inputs=[
+        TRAJECTORIES,
+        SELECTED,
+        "labels/answer_logprobs",
+        "labels/template_scores",
+        "labels/policy_rollouts",
+        "labels/prover_rollouts",
+    ],
+    settings=["rewards"],
+    lineage={
+        "reward": [
+            "labels/template_scores.cpmi",
+            "labels/policy_rollouts.correct",
+            "labels/prover_rollouts.correct",
+        ]
+    },
+)
+def step_rewards(run: StageRun, shard: str) -> Made:
+    """Every reward type is a query over log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls."""
+    frame = rewards.step_rewards(
+        logprobs=run.read("labels/answer_logprobs", shard),
+        template_scores=run.read("labels/template_scores", shard),
+        policy_rollouts=run.read("labels/policy_rollouts", shard),
+        prover_rollouts=run.read("labels/prover_rollouts", shard),
+        trajectories=run.selected(shard),
+        rewards=run.settings.rewards,
+        seed=run.settings.seed,
+    )
+    return Made(frame, labeler=run.models.identity("labeler"))
+
+
+COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
+
+
+@stage(
+    "labels/labeling_costs",
+    inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
+    settings=["rewards.types"],
+    lineage={
+        "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
+    },
+)
+def labeling_costs(run: StageRun, shard: str) -> Made:
+    """Time and tokens by method, measured where they were spent; a merge pays only for the rollouts it uses."""
+    records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
+    frame = costs.labeling_costs(
+        shard=shard,
+        trajectories=run.selected(shard).height,
+        costs={name: Cost.from_dict(record.cost) for name, record in records.items() if record},
+        policy_rollouts=run.read("labels/policy_rollouts", shard),
+        prover_rollouts=run.read("labels/prover_rollouts", shard),
+        models={role: run.models.identity(role) for role in ("labeler", "policy", "prover")},
+        methods=run.settings.rewards.types,
+    )
+    return Made(frame)
+
+
+STAGES = (
+    hard_negatives,
+    answer_logprobs,
+    template_scores,
+    policy_rollouts,
+    prover_rollouts,
+    step_rewards,
+    labeling_costs,
+)

@@ -1,0 +1,54 @@
+"""One process reward model per recipe."""
+
+
+import polars as pl
+
+from cpmi_dagster.dataset import training_examples
+from resources.stage import stage
+from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
+
+SOFT_LABELS = "dataset/soft_labels"
+
+
+@stage(
+    "models/process_reward_models",
+    inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
+    settings=["training"],
+    models=["backbone"],
+    pool="gpu",
+    kinds=("pytorch", "huggingface"),
+    lineage={"path": ["dataset/soft_labels.soft_label", "alignment/trajectories.steps"]},
+    eager=True,
+)
+def process_reward_models(run: StageRun, recipe: str) -> Made:
+    """A two-layer head on the backbone, read at the end of each step, trained on soft labels (5.3)."""
+    from cpmi_dagster.prm.training import train_reward_model
+
+    settings, chosen, folder = run.settings, run.settings.recipe(recipe), f"models/{recipe}"
+    trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
+    examples = training_examples(trajectories, run.read(SOFT_LABELS), chosen.reward_type)
+    trained = train_reward_model(
+        examples,
+        chosen,
+        settings.training,
+        run.models.load("backbone"),
+        settings.home / folder,
+        settings.seed,
+        data_version=run.fingerprint(SOFT_LABELS),
+    )
+    row = {
+        "recipe": recipe,
+        "reward_type": chosen.reward_type,
+        "objective": chosen.objective,
+        "backbone": trained.backbone,
+        "path": folder,
+        "weights_fingerprint": trained.weights_fingerprint,
+        "data_version": run.fingerprint(SOFT_LABELS),
+        "train_steps": trained.train_steps,
+        "seconds": trained.seconds,
+        "training_curve": trained.curve,
+    }
+    return Made(pl.DataFrame([row]), labeler=trained.backbone, files=[folder])
+
+
+STAGES = (process_reward_models,)

@@ -1,0 +1,129 @@
+"""Every table and figure of the paper beside ours, the HTML report, and the published database."""
+
+import os
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import polars as pl
+
+from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.tables import TABLES
+from resources.lake import Lake
+from resources.stage import Stage, stage
+from resources.stage_run import Made, StageRun
+
+REPORT_FILE = Path("report") / "index.html"
+MEASURED_BY = ["recipes", "benchmarks.bootstrap_samples", "models.labeler"]
+VERSIONS = ("cpmi-dagster", "dagster", "duckdb", "polars", "torch", "transformers")
+
+
+def _artifact_key(name: str) -> str:
+    return f"reports/{name}"
+
+
+def _inputs(run: StageRun, needs: tuple[str, ...]) -> ReportInputs:
+    return ReportInputs(
+        frames={key: run.read(key) for key in needs},
+        recipes=run.settings.recipes,
+        labeler=run.settings.models.labeler.name,
+        bootstrap_samples=run.settings.benchmarks.bootstrap_samples,
+        seed=run.settings.seed,
+    )
+
+
+def _artifact_stage(artifact: Artifact) -> Stage:
+    """The asset of one table or figure."""
+
+    def measure(run: StageRun) -> Made:
+        return Made(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
+
+    measure.__name__ = artifact.name
+    measure.__doc__ = f"{artifact.title} ({artifact.label or 'not in the paper'}): the paper's figures beside ours."
+    declare = stage(_artifact_key(artifact.name), inputs=artifact.needs, settings=MEASURED_BY, eager=True)
+    return declare(measure)
+
+
+ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
+DRAWN_FROM = tuple(dict.fromkeys(key for artifact in ARTIFACTS.values() for key in artifact.needs))
+MODELS = "models/process_reward_models"
+
+
+@stage(
+    "reports/report",
+    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS],
+    settings=MEASURED_BY,
+    models=["labeler", "policy", "prover", "backbone"],
+    kinds=("html", "matplotlib"),
+    eager=True,
+)
+def report(run: StageRun) -> Made:
+    """One self-contained HTML file: every artifact beside the paper's figures, with plots and provenance."""
+    from cpmi_dagster.reports.differences import differences_to_baseline
+    from cpmi_dagster.reports.html import ReportContext, render_report
+
+    inputs = _inputs(run, (*DRAWN_FROM, MODELS))
+    context = ReportContext(
+        profile=run.settings.profile,
+        date=datetime.now(UTC).date().isoformat(),
+        comparisons={name: run.read(_artifact_key(name)) for name in ARTIFACTS},
+        inputs=inputs,
+        models={role: run.models.identity(role) for role in ("labeler", "policy", "prover", "backbone")},
+        differences=differences_to_baseline(inputs),
+        provenance=_provenance(run.lake),
+        versions={name: version(name) for name in VERSIONS},
+    )
+    _write_whole(run.settings.home / REPORT_FILE, render_report(context))
+    row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
+    return Made(pl.DataFrame(row), files=[str(REPORT_FILE)])
+
+
+@stage(
+    "reports/results_database",
+    inputs=["reports/report", *(_artifact_key(name) for name in ARTIFACTS), "dataset/cpmi_80k"],
+    kinds=("duckdb",),
+    eager=True,
+)
+def results_database(run: StageRun) -> Made:
+    """`cpmi.duckdb`: views over the lake, real tables of results, comments on every table and column."""
+    run.database.publish()
+    return Made(run.database.row_counts(), files=[run.database.path.name])
+
+
+def headline(lake: Lake) -> pl.DataFrame:
+    """The headline table as text, from the artifacts that have been made; empty where none has."""
+    from cpmi_dagster.reports.headline import format_headline, headline_table
+
+    made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
+    return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}))
+
+
+def _provenance(lake: Lake) -> pl.DataFrame:
+    """One row per table that the report rests on."""
+    rows = []
+    for key in TABLES:
+        partitions = lake.partitions(key) if TABLES[key].partitioning else [None]
+        records = [record for partition in partitions if (record := lake.intact_record(key, partition))]
+        if records and not key.startswith("reports/"):
+            rows.append(
+                {
+                    "relation": key.replace("/", "."),
+                    "rows": sum(record.rows for record in records),
+                    "code_version": records[0].code_version,
+                    "model": records[0].labeler,
+                    "run_id": records[0].run_id[:8],
+                    "fingerprint": " ".join(sorted({record.fingerprint[:8] for record in records})[:4]),
+                }
+            )
+    return pl.DataFrame(rows)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+STAGES = (*ARTIFACT_STAGES, report, results_database)

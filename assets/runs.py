@@ -1,0 +1,145 @@
+"""`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import dagster as dg
+
+from assets.automation import CANDIDATES, LABEL, PHASES, TRAIN
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.settings import Settings
+from cpmi_dagster.tables import TABLES
+from resources.dagster_home import PID_TAG
+
+QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of the phases went.
+
+    `failures` holds a sentence per failed step; `failed_checks` names checks that did not pass; `waiting` says why a
+    phase was not begun.
+    """
+
+    failures: list[str] = field(default_factory=list)
+    failed_checks: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+
+
+def run_phases(
+    definitions: dg.Definitions,
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    shards: Sequence[str],
+    only: Sequence[str] = (),
+) -> Outcome:
+    """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
+
+    Args:
+        definitions: the code location of the profile.
+        settings: the profile.
+        instance: where Dagster records the runs.
+        shards: which shards to label; everything before labeling is done for all shards.
+        only: `group/asset` keys or group names; all by default.
+
+    Raises:
+        SettingsError: `only` names no asset.
+    """
+    wanted = chosen_tables(only)
+    outcome = Outcome()
+    for phase, tables in PHASES.items():
+        selection = [key for key in tables if key in wanted]
+        if not selection:
+            continue
+        if reason := _why_wait(phase, shards, settings):
+            outcome.waiting.append(reason)
+            break
+        for tags in _partition_tags(phase, settings, shards):
+            _run_job(definitions, instance, phase, selection, tags, outcome)
+        if outcome.failures:
+            break
+    return outcome
+
+
+def chosen_tables(only: Sequence[str]) -> set[str]:
+    """The tables that `--only` names: keys, or whole groups.
+
+    Raises:
+        SettingsError: a name is neither.
+    """
+    if not only:
+        return set(TABLES)
+    groups = {table.group for table in TABLES.values()}
+    for name in only:
+        if name not in TABLES and name not in groups:
+            raise SettingsError(
+                f"--only {name}: there is no such asset or group; groups are {', '.join(sorted(groups))}"
+            )
+    return {key for key, table in TABLES.items() if key in only or table.group in only}
+
+
+def _why_wait(phase: str, shards: Sequence[str], settings: Settings) -> str | None:
+    if phase in ("ingest", LABEL) or set(shards) == set(settings.shard_keys):
+        return None
+    return f"`{phase}` and what follows wait for the other shards: soft labels are taken over the whole set"
+
+
+def _partition_tags(phase: str, settings: Settings, shards: Sequence[str]) -> Iterator[dict[str, str]]:
+    """One set of run tags per contiguous range of partitions."""
+    by_phase = {
+        "ingest": settings.shard_keys,
+        LABEL: list(shards),
+        CANDIDATES: list(settings.benchmarks.best_of_n),
+        TRAIN: settings.recipe_names,
+    }
+    if phase not in by_phase:
+        yield {}
+        return
+    everything = settings.shard_keys if phase in ("ingest", LABEL) else by_phase[phase]
+    for first, last in _ranges([everything.index(key) for key in by_phase[phase]]):
+        yield {RANGE_START: everything[first], RANGE_END: everything[last]}
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Runs of consecutive numbers: [0, 1, 4] -> (0, 1), (4, 4)."""
+    ordered = sorted(numbers)
+    breaks = [index for index, (left, right) in enumerate(pairwise(ordered), start=1) if right != left + 1]
+    edges = [0, *breaks, len(ordered)]
+    for start, stop in pairwise(edges):
+        if start < stop:
+            yield ordered[start], ordered[stop - 1]
+
+
+def _run_job(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    phase: str,
+    selection: Sequence[str],
+    tags: dict[str, str],
+    outcome: Outcome,
+) -> None:
+    result = definitions.resolve_job_def(phase).execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(key.split("/")) for key in selection],
+        tags={**tags, PID_TAG: str(os.getpid())},
+        run_config=QUIET_LOGS,
+        raise_on_error=False,
+    )
+    for event in result.get_step_failure_events():
+        error = event.step_failure_data.error
+        outcome.failures.append(f"{event.step_key}: {_sentence(event, error)}")
+    for evaluation in result.get_asset_check_evaluations():
+        if not evaluation.passed:
+            outcome.failed_checks.append(f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}")
+
+
+def _sentence(event: dg.DagsterEvent, error: object) -> str:
+    failure = event.step_failure_data.user_failure_data
+    if failure is not None and failure.description:
+        return failure.description
+    cause = getattr(error, "cause", None) or error
+    return str(getattr(cause, "message", cause)).strip().splitlines()[0]

@@ -1,0 +1,24 @@
+"""The CPMI-80k choice: which trajectories are labelled. The one global step, since its ratios are."""
+
+from cpmi_dagster.selection import select_trajectories
+from resources.stage import stage
+from resources.stage_run import Made, StageRun
+
+
+@stage(
+    "selection/selected_trajectories",
+    inputs=["alignment/trajectories"],
+    settings=["selection", "shards"],
+    lineage={
+        "shard": ["alignment/trajectories.question_id"],
+        "composition": ["alignment/trajectories.shepherd_labels"],
+    },
+)
+def selected_trajectories(run: StageRun) -> Made:
+    """GSM8K : MATH = 1 : 1, mixed : pure = 7 : 3, too hard questions left out, spread over questions (appendix B)."""
+    settings = run.settings
+    result = select_trajectories(run.read("alignment/trajectories"), settings.selection, settings.seed, settings.shards)
+    return Made(result.selected, notes=result.shortfalls)
+
+
+STAGES = (selected_trajectories,)

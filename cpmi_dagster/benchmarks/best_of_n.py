@@ -1,0 +1,189 @@
+"""Best-of-N: which of the first N candidates a reward model picks, and whether that one is right.
+
+    candidate   answer   correct   step probabilities   mean   min    last   product
+    0           7        no        0.9  0.9             0.90   0.9    0.9    0.81
+    1           18       yes       0.8  1.0             0.90   0.8    1.0    0.80
+    2           18       yes       0.5                  0.50   0.5    0.5    0.50
+
+By mean, 0 and 1 tie and the first wins. The weighted vote adds the means of equal answers: 7 has 0.9, 18 has 1.4 and
+wins, as it does by plain majority. pass@N is 1 as soon as one candidate is right; pass@1 is the share that is. A
+candidate without steps ranks below all others and votes with weight 0; one without an answer has no vote.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.answer_classes import NO_ANSWER, with_answer_classes
+from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap_mean
+from cpmi_dagster.errors import BenchmarkError
+
+PROBLEM = ["benchmark", "problem_id"]
+CANDIDATE = [*PROBLEM, "candidate"]
+REWARDS = ("mean", "min", "last", "product")
+VOTES = ("weighted_vote", "majority")
+BOUNDS = ("pass_at_n", "pass_at_1")
+LOWEST_PRODUCT = -1e300
+AGGREGATIONS = (*REWARDS, *VOTES, *BOUNDS)
+
+
+def powers_of_two(candidates: int) -> list[int]:
+    """1, 2, 4, … up to the number of candidates."""
+    return [2**power for power in range(candidates.bit_length())]
+
+
+def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) -> pl.DataFrame:
+    """Pick among the first n candidates of every problem, for every n and aggregation.
+
+    Args:
+        candidates: `CandidateSolutions` columns.
+        scores: benchmark, problem_id, candidate, step_index, probability of one model.
+        ns: numbers of candidates; none above what every problem has.
+
+    Returns:
+        `BestOfNChoices` columns but the recipe. Ties go to the first candidate, or the answer it gave first.
+
+    Raises:
+        BenchmarkError: candidates are missing, or scores do not cover their steps.
+    """
+    _check_candidates(candidates, ns)
+    rewarded = with_answer_classes(_with_rewards(candidates, scores)).sort(CANDIDATE)
+    parts = [part for n in ns for part in _choices(rewarded.filter(pl.col("candidate") < n), n)]
+    return pl.concat(parts).sort(*PROBLEM, "n", "aggregation")
+
+
+def tied(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) -> pl.DataFrame:
+    """How many problems have several best candidates: benchmark, n, aggregation, ties, problems."""
+    rewarded = _with_rewards(candidates, scores)
+    best = [
+        rewarded.filter(pl.col("candidate") < n)
+        .group_by(PROBLEM)
+        .agg((pl.col(reward) == pl.col(reward).max()).sum() > 1 for reward in REWARDS)
+        .unpivot(REWARDS, index=PROBLEM, variable_name="aggregation", value_name="ties")
+        .with_columns(n=pl.lit(n, pl.Int64))
+        for n in ns
+    ]
+    counted = pl.concat(best).group_by("benchmark", "n", "aggregation")
+    return counted.agg(pl.col("ties").sum(), problems=pl.len()).sort("benchmark", "n", "aggregation")
+
+
+def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0) -> pl.DataFrame:
+    """Share of problems answered rightly, with its 95 % interval over problems.
+
+    Args:
+        choices: what `choose` returns, or several recipes' with their `recipe`.
+        bootstrap_samples: resamples.
+        seed: seed of the resamples.
+
+    Returns:
+        [recipe,] benchmark, n, aggregation, value, low, high, problems.
+    """
+    keys = [*(["recipe"] if "recipe" in choices.columns else []), "benchmark", "n", "aggregation"]
+    rows = []
+    for key, group in choices.sort(*keys, "problem_id").group_by(keys, maintain_order=True):
+        estimate = asdict(_accuracy(group, bootstrap_samples, seed).estimate())
+        estimate["problems"] = estimate.pop("n")
+        rows.append(dict(zip(keys, key, strict=True)) | estimate)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def accuracy_difference(first: pl.DataFrame, second: pl.DataFrame, samples: int, seed: int) -> Difference:
+    """Accuracy of one recipe's choices minus another's, over the same resampled problems.
+
+    Args:
+        first: choices of one recipe for one benchmark, n and aggregation.
+        second: the other recipe's, for the same problems.
+        samples: resamples.
+        seed: seed of the resamples.
+
+    Raises:
+        BenchmarkError: the two are not over the same problems.
+    """
+    both = [choices.sort(PROBLEM) for choices in (first, second)]
+    if not both[0].select(PROBLEM).equals(both[1].select(PROBLEM)):
+        raise BenchmarkError("a paired difference needs choices for the same problems, each once")
+    return _accuracy(both[0], samples, seed).minus(_accuracy(both[1], samples, seed))
+
+
+def _accuracy(choices: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    return bootstrap_mean(choices["correct"].to_numpy(), samples, seed)
+
+
+def _check_candidates(candidates: pl.DataFrame, ns: Sequence[int]) -> None:
+    if candidates.is_empty():
+        raise BenchmarkError("there are no candidate solutions to choose from; sample them first")
+    if not ns or min(ns) < 1:
+        raise BenchmarkError(f"best-of-N needs numbers of candidates from 1; got {list(ns)}")
+    wanted = pl.int_range(max(ns), dtype=pl.Int64)
+    counted = candidates.group_by(PROBLEM).agg(pl.col("candidate").sort())
+    short = counted.filter(pl.col("candidate").list.head(max(ns)) != wanted.implode()).sort(PROBLEM)
+    if not short.is_empty():
+        benchmark, problem_id, numbers = short.row(0)
+        raise BenchmarkError(
+            f"problem `{problem_id}` of {benchmark} has the candidates {numbers}; "
+            f"best of {max(ns)} needs each of 0 to {max(ns) - 1} once"
+        )
+
+
+def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """The candidates with a reward per kind, -inf where there are no steps. Products are kept as their
+    logarithm, cut so that a product of 0 stays above having no steps."""
+    rewards = (
+        scores.sort(*CANDIDATE, "step_index")
+        .group_by(CANDIDATE)
+        .agg(
+            pl.col("probability").mean().alias("mean"),
+            pl.col("probability").min().alias("min"),
+            pl.col("probability").last().alias("last"),
+            pl.col("probability").log().sum().clip(LOWEST_PRODUCT).alias("product"),
+            pl.len().alias("scored"),
+            pl.col("step_index").n_unique().alias("distinct"),
+            pl.col("step_index").max().alias("final"),
+            pl.col("probability").is_between(0, 1).all().alias("sound"),
+        )
+    )
+    both = candidates.join(rewards, on=CANDIDATE, how="left")
+    _check_scores(both)
+    return both.select(
+        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in REWARDS)
+    )
+
+
+def _check_scores(both: pl.DataFrame) -> None:
+    steps, scored = pl.col("steps").list.len(), pl.col("scored").fill_null(0)
+    complete = (scored == steps) & ((steps == 0) | ((pl.col("distinct") == steps) & (pl.col("final") == steps - 1)))
+    wrong = both.filter(~complete | ~pl.col("sound").fill_null(True)).sort(CANDIDATE)
+    if not wrong.is_empty():
+        row = wrong.row(0, named=True)
+        raise BenchmarkError(
+            f"candidate {row['candidate']} of problem `{row['problem_id']}` of {row['benchmark']} has "
+            f"{len(row['steps'])} steps and {row['scored'] or 0} scores; each step needs one probability in [0, 1]"
+        )
+
+
+def _choices(first_n: pl.DataFrame, n: int) -> list[pl.DataFrame]:
+    """All aggregations over candidates sorted by number."""
+    problems = first_n.group_by(PROBLEM, maintain_order=True)
+    best = [problems.agg(pl.col("candidate", "correct").get(pl.col(reward).arg_max())) for reward in REWARDS]
+    votes = [_vote(first_n.with_columns(weight=weight)) for weight in (pl.col("mean").clip(0), pl.lit(1.0))]
+    bounds = [problems.agg(pl.col("correct").any()), problems.agg(pl.col("correct").mean())]
+    return [
+        part.select(
+            *PROBLEM,
+            pl.lit(n, pl.Int64).alias("n"),
+            pl.lit(aggregation).alias("aggregation"),
+            (pl.col("candidate") if "candidate" in part.columns else pl.lit(None, pl.Int64)).alias("candidate"),
+            pl.col("correct").cast(pl.Float64),
+        )
+        for aggregation, part in zip(AGGREGATIONS, [*best, *votes, *bounds], strict=True)
+    ]
+
+
+def _vote(first_n: pl.DataFrame) -> pl.DataFrame:
+    """The answer with the most `weight`; having no answer only wins where no candidate has one."""
+    answers = first_n.group_by(*PROBLEM, "answer_class", maintain_order=True).agg(
+        pl.col("weight").sum(), pl.col("correct").first()
+    )
+    weight = pl.when(pl.col("answer_class") == NO_ANSWER).then(-1.0).otherwise(pl.col("weight"))
+    return answers.group_by(PROBLEM, maintain_order=True).agg(pl.col("correct").get(weight.arg_max()))

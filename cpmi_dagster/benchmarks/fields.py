@@ -1,0 +1,63 @@
+"""Reading the fields of a benchmark's rows, with an error that names the benchmark, the row and the field.
+
+    required("math500", rows, problem=pl.String(), answer=pl.String())
+
+gives a frame of exactly those two columns, or: benchmark `math500`, row 3: the field `answer` is missing; ….
+"""
+
+import polars as pl
+
+from cpmi_dagster.errors import BenchmarkError, SourceError
+
+
+def required(benchmark: str, rows: pl.DataFrame, **fields: pl.DataType) -> pl.DataFrame:
+    """The named fields of every row, as the types asked for.
+
+    Args:
+        benchmark: name used in errors.
+        rows: rows of the source.
+        **fields: polars type of each field.
+
+    Returns:
+        One column per field, in the order given, without nulls (nor null list items).
+
+    Raises:
+        BenchmarkError: there are no rows.
+        SourceError: a field is missing, null or of another type.
+    """
+    if rows.is_empty():
+        raise BenchmarkError(f"benchmark `{benchmark}` has no rows; check its source and split")
+    return pl.DataFrame([_field(benchmark, rows, name, kind) for name, kind in fields.items()])
+
+
+def reject_rows(benchmark: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> None:
+    """Raise for the first row where `wrong` holds.
+
+    Raises:
+        SourceError: benchmark, row number and `complaint`.
+    """
+    bad = rows.select(wrong.fill_null(True).arg_true()).to_series()
+    if len(bad):
+        raise SourceError(f"benchmark `{benchmark}`, row {bad[0]}: {complaint}")
+
+
+def _field(benchmark: str, rows: pl.DataFrame, name: str, kind: pl.DataType) -> pl.Series:
+    if name not in rows.columns:
+        raise SourceError(
+            f"benchmark `{benchmark}`, row 0: the field `{name}` is missing; the source has {', '.join(rows.columns)}"
+        )
+    try:
+        column = rows[name].cast(kind, strict=False)
+    except pl.exceptions.InvalidOperationError as error:
+        raise SourceError(
+            f"benchmark `{benchmark}`: the field `{name}` is {rows[name].dtype}, not {kind}; check the source"
+        ) from error
+    complaint = f"the field `{name}` is missing or is not {kind}; mend or remove the row"
+    reject_rows(benchmark, column.to_frame(), _is_missing(pl.col(name), kind), complaint)
+    return column
+
+
+def _is_missing(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    return (
+        column.is_null() | column.list.eval(pl.element().is_null()).list.any() if kind == pl.List else column.is_null()
+    )

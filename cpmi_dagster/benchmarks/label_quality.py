@@ -1,0 +1,126 @@
+"""How well labels rank true correct steps above wrong ones, where the truth is known.
+
+Every reward type gets the ROC-AUC of its raw rewards against the true step labels, with a bootstrap interval over
+questions, and its paired difference to Monte-Carlo labels. Math-Shepherd's own labels stand beside them as
+`math_shepherd`, with + as 1 and - as 0:
+
+    trajectory  step  correct   mc      cpmi    math_shepherd
+    t000000007  0     yes       0.875   0.41    1
+    t000000007  1     no        0.000   -1.20   1
+"""
+
+from dataclasses import asdict
+
+import numpy as np
+import polars as pl
+
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc
+from cpmi_dagster.benchmarks.resampling import Resampled
+from cpmi_dagster.errors import BenchmarkError
+
+MATH_SHEPHERD = "math_shepherd"
+STEP = ["trajectory_id", "step_index"]
+
+
+def label_quality(
+    step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
+) -> pl.DataFrame:
+    """ROC-AUC of every reward type, and of Math-Shepherd's labels, against the truth.
+
+    Args:
+        step_rewards: `StepRewards` columns.
+        trajectories: `Trajectories` columns.
+        step_truth: `StepTruth` columns; trajectories without truth are left out.
+        samples: resamples of questions.
+        seed: seed of the resamples.
+
+    Returns:
+        reward_type, auc, low, high, n (steps); no rows where no labelled trajectory has truth.
+
+    Raises:
+        BenchmarkError: a reward type does not cover the steps that the others do, or truth and steps differ in number.
+    """
+    aucs = _resampled_aucs(step_rewards, trajectories, step_truth, samples, seed)
+    rows = [{"reward_type": name} | asdict(auc.estimate()) for name, auc in aucs.items()]
+    schema = {"reward_type": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
+    return pl.DataFrame(rows, schema=schema).rename({"value": "auc"})
+
+
+def label_quality_differences(
+    step_rewards: pl.DataFrame,
+    trajectories: pl.DataFrame,
+    step_truth: pl.DataFrame,
+    samples: int,
+    seed: int,
+    baseline: str = "mc",
+) -> pl.DataFrame:
+    """AUC of every other type minus the baseline's, over the same resampled questions.
+
+    Returns:
+        reward_type, baseline, difference, low, high, p_value, n (steps).
+
+    Raises:
+        BenchmarkError: as `label_quality`, or there are no rewards of the baseline.
+    """
+    aucs = _resampled_aucs(step_rewards, trajectories, step_truth, samples, seed)
+    if aucs and baseline not in aucs:
+        raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
+    rows = [
+        {"reward_type": name, "baseline": baseline} | asdict(auc.minus(aucs[baseline]))
+        for name, auc in aucs.items()
+        if name != baseline
+    ]
+    figures = dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64)
+    schema = {"reward_type": pl.String, "baseline": pl.String, **figures, "n": pl.Int64}
+    return pl.DataFrame(rows, schema=schema).rename({"value": "difference"})
+
+
+def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
+    """One row per step with known truth: trajectory_id, step_index, question_id, correct, math_shepherd.
+
+    Raises:
+        BenchmarkError: a trajectory has more or fewer true labels than steps.
+    """
+    both = trajectories.join(step_truth.select("row_number", "correct"), on="row_number")
+    unequal = both.filter(pl.col("correct").list.len() != pl.col("shepherd_labels").list.len())
+    if not unequal.is_empty():
+        row = unequal.row(0, named=True)
+        raise BenchmarkError(
+            f"trajectory {row['trajectory_id']} has {len(row['shepherd_labels'])} steps, but the truth of source row "
+            f"{row['row_number']} has {len(row['correct'])}; mend the truth's source"
+        )
+    return both.select(
+        "trajectory_id",
+        "question_id",
+        "correct",
+        pl.col("shepherd_labels").alias(MATH_SHEPHERD),
+        pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
+    ).explode("correct", MATH_SHEPHERD, "step_index", empty_as_null=False)
+
+
+def _resampled_aucs(
+    step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
+) -> dict[str, Resampled]:
+    labelled = trajectories.join(step_rewards.select("trajectory_id").unique(), on="trajectory_id", how="semi")
+    steps = true_steps(labelled, step_truth).sort(STEP)
+    if steps.is_empty():
+        return {}
+    truth, questions = steps["correct"].to_numpy(), steps["question_id"].to_numpy()
+    types = step_rewards["reward_type"].unique(maintain_order=True)
+    rewards = {name: _rewards_of(name, step_rewards, steps) for name in types}
+    rewards[MATH_SHEPHERD] = steps[MATH_SHEPHERD].cast(pl.Float64).to_numpy()
+    return {name: bootstrap_auc(values, truth, questions, samples, seed) for name, values in rewards.items()}
+
+
+def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFrame) -> np.ndarray:
+    """[steps] rewards of one type, in the order of `steps`."""
+    own = step_rewards.filter(reward_type=reward_type)
+    joined = steps.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
+    bad = joined.filter(~pl.col("reward").is_finite().fill_null(False))
+    if not bad.is_empty() or len(joined) != len(steps):
+        step = (bad if not bad.is_empty() else joined.filter(pl.struct(STEP).is_duplicated())).row(0, named=True)
+        raise BenchmarkError(
+            f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite reward "
+            f"of type `{reward_type}`; compute the rewards of its shard again"
+        )
+    return joined["reward"].to_numpy()

@@ -1,0 +1,127 @@
+"""Metrics of step scores: how well they rank, how far apart they lie, and the F1 of two accuracies.
+
+    score     0.9   0.8   0.3   0.2
+    correct   yes   no    yes   no
+
+Of the 4 pairs (correct, wrong) 3 are ranked right, so ROC-AUC = 0.75. The 1-Wasserstein distance is the area between
+the two cumulative distributions: 0.1 here.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from cpmi_dagster.benchmarks.resampling import Floats, Resampled, group_numbers, resample_counts
+from cpmi_dagster.errors import BenchmarkError
+
+WeightedStatistic = Callable[[Floats, Floats, Floats], Floats]
+
+
+def roc_auc(scores: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """Chance that a correct step scores above a wrong one, ties counting half.
+
+    Args:
+        scores: [steps] higher means more likely correct.
+        correct: [steps] truth.
+
+    Raises:
+        BenchmarkError: all steps are correct or all are wrong, or a score is not a number.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    values, truth = _checked(scores, correct)
+    return float(roc_auc_score(truth, values))
+
+
+def wasserstein(scores: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """1-Wasserstein distance between the scores of correct and of wrong steps, in the scores' unit.
+
+    Raises:
+        BenchmarkError: all steps are correct or all are wrong, or a score is not a number.
+    """
+    from scipy.stats import wasserstein_distance
+
+    values, truth = _checked(scores, correct)
+    return float(wasserstein_distance(values[truth], values[~truth]))
+
+
+def f1_of_accuracies(err: npt.ArrayLike, cor: npt.ArrayLike) -> Floats:
+    """ProcessBench's F1: harmonic mean of the accuracies on erroneous and on correct solutions, 0 where both are 0.
+
+    Args:
+        err: [...] accuracy on solutions with an error, in any one unit.
+        cor: [...] accuracy on solutions without, in the same unit.
+    """
+    wrong, right = np.asarray(err, dtype=np.float64), np.asarray(cor, dtype=np.float64)
+    total = wrong + right
+    return 2 * wrong * right / np.where(total == 0, 1, total)
+
+
+def f1_of_counts(hits: npt.ArrayLike, false_alarms: npt.ArrayLike, misses: npt.ArrayLike) -> Floats:
+    """F1 from true positives, false positives and false negatives, 0 where there are no true positives."""
+    twice = 2 * np.asarray(hits, dtype=np.float64)
+    total = twice + np.asarray(false_alarms) + np.asarray(misses)
+    return twice / np.where(total == 0, 1, total)
+
+
+def bootstrap_auc(
+    scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
+) -> Resampled:
+    """`roc_auc` with its resamples over `groups` (the question of each step)."""
+    return _bootstrap_ranked(roc_auc(scores, correct), _weighted_auc, scores, correct, groups, samples, seed)
+
+
+def bootstrap_wasserstein(
+    scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
+) -> Resampled:
+    """`wasserstein` with its resamples over `groups` (the question of each step)."""
+    return _bootstrap_ranked(
+        wasserstein(scores, correct), _weighted_wasserstein, scores, correct, groups, samples, seed
+    )
+
+
+def _checked(scores: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(correct, dtype=bool)
+    if not np.isfinite(values).all():
+        raise BenchmarkError(f"score {int(np.argmin(np.isfinite(values)))} is not a finite number; score it again")
+    if truth.all() or not truth.any():
+        raise BenchmarkError("correct and wrong steps cannot be told apart where there is only one kind")
+    return values, truth
+
+
+def _bootstrap_ranked(
+    value: float,
+    statistic: WeightedStatistic,
+    scores: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    samples: int,
+    seed: int,
+) -> Resampled:
+    """Resamples of a statistic of two weighted samples, sorting the scores once."""
+    values, truth = _checked(scores, correct)
+    order = np.argsort(values, kind="stable")
+    distinct, starts = np.unique(values[order], return_index=True)
+    numbers = group_numbers(groups)
+    draws = []
+    for counts in resample_counts(int(numbers.max()) + 1, samples, seed, width=len(values)):
+        weights = counts[:, numbers[order]]
+        right = np.add.reduceat(weights * truth[order], starts, axis=1)
+        wrong = np.add.reduceat(weights * ~truth[order], starts, axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            draws.append(statistic(right, wrong, distinct))
+    return Resampled(value, np.concatenate(draws), len(values))
+
+
+def _weighted_auc(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
+    """[block] AUC from the weight of correct and wrong steps at each distinct score, ascending."""
+    below = np.cumsum(wrong, axis=1) - wrong / 2
+    return (right * below).sum(axis=1) / (right.sum(axis=1) * wrong.sum(axis=1))
+
+
+def _weighted_wasserstein(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
+    """[block] area between the two cumulative distributions."""
+    apart = np.cumsum(right, axis=1) / right.sum(axis=1, keepdims=True)
+    apart -= np.cumsum(wrong, axis=1) / wrong.sum(axis=1, keepdims=True)
+    return np.abs(apart[:, :-1]) @ np.diff(distinct)

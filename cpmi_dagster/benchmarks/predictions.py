@@ -1,0 +1,94 @@
+"""Step probabilities beside the problems they judge, complete or refused.
+
+    benchmark          problem_id  question          steps        …  probabilities
+    processbench_math  math-0      Determine the r…  [To det…, …]    [0.93, 0.12]
+
+A figure over part of a benchmark is not that benchmark's figure: a problem or step without a prediction is an error.
+"""
+
+import polars as pl
+
+from cpmi_dagster.errors import BenchmarkError
+
+KEYS = ["benchmark", "problem_id"]
+
+
+def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    """Put each problem's step probabilities beside it.
+
+    Args:
+        predictions: problem_id, step_index, probability of one model, and benchmark where `problems` has several.
+            Rows of other benchmarks are left aside.
+        problems: `BenchmarkProblems` columns.
+
+    Returns:
+        `problems` sorted by benchmark and id, with `probabilities`, a list as long as `steps`.
+
+    Raises:
+        BenchmarkError: a prediction is missing, repeated, outside 0..1 or of an unknown problem, or counts differ.
+    """
+    if problems.is_empty():
+        raise BenchmarkError("there are no problems to judge; check the benchmark's source and split")
+    scored = _of_these_benchmarks(predictions, problems)
+    _check_scores(scored)
+    judged = scored.group_by(KEYS).agg(
+        pl.col("probability").sort_by("step_index").alias("probabilities"),
+        pl.col("step_index").sort(),
+    )
+    both = problems.sort(KEYS).join(judged, on=KEYS, how="left", maintain_order="left")
+    _check_coverage(both)
+    return both.drop("step_index")
+
+
+def _of_these_benchmarks(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    names = problems["benchmark"].unique()
+    if "recipe" in predictions.columns and predictions["recipe"].n_unique() > 1:
+        raise BenchmarkError("the predictions are of several recipes; pass those of one")
+    if "benchmark" not in predictions.columns:
+        if len(names) > 1:
+            raise BenchmarkError(f"the predictions do not say to which of {', '.join(names.sort())} they belong")
+        predictions = predictions.with_columns(pl.lit(names[0]).alias("benchmark"))
+    scored = predictions.filter(pl.col("benchmark").is_in(names.implode()))
+    unknown = scored.join(problems, on=KEYS, how="anti")
+    if not unknown.is_empty():
+        row = unknown.row(0, named=True)
+        raise BenchmarkError(
+            f"there is a prediction for `{row['problem_id']}`, which is not a problem of {row['benchmark']} as loaded"
+        )
+    return scored
+
+
+def _check_scores(scored: pl.DataFrame) -> None:
+    outside = scored.filter(~pl.col("probability").is_between(0, 1).fill_null(False))
+    if not outside.is_empty():
+        row = outside.row(0, named=True)
+        raise BenchmarkError(f"{_step(row)} has the probability {row['probability']}; it must lie in [0, 1]")
+    repeated = scored.filter(pl.struct(*KEYS, "step_index").is_duplicated())
+    if not repeated.is_empty():
+        raise BenchmarkError(f"{_step(repeated.row(0, named=True))} has two predictions; keep one")
+
+
+def _check_coverage(both: pl.DataFrame) -> None:
+    missing = both.filter(pl.col("probabilities").is_null())
+    if not missing.is_empty():
+        row = missing.row(0, named=True)
+        raise BenchmarkError(
+            f"problem `{row['problem_id']}` of {row['benchmark']} has no predictions "
+            f"({len(missing)} such problems); judge it before computing metrics"
+        )
+    count = pl.col("steps").list.len()
+    unequal = both.filter(
+        (pl.col("probabilities").list.len() != count)
+        | (pl.col("step_index").list.first() != 0)
+        | (pl.col("step_index").list.last() != count.cast(pl.Int64) - 1)
+    )
+    if not unequal.is_empty():
+        row = unequal.row(0, named=True)
+        raise BenchmarkError(
+            f"problem `{row['problem_id']}` of {row['benchmark']} has {len(row['steps'])} steps, but predictions for "
+            f"{len(row['probabilities'])}, steps {row['step_index'][0]} to {row['step_index'][-1]}; judge it again"
+        )
+
+
+def _step(row: dict[str, object]) -> str:
+    return f"step {row['step_index']} of problem `{row['problem_id']}` of {row['benchmark']}"

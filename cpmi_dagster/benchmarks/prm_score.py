@@ -1,0 +1,101 @@
+"""PRMScore: from counts of judged steps to the figures of PRMBench's tables.
+
+A step is passed if its probability is at least the threshold, else flagged. With 5 valid steps passed, 1 wrong one
+passed, 2 valid ones flagged and 2 wrong ones flagged:
+
+    F1     = 2·5 / (2·5 + 1 + 2) = 0.769   valid steps as positive
+    F1_neg = 2·2 / (2·2 + 2 + 1) = 0.571   wrong steps as positive
+    PRMScore = (F1 + F1_neg) / 2 = 0.670
+
+`multi_solutions` has no wrong steps and uses F1 alone. A group's score is the unweighted mean of its categories; the
+overall score pools the steps of all categories. Figures are shares, not percent.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cpmi_dagster.benchmarks.metrics import f1_of_counts
+from cpmi_dagster.benchmarks.resampling import Floats
+from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
+
+
+@dataclass(frozen=True)
+class Category:
+    """One kind of error: its name in the source, in the paper's tables, and its group."""
+
+    classification: str
+    short_name: str
+    group: str
+
+
+CATEGORIES: tuple[Category, ...] = (
+    Category("redundency", "NR", "Simplicity"),
+    Category("circular", "NCL", "Simplicity"),
+    Category("counterfactual", "ES", "Soundness"),
+    Category("step_contradiction", "SC", "Soundness"),
+    Category("domain_inconsistency", "DC", "Soundness"),
+    Category("confidence", "CI", "Soundness"),
+    Category("missing_condition", "PS", "Sensitivity"),
+    Category("deception", "DR", "Sensitivity"),
+    Category("multi_solutions", "MS", "Sensitivity"),
+)
+CLASSIFICATIONS: tuple[str, ...] = tuple(category.classification for category in CATEGORIES)
+GROUPS: tuple[str, ...] = ("Simplicity", "Soundness", "Sensitivity")
+OVERALL = "Overall"
+FIGURES: tuple[tuple[str, str], ...] = (
+    *(("category", category.short_name) for category in CATEGORIES),
+    *(("group", group) for group in GROUPS),
+    ("overall", OVERALL),
+)
+COUNTS = ("valid_passed", "wrong_passed", "valid_flagged", "wrong_flagged")
+F1_ALONE = "multi_solutions"
+
+
+def f1_pair(counts: Floats) -> tuple[Floats, Floats]:
+    """F1 of valid steps and F1 of wrong steps, 0 where undefined.
+
+    Args:
+        counts: [..., 4] in the order of `COUNTS`.
+    """
+    valid_passed, wrong_passed, valid_flagged, wrong_flagged = np.moveaxis(counts, -1, 0)
+    f1 = f1_of_counts(valid_passed, wrong_passed, valid_flagged)
+    return f1, f1_of_counts(wrong_flagged, valid_flagged, wrong_passed)
+
+
+def prm_scores(counts: Floats) -> Floats:
+    """Scores of all `FIGURES`.
+
+    Args:
+        counts: [..., 9, 4] by `CATEGORIES` and `COUNTS`.
+
+    Returns:
+        [..., 13] in the order of `FIGURES`.
+    """
+    f1, f1_negative = f1_pair(counts)
+    categories = np.where(np.array(CLASSIFICATIONS) == F1_ALONE, f1, (f1 + f1_negative) / 2)
+    groups = [categories[..., members(group)].mean(axis=-1) for group in GROUPS]
+    overall = np.mean(f1_pair(counts.sum(axis=-2)), axis=0)
+    return np.concatenate([categories, np.stack([*groups, overall], axis=-1)], axis=-1)
+
+
+def members(group: str) -> list[int]:
+    """Positions in `CATEGORIES` of a group's categories."""
+    return [number for number, category in enumerate(CATEGORIES) if category.group == group]
+
+
+def best_threshold(probabilities: Floats, valid: np.ndarray) -> float:
+    """The threshold with the highest overall PRMScore, exact over all scores; the lowest of several.
+
+    Args:
+        probabilities: [steps] scores.
+        valid: [steps] whether each step is right.
+    """
+    order = np.argsort(probabilities)
+    thresholds = candidate_thresholds(probabilities)
+    flagged = np.searchsorted(probabilities[order], thresholds, side="left")
+    valid_flagged = np.insert(np.cumsum(valid[order]), 0, 0)[flagged]
+    wrong_flagged = flagged - valid_flagged
+    all_valid, all_wrong = np.count_nonzero(valid), np.count_nonzero(~valid)
+    counts = np.stack([all_valid - valid_flagged, all_wrong - wrong_flagged, valid_flagged, wrong_flagged], axis=-1)
+    return float(thresholds[np.argmax(np.mean(f1_pair(counts.astype(np.float64)), axis=0))])

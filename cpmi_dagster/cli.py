@@ -1,0 +1,171 @@
+"""The `cpmi` command: run, status, score, query, trace, ui.
+
+Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from cpmi_dagster import cli_views as views
+from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.settings import Settings, load_settings
+
+app = typer.Typer(
+    name="cpmi",
+    help="Step-level reward labels for reasoning data, without Monte-Carlo rollouts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+OUT, ERR = Console(), Console(stderr=True)
+
+
+@app.command(epilog="Example: `cpmi run --shards 0-3 --only labels`")
+def run(
+    profile: ProfileOption = None,
+    shards: Annotated[str | None, typer.Option(help="Shards to label, e.g. 0-3 or 0,2,5-7.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this asset (group/name) or group; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Make again even what is unchanged.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Materialize what is missing or stale; ends with the headline table and where the report is."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    chosen = parse_shards(shards, settings)
+    outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
+    for message in (*outcome.waiting, *(f"check did not pass: {name}" for name in outcome.failed_checks)):
+        ERR.print(message, highlight=False)
+    if outcome.failures:
+        raise CpmiError("; ".join(outcome.failures))
+    if not quiet:
+        views.show_results(OUT, definitions.headline(settings), settings)
+
+
+@app.command(epilog="Example: `cpmi status --profile paper`")
+def status(profile: ProfileOption = None) -> None:
+    """Shards x assets: done, failed, missing; what labeling cost so far; time left."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    views.show_status(OUT, definitions.status(settings), settings)
+
+
+@app.command(
+    epilog="Example: `cpmi score --model miniature:labeler --input trajectories.jsonl --output scores.parquet`"
+)
+def score(
+    model: Annotated[str, typer.Option(help="Local folder, hub id, or miniature:labeler.")],
+    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps, gold_answer, negative_answers.")],
+    output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
+    answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,
+    conditioning: Annotated[
+        str, typer.Option(help="Comma-separated conditionings, or all.")
+    ] = "marginal,incremental,prefix",
+    scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
+    negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    quiet: QuietOption = False,
+) -> None:
+    """Score a file of trajectories: CPMI of every step under every template and conditioning."""
+    from cpmi_dagster.score_files import ScoreRequest, score_file
+
+    request = ScoreRequest(
+        model, input, output, answer_logprobs, parse_conditionings(conditioning), scorer, negatives, seed, device, dtype
+    )
+    with views.bar(ERR, "scoring", quiet) as advance:
+        result = score_file(request, advance)
+    for name, reason in result.rejected.select("id", "reason").iter_rows():
+        ERR.print(f"{name} was not scored: {reason}", highlight=False, markup=False)
+    if not quiet:
+        OUT.print(f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories in {output}")
+
+
+@app.command(epilog='Example: `cpmi query "select reward_type, count(*) from labels.step_rewards group by all"`')
+def query(
+    sql: Annotated[str, typer.Argument(help="A read-only SQL query.")],
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+    profile: ProfileOption = None,
+) -> None:
+    """Ask cpmi.duckdb; read-only."""
+    from cpmi_dagster import definitions
+
+    views.show_frame(OUT, definitions.query(load_settings(profile), sql), format)
+
+
+@app.command(epilog="Example: `cpmi trace t000000017 2`")
+def trace(
+    trajectory_id: Annotated[str, typer.Argument(help="As in alignment.trajectories.")],
+    step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
+    profile: ProfileOption = None,
+) -> None:
+    """Everything a label came from: row, answers, template, model revision, code."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings)
+
+
+@app.command(epilog="Example: `cpmi ui --port 3001`")
+def ui(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 3000,
+    profile: ProfileOption = None,
+) -> None:
+    """Serve the Dagster UI with its daemon on 127.0.0.1."""
+    from cpmi_dagster import definitions
+
+    definitions.serve(load_settings(profile), profile, port)
+
+
+def parse_shards(text: str | None, settings: Settings) -> list[str]:
+    """Partition keys of `0-3` or `0,2,5-7`; all shards without a text.
+
+    Raises:
+        SettingsError: it is not of that form, or the profile has no such shard.
+    """
+    if text is None:
+        return settings.shard_keys
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise SettingsError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
+        numbers |= set(range(int(first), int(last or first) + 1))
+    beyond = [number for number in numbers if number >= settings.shards]
+    if beyond or not numbers:
+        raise SettingsError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
+    return [f"{number:03d}" for number in sorted(numbers)]
+
+
+def parse_conditionings(text: str) -> tuple[str, ...]:
+    """`all`, or comma-separated names."""
+    from cpmi_dagster.tables import CONDITIONINGS
+
+    return tuple(CONDITIONINGS) if text == "all" else tuple(name.strip() for name in text.split(","))
+
+
+def main() -> None:
+    """Entry point: errors a user can mend are one sentence on stderr and exit code 1."""
+    try:
+        app()
+    except CpmiError as error:
+        ERR.print(f"[red]error:[/red] {_escaped(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(1)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

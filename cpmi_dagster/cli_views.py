@@ -1,0 +1,157 @@
+"""How the commands show what they found on a terminal."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cpmi_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    from resources.status import AssetStatus
+    from resources.trace import Trace
+
+MAX_CELL = 100
+STATUS_COLUMNS = (
+    "asset",
+    "partitions",
+    "done",
+    "failed",
+    "missing",
+    "rows",
+    "seconds",
+    "generated tokens",
+    "seconds left",
+)
+STATE_MARKS = {
+    "done": "[green]●[/green]",
+    "failed": "[red]✗[/red]",
+    "missing": "[dim]·[/dim]",
+    "running": "[yellow]◐[/yellow]",
+}
+
+
+@contextmanager
+def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal; the yielded function takes the number just finished and the total."""
+    columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+        task = progress.add_task(label, total=None)
+
+        def advance(count: int, total: int) -> None:
+            progress.update(task, total=total, advance=count)
+
+        yield advance
+
+
+def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
+    """Rows as a table for people, or as CSV or JSON for programs."""
+    if form == "csv":
+        console.file.write(_flat(frame).write_csv())
+    elif form == "json":
+        console.file.write(frame.write_json() + "\n")
+    else:
+        console.print(table_of(frame))
+
+
+def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
+    """A frame as a rich table."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name, dtype in frame.schema.items():
+        table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold")
+    for row in frame.iter_rows():
+        table.add_row(*(escape(_cell(value)) for value in row))
+    return table
+
+
+def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -> None:
+    """The headline table and where to look next."""
+    if headline.height:
+        console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
+    report = settings.home / "report" / "index.html"
+    if report.is_file():
+        console.print(f"Report    {report}", highlight=False, soft_wrap=True)
+    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, soft_wrap=True)
+
+
+def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:
+    """Assets by partition, what labeling cost, and the time left."""
+    table = Table(title=f"Profile {settings.profile}, home {settings.home}", title_justify="left", header_style="bold")
+    for name in STATUS_COLUMNS:
+        table.add_column(name, justify="left" if name in ("asset", "partitions") else "right", overflow="fold")
+    for asset in assets:
+        table.add_row(
+            asset.key,
+            _marks(asset),
+            str(len(asset.done)),
+            str(len(asset.failed)),
+            str(len(asset.missing)),
+            f"{asset.rows:,}",
+            f"{asset.seconds:,.1f}" if asset.seconds else "",
+            f"{asset.generated_tokens:,}" if asset.generated_tokens else "",
+            "" if not asset.seconds_left else f"{asset.seconds_left:,.0f}",
+        )
+    console.print(table)
+    spent = sum(asset.seconds for asset in assets)
+    left = sum(asset.seconds_left or 0 for asset in assets)
+    unknown = [asset.key for asset in assets if asset.missing and asset.seconds_left is None]
+    later = f"; unknown for {len(unknown)} assets that have not begun" if unknown else ""
+    console.print(f"Labeling took {spent:,.1f} s so far; about {left:,.0f} s left{later}.", highlight=False)
+
+
+def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
+    """A label's whole history."""
+    for title, facts in trace.facts.items():
+        console.print(_facts_table(title, facts))
+    for title, frame in trace.tables.items():
+        console.print(table_of(frame, title))
+    console.print(_files_table(trace))
+    console.print(f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False)
+
+
+def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        lines = value if isinstance(value, list) else [value]
+        table.add_row(name, escape("\n".join(str(line) for line in lines)))
+    return table
+
+
+def _files_table(trace: "Trace") -> Table:
+    table = Table(title="made by", title_justify="left", header_style="bold")
+    for name in ("table", "code version", "model", "run", "written", "fingerprint", "settings"):
+        table.add_column(name, overflow="fold")
+    for key, record in trace.files.items():
+        settings = ", ".join(f"{name}={value}" for name, value in record.settings.items())
+        table.add_row(
+            key, record.code_version, record.labeler, record.run_id[:8], record.written_at,
+            record.fingerprint[:12], escape(settings),
+        )  # fmt: skip
+    return table
+
+
+def _marks(asset: "AssetStatus") -> str:
+    groups = {"done": asset.done, "failed": asset.failed, "missing": asset.missing, "running": asset.running}
+    states = {name: state for state, names in groups.items() for name in names}
+    return "".join(STATE_MARKS[states[name]] for name in sorted(states))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+
+
+def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lists and structs as JSON text: CSV has no nesting."""
+    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
+    texts = [pl.struct(pl.col(name).alias("value")).struct.json_encode().alias(name) for name in nested]
+    return frame.with_columns(texts)

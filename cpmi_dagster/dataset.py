@@ -1,0 +1,53 @@
+"""Rows of long tables gathered into one row per trajectory.
+
+trajectory_id  question             steps                     rewards        soft_labels
+t000000017     Weng earns $12 ...   [She earned..., So ...]   [0.42, -0.11]  [0.81, 0.44]
+"""
+
+import polars as pl
+
+KEY = "trajectory_id"
+DATASET_REWARD = "cpmi"
+
+
+def cpmi_80k(
+    trajectories: pl.DataFrame, negatives: pl.DataFrame, step_rewards: pl.DataFrame, soft_labels: pl.DataFrame
+) -> pl.DataFrame:
+    """The data set of section 4.3: each labelled trajectory with its step labels as lists.
+
+    Args:
+        trajectories: columns of alignment.trajectories, the selected rows only.
+        negatives: columns of labels.hard_negatives.
+        step_rewards: columns of labels.step_rewards.
+        soft_labels: columns of dataset.soft_labels.
+
+    Returns:
+        Columns of dataset.cpmi_80k. A trajectory without CPMI rewards (it was rejected in scoring) is not in it.
+    """
+    answers = negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
+    rewards = step_lists(step_rewards, "reward", DATASET_REWARD).rename({"reward": "rewards"})
+    labels = step_lists(soft_labels, "soft_label", DATASET_REWARD).rename({"soft_label": "soft_labels"})
+    described = trajectories.select(KEY, "question_id", "task", "question", "steps", "gold_answer", "shepherd_labels")
+    joined = described.join(answers, on=KEY).join(rewards, on=KEY).join(labels, on=KEY)
+    return joined.sort(KEY)
+
+
+def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, reward_type: str) -> pl.DataFrame:
+    """What a process reward model learns from.
+
+    Args:
+        trajectories: columns of alignment.trajectories, the selected rows only.
+        soft_labels: columns of dataset.soft_labels.
+        reward_type: which labels.
+
+    Returns:
+        Columns trajectory_id, question_id, question, steps (list of strings), labels (list of floats, one per step).
+    """
+    labels = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "labels"})
+    return trajectories.select(KEY, "question_id", "question", "steps").join(labels, on=KEY).sort(KEY)
+
+
+def step_lists(frame: pl.DataFrame, column: str, reward_type: str) -> pl.DataFrame:
+    """One row per trajectory with its step values in order, for one reward type."""
+    chosen = frame.filter(pl.col("reward_type") == reward_type).sort(KEY, "step_index")
+    return chosen.group_by(KEY, maintain_order=True).agg(column)

@@ -1,0 +1,160 @@
+"""math-verify in worker processes: started at the first question, reused, replaced when they hang or die.
+
+    verify(r"\\sin^2 x + \\cos^2 x", "1")      -> True
+
+A worker is a Python process of its own, started afresh rather than forked, so it can be used from any thread, inside
+other worker processes and after libraries that must not be forked. A pair that takes longer than `PAIR_SECONDS` counts
+as not equivalent, and its worker is ended.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from cpmi_dagster.errors import CpmiError
+
+PAIR_SECONDS = 4.5
+START_SECONDS = 120.0
+MAX_WORKERS = 2
+WORKER_SCRIPT = Path(__file__).with_name("math_verify_worker.py")
+READY = "ready\n"
+
+
+class WorkerDied(Exception):
+    """A worker ended without answering."""
+
+
+class TimedOut(Exception):
+    """A worker was ended because it took too long."""
+
+
+class Worker:
+    """One math-verify process."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", str(WORKER_SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+        )
+
+    def wait_until_ready(self) -> None:
+        """Wait for the libraries to load.
+
+        Raises:
+            CpmiError: they cannot be loaded.
+        """
+        try:
+            reply = self._read_line(START_SECONDS)
+        except (WorkerDied, TimedOut):
+            reply = ""
+        if reply != READY:
+            self.stop()
+            raise CpmiError("math-verify does not start; reinstall it with `pip install math-verify`")
+
+    def judge(self, gold: str, candidate: str) -> bool:
+        """The verdict on one pair.
+
+        Raises:
+            WorkerDied: the process ended on its own.
+            TimedOut: it was ended after `PAIR_SECONDS`.
+        """
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps([gold, candidate]) + "\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise WorkerDied from error
+        return self._read_line(PAIR_SECONDS) == "true\n"
+
+    def stop(self) -> None:
+        """End the process and release its pipes."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue
+
+    def _read_line(self, seconds: float) -> str:
+        assert self.process.stdout is not None
+        expired = threading.Event()
+        timer = threading.Timer(seconds, lambda: (expired.set(), self.process.kill()))
+        timer.daemon = True
+        timer.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
+        if not line:
+            raise TimedOut if expired.is_set() else WorkerDied
+        return line
+
+
+class WorkerPool:
+    """Idle workers, handed out one to a caller at a time."""
+
+    def __init__(self) -> None:
+        self._idle: list[Worker] = []
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(MAX_WORKERS)
+
+    def verify(self, gold: str, candidate: str) -> bool:
+        """The verdict on one pair; False when it takes too long or breaks its worker twice."""
+        with self._slots:
+            for _attempt in range(2):
+                worker = self._take()
+                try:
+                    verdict = worker.judge(gold, candidate)
+                except TimedOut:
+                    worker.stop()
+                    return False
+                except WorkerDied:
+                    worker.stop()
+                    continue
+                with self._lock:
+                    self._idle.append(worker)
+                return verdict
+            return False
+
+    def close(self) -> None:
+        """End all idle workers."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.stop()
+
+    def forget(self) -> None:
+        """Leave the workers to the process they belong to: a forked child starts its own."""
+        self.__init__()
+
+    def _take(self) -> Worker:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        worker = Worker()
+        worker.wait_until_ready()
+        return worker
+
+
+_POOL = WorkerPool()
+atexit.register(_POOL.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_POOL.forget)
+
+
+def verify(gold: str, candidate: str) -> bool:
+    """Whether math-verify holds two answers for equivalent; never hangs.
+
+    Raises:
+        CpmiError: math-verify is not installed.
+    """
+    return _POOL.verify(gold, candidate)

@@ -1,0 +1,72 @@
+r"""One math-verify process: reads a pair of answers a line, writes a verdict a line.
+
+    → ready
+    ← ["\\frac{1}{2}", "0.5"]
+    → true
+
+It is run as a script of its own, so that math-verify's time-outs (signals, which need a main thread) work whatever the
+caller is doing. It ends when its input does.
+"""
+
+import json
+import logging
+import sys
+from typing import TextIO
+
+PARSE_SECONDS = 2
+VERIFY_SECONDS = 3
+WARM_UP = (r"\sin^2 x + \cos^2 x", "1")
+MEMORY_BYTES = 4 << 30
+FAILURES = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    AssertionError,
+    MemoryError,
+)
+
+
+def limit_memory() -> None:
+    """Keep a runaway computation from taking the machine's memory, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+def judge(gold: str, candidate: str) -> bool:
+    """math-verify's verdict on one pair; a pair it fails on is not equivalent."""
+    from math_verify import parse, verify
+    from math_verify.errors import TimeoutException
+
+    try:
+        parsed = [parse(_fenced(answer), parsing_timeout=PARSE_SECONDS) for answer in (gold, candidate)]
+        return bool(verify(parsed[0], parsed[1], timeout_seconds=VERIFY_SECONDS))
+    except (*FAILURES, TimeoutException):
+        return False
+
+
+def _fenced(answer: str) -> str:
+    return answer if "$" in answer else f"${answer}$"
+
+
+def serve(requests: TextIO, replies: TextIO) -> None:
+    """Answer requests until there are no more."""
+    judge(*WARM_UP)
+    replies.write("ready\n")
+    replies.flush()
+    for request in requests:
+        gold, candidate = json.loads(request)
+        replies.write("true\n" if judge(gold, candidate) else "false\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    limit_memory()
+    output, sys.stdout = sys.stdout, sys.stderr
+    serve(sys.stdin, output)

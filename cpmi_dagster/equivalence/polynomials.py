@@ -1,0 +1,188 @@
+r"""Exact arithmetic with rationals, square roots, π, i and letters: a sum of coefficient × √radicand × symbols.
+
+    2\sqrt{3} + \frac{\pi}{2}   ->  {(3, ()): 2,  (1, (("pi", 1),)): 1/2}
+    4x^3 - x                    ->  {(1, (("x", 3),)): 4,  (1, (("x", 1),)): -1}
+
+Square roots are reduced to square-free radicands, which are linearly independent over the rationals, so two
+polynomials are equal exactly when their terms are. What the arithmetic cannot carry out (a root or a quotient of a sum,
+a power with a letter in it) becomes an opaque symbol: equal terms are still equal, different ones decide nothing.
+"""
+
+from fractions import Fraction
+from math import gcd, isqrt
+
+Symbols = tuple[tuple[str, int], ...]
+Monomial = tuple[int, Symbols]
+Polynomial = dict[Monomial, Fraction]
+
+ONE: Monomial = (1, ())
+IMAGINARY = "i"
+OPAQUE = "?"
+MAX_BITS = 1 << 15
+MAX_POWER = 1024
+MAX_TERMS = 64
+MAX_RADICAND = 10**9
+
+
+class Undecidable(Exception):
+    """The text is not an expression of this arithmetic, or is too large for it."""
+
+
+def number(value: Fraction | int) -> Polynomial:
+    """A rational constant."""
+    return {ONE: Fraction(value)} if value else {}
+
+
+def symbol(name: str) -> Polynomial:
+    """A letter, π or i."""
+    return {(1, ((name, 1),)): Fraction(1)}
+
+
+def opaque(description: str) -> Polynomial:
+    """A symbol for something that is known by its description only."""
+    return symbol(OPAQUE + description)
+
+
+def is_opaque(polynomial: Polynomial) -> bool:
+    """Whether some symbol stands for something that was not worked out."""
+    return any(name.startswith(OPAQUE) for _, symbols in polynomial for name, _ in symbols)
+
+
+def as_rational(polynomial: Polynomial) -> Fraction | None:
+    """The value of a constant without roots; None for anything else."""
+    if not polynomial:
+        return Fraction(0)
+    return polynomial.get(ONE) if len(polynomial) == 1 else None
+
+
+def describe(polynomial: Polynomial) -> str:
+    """The same text for equal polynomials."""
+    return repr(sorted(polynomial.items()))
+
+
+def add(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Sum of two polynomials."""
+    total = dict(left)
+    for monomial, coefficient in right.items():
+        total[monomial] = total.get(monomial, Fraction(0)) + coefficient
+    return _checked(total)
+
+
+def scale(polynomial: Polynomial, factor: Fraction | int) -> Polynomial:
+    """Polynomial times a rational."""
+    return _checked({monomial: coefficient * factor for monomial, coefficient in polynomial.items()})
+
+
+def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Product of two polynomials."""
+    product: Polynomial = {}
+    for first, a in left.items():
+        for second, b in right.items():
+            monomial, factor = _multiply_monomials(first, second)
+            product[monomial] = product.get(monomial, Fraction(0)) + a * b * factor
+    return _checked(product)
+
+
+def divide(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Quotient; a divisor of several terms becomes an opaque symbol.
+
+    Raises:
+        Undecidable: the divisor is zero.
+    """
+    if not right:
+        raise Undecidable("division by zero")
+    if len(right) > 1:
+        leading = right[min(right)]
+        return multiply(left, scale(opaque("1/" + describe(scale(right, 1 / leading))), 1 / leading))
+    (((radicand, symbols), coefficient),) = right.items()
+    inverse, factor = _multiply_monomials((radicand, ()), (1, tuple((name, -power) for name, power in symbols)))
+    return multiply(left, {inverse: factor / (coefficient * radicand)})
+
+
+def power(base: Polynomial, exponent: Polynomial) -> Polynomial:
+    """Base to an exponent; opaque unless the exponent is an integer, or a half of a constant.
+
+    Raises:
+        Undecidable: the result would be too large.
+    """
+    value = as_rational(exponent)
+    if value is None:
+        return opaque(f"{describe(base)}^{describe(exponent)}")
+    if value.denominator == 2 and as_rational(base) is not None:
+        return power(square_root(base), number(value * 2))
+    if value.denominator != 1:
+        return opaque(f"{describe(base)}^{describe(exponent)}")
+    if abs(value) > MAX_POWER and (as_rational(base) is None or abs(value) > MAX_BITS):
+        raise Undecidable("power too large")
+    return _integer_power(base if value >= 0 else divide(number(1), base), abs(int(value)))
+
+
+def square_root(radicand: Polynomial) -> Polynomial:
+    """Square root; opaque unless the radicand is a rational constant."""
+    value = as_rational(radicand)
+    if value is None:
+        return opaque("sqrt" + describe(radicand))
+    root = _square_root_of_integer(abs(value.numerator) * value.denominator)
+    positive = scale(root, Fraction(1, value.denominator))
+    return multiply(positive, symbol(IMAGINARY)) if value < 0 else positive
+
+
+def root(degree: int, radicand: Polynomial) -> Polynomial:
+    """n-th root; opaque unless it is a square root or a perfect power."""
+    if degree == 2:
+        return square_root(radicand)
+    value = as_rational(radicand)
+    if value is not None and value > 0:
+        parts = [round(part ** (1 / degree)) for part in (value.numerator, value.denominator) if part < MAX_RADICAND]
+        if len(parts) == 2 and Fraction(parts[0] ** degree, parts[1] ** degree) == value:
+            return number(Fraction(*parts))
+    return opaque(f"root{degree}{describe(radicand)}")
+
+
+def _integer_power(base: Polynomial, exponent: int) -> Polynomial:
+    result = number(1)
+    for bit in bin(exponent)[2:]:
+        result = multiply(result, result)
+        if bit == "1":
+            result = multiply(result, base)
+    return result
+
+
+def _square_root_of_integer(value: int) -> Polynomial:
+    if value == 0:
+        return {}
+    if isqrt(value) ** 2 == value:
+        return number(isqrt(value))
+    if value > MAX_RADICAND:
+        raise Undecidable("radicand too large")
+    outside, factor = 1, 2
+    while factor * factor <= value:
+        while value % (factor * factor) == 0:
+            value //= factor * factor
+            outside *= factor
+        factor += 1
+    return {(value, ()): Fraction(outside)}
+
+
+def _multiply_monomials(left: Monomial, right: Monomial) -> tuple[Monomial, Fraction]:
+    common = gcd(left[0], right[0])
+    radicand = (left[0] // common) * (right[0] // common)
+    powers = dict(left[1])
+    for name, exponent in right[1]:
+        powers[name] = powers.get(name, 0) + exponent
+    quarter_turns = powers.pop(IMAGINARY, 0) % 4
+    if quarter_turns % 2:
+        powers[IMAGINARY] = 1
+    symbols = tuple(sorted((name, exponent) for name, exponent in powers.items() if exponent))
+    return (radicand, symbols), Fraction(-common if quarter_turns >= 2 else common)
+
+
+def _checked(polynomial: Polynomial) -> Polynomial:
+    terms = {monomial: coefficient for monomial, coefficient in polynomial.items() if coefficient}
+    if len(terms) > MAX_TERMS:
+        raise Undecidable("too many terms")
+    for (radicand, symbols), coefficient in terms.items():
+        bits = coefficient.numerator.bit_length() + coefficient.denominator.bit_length()
+        if bits > MAX_BITS or radicand > MAX_RADICAND or any(abs(exponent) > MAX_POWER for _, exponent in symbols):
+            raise Undecidable("number too large")
+    return terms

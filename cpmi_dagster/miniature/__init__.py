@@ -1,0 +1,12 @@
+"""The embedded world: generated problems in the formats of the real sources, and small language models that know them.
+
+from cpmi_dagster.miniature import MODEL_FOLDERS, WORLD_FILES, write_world
+
+write_world(Path("world"), seed=0)
+Path("world") / WORLD_FILES["math_shepherd"]       rows as Math-Shepherd publishes them
+AutoModelForCausalLM.from_pretrained(MODEL_FOLDERS["labeler"])
+"""
+
+from cpmi_dagster.miniature.world import MODEL_FOLDERS, WORLD_FILES, WorldSize, world_file, write_world
+
+__all__ = ["MODEL_FOLDERS", "WORLD_FILES", "WorldSize", "world_file", "write_world"]

@@ -1,0 +1,222 @@
+r"""Expression problems in MATH's manner: LaTeX questions whose plans work on fractions, roots and remainders.
+
+    What is the value of $\frac{1}{2}+\frac{3}{4}-\frac{1}{3}$?     (Prealgebra)
+    → "$\frac{1}{2}+\frac{3}{4}=\frac{5}{4}$."  "$\frac{5}{4}-\frac{1}{3}=\frac{11}{12}$."   answer \frac{11}{12}
+
+Each maker takes a random generator, the number of operations wanted (kinds of fixed length ignore it) and the scale of
+the numbers, and returns the question and the plan.
+"""
+
+import random
+from collections.abc import Callable
+
+from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan
+from cpmi_dagster.miniature.quantities import Quantity, UndefinedResult, as_latex, rational, whole
+from cpmi_dagster.miniature.word_problems import STANDARD, Difficulty, draw_length
+
+Draft = tuple[str, list[Operation]]
+Maker = Callable[[random.Random, int, int], Draft]
+
+DENOMINATORS = (2, 3, 4, 5, 6, 8, 10)
+RADICANDS = (2, 3, 5, 6, 7)
+
+PLAIN = ("$@work$.", "We get $@work$.", "This gives $@work$.")
+FRACTION = ("The fraction is $@work$.", "Inside, $@work$.")
+FACTOR_OF_X = ("The factor of $x$ is $@work$.", "Collecting $x$: $@work$.")
+RIGHT_SIDE = ("The other side is $@work$.", "The constants give $@work$.")
+VALUE_OF_X = ("So $x=@work$.", "Hence $x=@work$.")
+EXPANSION = ("Expanding, $@work$.", "The bracket gives $@work$.")
+LEFT_CONSTANT = ("The left constant is $@work$.", "On the left we have $@work$.")
+SIMPLE_ROOT = (r"$\sqrt{@left}=@result$.", r"We simplify $\sqrt{@left}=@result$.")
+SUM = ("The sum is $@work$.", "We get $@work$.", "This gives $@work$.")
+PRODUCT = ("$@work$.", "The product is $@work$.")
+REMAINDER = (
+    "$@left$ leaves the remainder $@result$ modulo $@right$.",
+    "Divided by $@right$, $@left$ leaves $@result$.",
+)
+COUNT = ("Adding up, $@work$.", "Counting, $@work$.")
+WANTED = ("Wanted are $@work$.", "The good marbles are $@work$.")
+PROBABILITY = ("The probability is $@work$.", "So we get $@work$.")
+SQUARE = ("One square is $@work$.", "We get $@work$.", "This gives $@work$.")
+SUM_OF_SQUARES = ("The squares add up to $@work$.", "The sum is $@work$.")
+DIAGONAL = (r"The diagonal is $\sqrt{@left}=@result$.", r"The root is $\sqrt{@left}=@result$.")
+STRETCH = ("First $@work$.", "The factor gives $@work$.")
+SHIFT = ("Then $@work$.", "So $f$ is $@work$.")
+
+
+def _newest(operations: list[Operation]) -> Earlier:
+    """The result of the operation added last."""
+    return Earlier(len(operations) - 1)
+
+
+def _join(operations: list[Operation], total: Earlier | None, sign: str, sentences: tuple[str, ...]) -> Earlier:
+    """Add the newest result to a running total, if there is one yet; returns the new total."""
+    if total is not None:
+        operations.append(Operation(total, sign, _newest(operations), sentences))
+    return _newest(operations)
+
+
+def _draw_fraction(rng: random.Random) -> Quantity:
+    denominator = rng.choice(DENOMINATORS)
+    return rational(rng.randint(1, denominator * 2 - 1), denominator)
+
+
+def make_fraction_sum(rng: random.Random, length: int, scale: int) -> Draft:
+    """A sum and difference of fractions, worked from left to right."""
+    terms = [_draw_fraction(rng) for _ in range(length + 1)]
+    signs = [rng.choice("+-") for _ in range(length)]
+    expression = as_latex(terms[0]) + "".join(
+        sign + as_latex(term) for sign, term in zip(signs, terms[1:], strict=True)
+    )
+    operations = [
+        Operation(Earlier(index - 1) if index else terms[0], sign, terms[index + 1], PLAIN)
+        for index, sign in enumerate(signs)
+    ]
+    return f"What is the value of ${expression}$? Express your answer as a common fraction.", operations
+
+
+def make_nested_fraction(rng: random.Random, length: int, scale: int) -> Draft:
+    """A continued fraction, worked from the inside out, two operations a storey."""
+    value: Operand = whole(rng.randint(2, 9))
+    expression = as_latex(value)
+    operations: list[Operation] = []
+    for _storey in range(max(1, length // 2)):
+        top, front = rng.randint(1, 9), rng.randint(1, 9 * scale)
+        expression = rf"{front}+\frac{{{top}}}{{{expression}}}"
+        operations.append(Operation(whole(top), "/", value, FRACTION))
+        operations.append(Operation(whole(front), "+", _newest(operations), PLAIN))
+        value = _newest(operations)
+    return f"Simplify ${expression}$.", operations
+
+
+def make_linear_equation(rng: random.Random, length: int, scale: int) -> Draft:
+    """A linear equation in x; with five or more operations it has brackets on the left."""
+    a, b, c = rng.randint(6, 15 * scale), rng.randint(2, 20), rng.randint(2, 5)
+    d = rng.randint(2, 60 * scale)
+    coefficient = Operation(whole(a), "-", whole(c), FACTOR_OF_X)
+    if length < 5:
+        constant = Operation(whole(d), "-", whole(b), RIGHT_SIDE)
+        quotient = Operation(Earlier(1), "/", Earlier(0), VALUE_OF_X)
+        return f"Solve for $x$: ${a}x+{b}={c}x+{d}$.", [coefficient, constant, quotient]
+    e = rng.randint(2, 40)
+    operations = [
+        Operation(whole(a), "*", whole(b), EXPANSION),
+        Operation(Earlier(0), "+", whole(e), LEFT_CONSTANT),
+        coefficient,
+        Operation(whole(d), "-", Earlier(1), RIGHT_SIDE),
+        Operation(Earlier(3), "/", Earlier(2), VALUE_OF_X),
+    ]
+    return f"Solve for $x$: ${a}(x+{b})+{e}={c}x+{d}$.", operations
+
+
+def make_root_sum(rng: random.Random, length: int, scale: int) -> Draft:
+    """A sum of multiples of one root; each term but the last takes a root, a product and a sum."""
+    radicand = rng.choice(RADICANDS)
+    operations: list[Operation] = []
+    expression = ""
+    total: Earlier | None = None
+    for term in range(max(2, (length + 1) // 3)):
+        factor, square = rng.randint(2, 9), rng.randint(2, 6 + scale) ** 2
+        sign = "+" if term == 0 else rng.choice("+-")
+        expression += rf"{sign if term else ''}{factor}\sqrt{{{square * radicand}}}"
+        operations.append(Operation(whole(square * radicand), "sqrt", whole(2), SIMPLE_ROOT))
+        operations.append(Operation(whole(factor), "*", _newest(operations), PLAIN))
+        total = _join(operations, total, sign, SUM)
+    return f"Simplify ${expression}$.", operations
+
+
+def make_remainder(rng: random.Random, length: int, scale: int) -> Draft:
+    """A remainder of a sum of products."""
+    modulus = rng.randint(5, 19)
+    operations: list[Operation] = []
+    products: list[str] = []
+    total: Earlier | None = None
+    for _product in range(max(1, length // 2)):
+        a, b = rng.randint(6, 40 * scale), rng.randint(3, 19)
+        products.append(rf"{a} \cdot {b}")
+        operations.append(Operation(whole(a), "*", whole(b), PRODUCT))
+        total = _join(operations, total, "+", SUM)
+    operations.append(Operation(_newest(operations), "mod", whole(modulus), REMAINDER))
+    return f"What is the remainder when ${'+'.join(products)}$ is divided by ${modulus}$?", operations
+
+
+def make_marbles(rng: random.Random, length: int, scale: int) -> Draft:
+    """The probability of drawing one of some colours from a bag."""
+    colors = ["red", "blue", "green", "white", "black", "yellow"][: max(3, min(6, (length + 2) // 2 + 1))]
+    counts = [rng.randint(2, 30 * scale) for _ in colors]
+    wanted = rng.sample(range(len(colors)), 2)
+    operations: list[Operation] = []
+    total: Operand = whole(counts[0])
+    for count in counts[1:]:
+        operations.append(Operation(total, "+", whole(count), COUNT))
+        total = _newest(operations)
+    operations.append(Operation(whole(counts[wanted[0]]), "+", whole(counts[wanted[1]]), WANTED))
+    good = _newest(operations)
+    operations.append(Operation(good, "/", total, PROBABILITY))
+    bag = ", ".join(f"${count}$ {color}" for count, color in zip(counts, colors, strict=True))
+    pair = " or ".join(colors[index] for index in wanted)
+    return f"A bag holds marbles: {bag}. One is drawn. What is the probability that it is {pair}?", operations
+
+
+def make_hypotenuse(rng: random.Random, length: int, scale: int) -> Draft:
+    """A diagonal by Pythagoras; with five or more operations, of a box."""
+    sides = [rng.randint(2, 12 * scale) for _ in range(3 if length >= 5 else 2)]
+    operations: list[Operation] = []
+    total: Earlier | None = None
+    for side in sides:
+        operations.append(Operation(whole(side), "*", whole(side), SQUARE))
+        total = _join(operations, total, "+", SUM_OF_SQUARES)
+    operations.append(Operation(_newest(operations), "sqrt", whole(2), DIAGONAL))
+    shape = "box" if len(sides) == 3 else "rectangle"
+    lengths = r" \times ".join(map(str, sides))
+    return f"What is the length of the diagonal of a ${lengths}$ {shape}?", operations
+
+
+def make_iterated_function(rng: random.Random, length: int, scale: int) -> Draft:
+    """A linear function applied again and again, two operations each time."""
+    factor, shift, start = rng.randint(2, 5), rng.randint(2, 30 * scale), rng.randint(2, 20)
+    sign, times = rng.choice("+-"), max(1, length // 2)
+    operations: list[Operation] = []
+    value: Operand = whole(start)
+    for _time in range(times):
+        operations.append(Operation(whole(factor), "*", value, STRETCH))
+        operations.append(Operation(_newest(operations), sign, whole(shift), SHIFT))
+        value = _newest(operations)
+    expression = "f(" * times + str(start) + ")" * times
+    return f"If $f(x)={factor}x{sign}{shift}$, what is ${expression}$?", operations
+
+
+SUBJECTS: dict[str, Maker] = {
+    "Prealgebra": make_fraction_sum,
+    "Algebra": make_linear_equation,
+    "Intermediate Algebra": make_root_sum,
+    "Number Theory": make_remainder,
+    "Counting & Probability": make_marbles,
+    "Geometry": make_hypotenuse,
+    "Precalculus": make_iterated_function,
+}
+SECOND_MAKERS: dict[str, Maker] = {"Algebra": make_nested_fraction}
+
+
+def _is_writable(operations: list[Operation], fewest: int) -> bool:
+    try:
+        run_plan(tuple(operations))
+    except UndefinedResult:
+        return False
+    return len(operations) >= fewest
+
+
+def make_expression_problem(rng: random.Random, difficulty: Difficulty = STANDARD) -> Problem:
+    """A random expression problem.
+
+    Args:
+        rng: Chooses subject, kind and numbers.
+        difficulty: How long the plan is and how large its numbers are.
+    """
+    while True:
+        subject = rng.choice(list(SUBJECTS))
+        maker = SUBJECTS[subject] if rng.random() < 0.5 else SECOND_MAKERS.get(subject, SUBJECTS[subject])
+        question, operations = maker(rng, draw_length(rng, difficulty), difficulty.scale)
+        if _is_writable(operations, min(difficulty.fewest, 5)) and len(operations) <= difficulty.most + 1:
+            level = min(5, max(1, len(operations) - 1))
+            return Problem("MATH", subject, level, question, tuple(operations))

@@ -1,0 +1,135 @@
+r"""Exact numbers of the miniature world: a fraction times a square root, and the operators between them.
+
+    Quantity(Fraction(3, 4))      is 3/4, written `0.75` in a word problem and `\frac{3}{4}` in LaTeX
+    Quantity(Fraction(2), 3)      is 2√3, written `2\sqrt{3}`
+    apply("sqrt", 72)             is 6√2, since 72 = 6² · 2
+
+Results are exact, so that a solution's correctness is a fact and never a matter of rounding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+
+SWAPPABLE_OPERATORS = ("+", "-", "*", "/")
+
+
+class UndefinedResult(ArithmeticError):
+    """The operation has no result of the form fraction times square root."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """`coefficient` times the square root of `radicand`, a square-free positive integer."""
+
+    coefficient: Fraction
+    radicand: int = 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is an integer."""
+        return self.radicand == 1 and self.coefficient.denominator == 1
+
+
+def whole(number: int) -> Quantity:
+    """An integer as a quantity."""
+    return Quantity(Fraction(number))
+
+
+def rational(numerator: int, denominator: int) -> Quantity:
+    """A fraction as a quantity, in lowest terms."""
+    return Quantity(Fraction(numerator, denominator))
+
+
+def surd(coefficient: Fraction, radicand: int) -> Quantity:
+    """`coefficient` · √`radicand` with every square pulled out of the root: surd(1, 72) is 6√2."""
+    if coefficient == 0 or radicand == 0:
+        return whole(0)
+    for root in range(isqrt(radicand), 1, -1):
+        if radicand % (root * root) == 0:
+            return Quantity(coefficient * root, radicand // (root * root))
+    return Quantity(coefficient, radicand)
+
+
+def _add(left: Quantity, right: Quantity) -> Quantity:
+    if left.coefficient == 0 or right.coefficient == 0:
+        return right if left.coefficient == 0 else left
+    if left.radicand != right.radicand:
+        raise UndefinedResult(f"the roots of {left.radicand} and {right.radicand} do not add up to one root")
+    return surd(left.coefficient + right.coefficient, left.radicand)
+
+
+def _subtract(left: Quantity, right: Quantity) -> Quantity:
+    return _add(left, Quantity(-right.coefficient, right.radicand))
+
+
+def _multiply(left: Quantity, right: Quantity) -> Quantity:
+    return surd(left.coefficient * right.coefficient, left.radicand * right.radicand)
+
+
+def _divide(left: Quantity, right: Quantity) -> Quantity:
+    if right.coefficient == 0:
+        raise UndefinedResult("division by zero")
+    return surd(left.coefficient / (right.coefficient * right.radicand), left.radicand * right.radicand)
+
+
+def _remainder(left: Quantity, right: Quantity) -> Quantity:
+    if not (left.is_whole and right.is_whole and right.coefficient > 0):
+        raise UndefinedResult("a remainder needs integers and a positive divisor")
+    return Quantity(left.coefficient % right.coefficient)
+
+
+def _square_root(left: Quantity, _right: Quantity) -> Quantity:
+    if left.radicand != 1 or left.coefficient < 0:
+        raise UndefinedResult("only a non-negative fraction has a square root here")
+    under = left.coefficient
+    return surd(Fraction(1, under.denominator), under.numerator * under.denominator)
+
+
+OPERATORS: dict[str, Callable[[Quantity, Quantity], Quantity]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": _multiply,
+    "/": _divide,
+    "mod": _remainder,
+    "sqrt": _square_root,
+}
+
+
+def apply(operator: str, left: Quantity, right: Quantity) -> Quantity:
+    """The exact result of one operation.
+
+    Args:
+        operator: A key of `OPERATORS`; `sqrt` ignores the right operand.
+        left: First operand.
+        right: Second operand.
+
+    Raises:
+        UndefinedResult: The result cannot be written as a fraction times a square root.
+    """
+    return OPERATORS[operator](left, right)
+
+
+def as_decimal(quantity: Quantity) -> str:
+    """The way a word problem writes a number: `12`, `0.25`, `-3.5`.
+
+    Raises:
+        UndefinedResult: The number needs more than two decimals.
+    """
+    hundredths = quantity.coefficient * 100
+    if quantity.radicand != 1 or hundredths.denominator != 1:
+        raise UndefinedResult(f"{quantity} needs more than two decimals")
+    if quantity.is_whole:
+        return str(quantity.coefficient)
+    return f"{float(quantity.coefficient):.2f}".rstrip("0")
+
+
+def as_latex(quantity: Quantity) -> str:
+    r"""The way MATH writes a number: `12`, `-\frac{3}{4}`, `2\sqrt{3}`, `\frac{\sqrt{2}}{2}`."""
+    numerator, denominator = abs(quantity.coefficient.numerator), quantity.coefficient.denominator
+    sign = "-" if quantity.coefficient < 0 else ""
+    top = str(numerator)
+    if quantity.radicand != 1:
+        top = (top if numerator != 1 else "") + rf"\sqrt{{{quantity.radicand}}}"
+    return f"{sign}{top}" if denominator == 1 else rf"{sign}\frac{{{top}}}{{{denominator}}}"

@@ -1,0 +1,84 @@
+r"""Problems as rows of the real question sets: references to align with, tests to sample solutions for.
+
+gsm8k       {"question": "Ana has 48 …", "answer": "At first Ana has 48+12=<<48+12=60>>60 shells.\n…\n#### 12"}
+math        {"problem": "Simplify $…$.", "level": "Level 3", "type": "Algebra", "solution": "… $\\boxed{6}$."}
+math500     {"problem", "solution", "answer": "6", "subject": "Algebra", "level": 3, "unique_id": "test/algebra/7.json"}
+omni_math   {"domain": ["Mathematics -> Algebra"], "difficulty": 4.5, "problem", "solution", "answer", "source"}
+mmlu_stem   {"question", "type": "elementary_mathematics", "choices": ["6", "8", "3", "7"], "answer": 0}
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from cpmi_dagster.miniature.corpus import draw_choices
+from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.miniature.solutions import solve
+
+Row = Mapping[str, object]
+
+
+def boxed_solution(problem: Problem) -> str:
+    r"""The reference solution in MATH's manner, one paragraph that ends in `\boxed{}`."""
+    steps = " ".join(solve(problem).steps)
+    return rf"{steps} The answer is $\boxed{{{problem.answer}}}$."
+
+
+def gsm8k_row(problem: Problem) -> Row:
+    """A row of GSM8K."""
+    return {"question": problem.question, "answer": "\n".join([*solve(problem).steps, f"#### {problem.answer}"])}
+
+
+def math_row(problem: Problem) -> Row:
+    """A row of MATH."""
+    return {
+        "problem": problem.question,
+        "level": f"Level {problem.level}",
+        "type": problem.subject,
+        "solution": boxed_solution(problem),
+    }
+
+
+def subject_folder(subject: str) -> str:
+    """A subject as MATH's file paths write it: `Counting & Probability` is `counting_and_probability`."""
+    return subject.lower().replace("&", "and").replace(" ", "_")
+
+
+def math500_row(problem: Problem, number: int) -> Row:
+    """A row of MATH-500."""
+    return {
+        "problem": problem.question,
+        "solution": boxed_solution(problem),
+        "answer": problem.answer,
+        "subject": problem.subject,
+        "level": problem.level,
+        "unique_id": f"test/{subject_folder(problem.subject)}/{number}.json",
+    }
+
+
+def omni_math_row(problem: Problem) -> Row:
+    """A row of Omni-MATH; the difficulty grows by half a point with each operation."""
+    return {
+        "domain": [f"Mathematics -> {problem.subject}"],
+        "difficulty": len(problem.operations) / 2,
+        "problem": problem.question,
+        "solution": boxed_solution(problem),
+        "answer": problem.answer,
+        "source": "miniature",
+    }
+
+
+def mmlu_stem_row(problem: Problem, rng: random.Random) -> Row:
+    """A row of MMLU; the wrong choices are where slips lead."""
+    choices, right = draw_choices(problem, rng)
+    kind = "elementary_mathematics" if problem.task == "GSM8K" else "high_school_mathematics"
+    return {"question": problem.question, "type": kind, "choices": choices, "answer": right}
+
+
+def math500_rows(problems: Sequence[Problem]) -> list[Row]:
+    """MATH-500 rows with running numbers in their ids."""
+    return [math500_row(problem, number) for number, problem in enumerate(problems)]
+
+
+def mmlu_stem_rows(problems: Sequence[Problem], rng: random.Random) -> list[Row]:
+    """MMLU rows, word problems and expression problems in turn of a shuffle."""
+    return [mmlu_stem_row(problem, rng) for problem in rng.sample(problems, len(problems))]

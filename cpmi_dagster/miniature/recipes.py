@@ -1,0 +1,66 @@
+"""The two language models of the miniature world: their shape and how long each is trained.
+
+    labeler   128 wide, 4 layers, 0.91 M parameters   scores answers; also the policy that generates
+    prover     80 wide, 4 layers, 0.35 M parameters   the weaker second model of PAV
+
+Both read 960 tokens and 4,096 positions and tie their embeddings.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+ModelName = Literal["labeler", "prover"]
+POSITIONS = 4096
+
+
+@dataclass(frozen=True)
+class ModelRecipe:
+    """A Qwen3 model to train from scratch.
+
+    Attributes:
+        hidden_size: Width of the residual stream.
+        layers: Number of transformer blocks.
+        heads: Query heads; half as many key and value heads.
+        head_size: Width of one head.
+        feed_forward: Width of the gated feed-forward layer.
+        steps: Optimiser steps of the whole schedule.
+        batch_tokens: Tokens of one batch, padding included.
+        learning_rate: Peak of the cosine schedule.
+        seed: Seed of the weights and of the document stream.
+    """
+
+    hidden_size: int
+    layers: int
+    heads: int
+    head_size: int
+    feed_forward: int
+    steps: int
+    batch_tokens: int
+    learning_rate: float
+    seed: int
+
+
+RECIPES: dict[ModelName, ModelRecipe] = {
+    "labeler": ModelRecipe(
+        hidden_size=128,
+        layers=4,
+        heads=4,
+        head_size=32,
+        feed_forward=384,
+        steps=6_000,
+        batch_tokens=3_000,
+        learning_rate=4e-3,
+        seed=11,
+    ),
+    "prover": ModelRecipe(
+        hidden_size=80,
+        layers=4,
+        heads=4,
+        head_size=20,
+        feed_forward=208,
+        steps=3_400,
+        batch_tokens=3_000,
+        learning_rate=5e-3,
+        seed=12,
+    ),
+}

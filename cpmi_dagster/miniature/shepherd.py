@@ -1,0 +1,156 @@
+r"""Math-Shepherd rows: five solvers' attempts at each question, with step labels from a few simulated completions.
+
+    input   "Ana has 48 shells … Step 1: At first Ana has 48+12=<<48+12=60>>60 … ки\nStep 2: … The answer is: 12 ки"
+    label   the same text with + or - in place of each ки
+    task    GSM8K or MATH
+
+As in the original, + means that some completion from there reached the answer. So labels are noisy both ways: a right
+step may find no completion that succeeds, a wrong one may be recovered from by luck. What is really so is in `truth`,
+{"row_number": 7, "correct": [true, false]}. Rows stand in blocks by task, wrong answers before right ones.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.miniature.question_rows import Row
+from cpmi_dagster.miniature.slips import make_mistake
+from cpmi_dagster.miniature.solutions import Solution, solve
+from cpmi_dagster.templates import render_target
+
+STEP_MARK = "ки"
+COMPLETIONS = 4
+STEP_SURVIVAL = 0.93
+RECOVERY = 0.03
+SKILLS = (0.25, 0.5, 0.75, 0.95)
+RESPACED_EVERY = 20
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One trajectory: the problem, what was written, and Math-Shepherd's label for each step."""
+
+    problem: Problem
+    solution: Solution
+    labels: tuple[bool, ...]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the final answer is."""
+        return self.solution.answer == self.problem.answer
+
+
+def estimate_labels(problem: Problem, solution: Solution, skill: float, rng: random.Random) -> tuple[bool, ...]:
+    """Math-Shepherd's hard estimate for each step: did any of a few completions from there reach the answer.
+
+    Args:
+        problem: What is being solved.
+        solution: The attempt.
+        skill: The chance that a completion of the last step alone succeeds; 0 for a hopeless question.
+        rng: Draws the completions.
+    """
+    labels = []
+    count = len(solution.steps)
+    for step in range(count - 1):
+        sound = all(solution.correct[: step + 1])
+        chance = skill * STEP_SURVIVAL ** (count - 1 - step) if sound else RECOVERY * (skill > 0)
+        labels.append(any(rng.random() < chance for _completion in range(COMPLETIONS)))
+    return (*labels, solution.answer == problem.answer)
+
+
+def attempt(problem: Problem, skill: float, rng: random.Random) -> Attempt:
+    """One solver's try; a solver without skill slips at once."""
+    if rng.random() < skill * 0.7:
+        solution = solve(problem, rng)
+    else:
+        solution = make_mistake(problem, rng, index=None if skill > 0 else 0)
+    return Attempt(problem, solution, estimate_labels(problem, solution, skill, rng))
+
+
+def attempts(problem: Problem, count: int, skill: float, rng: random.Random) -> list[Attempt]:
+    """Different tries at one question."""
+    found: dict[tuple[str, ...], Attempt] = {}
+    while len(found) < count:
+        candidate = attempt(problem, skill, rng)
+        found[candidate.solution.steps] = candidate
+    return list(found.values())
+
+
+def all_attempts(problems: Sequence[Problem], too_hard: int, count: int, rng: random.Random) -> list[Attempt]:
+    """Tries at every question, in the published file's order.
+
+    Args:
+        problems: The questions.
+        too_hard: How many of them nobody solves; every label of theirs is `-`.
+        count: Tries for each question.
+        rng: Draws skills, tries and labels.
+    """
+    hopeless = set(rng.sample(range(len(problems)), too_hard))
+    found: list[Attempt] = []
+    for number, problem in enumerate(problems):
+        found += attempts(problem, count, 0.0 if number in hopeless else rng.choice(SKILLS), rng)
+    return sorted(found, key=lambda one: (one.problem.task, one.is_right))
+
+
+def written_steps(solution: Solution) -> list[str]:
+    """The steps as Math-Shepherd writes them: numbered, the answer on the last one's line."""
+    steps = [f"Step {number}: {step}" for number, step in enumerate(solution.steps, start=1)]
+    return [*steps[:-1], f"{steps[-1]} {render_target(solution.answer)}"]
+
+
+def shepherd_row(one: Attempt, question: str) -> Row:
+    """A row in the raw form."""
+    steps = written_steps(one.solution)
+    marked = "\n".join(f"{step} {STEP_MARK}" for step in steps)
+    labelled = "\n".join(f"{step} {'+' if label else '-'}" for step, label in zip(steps, one.labels, strict=True))
+    return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}
+
+
+def loosely_spaced(question: str) -> str:
+    """The question with a doubled space, as careless copies have it."""
+    return question.replace(". ", ".  ", 1)
+
+
+def irregular_rows() -> list[Row]:
+    """Rows that cannot be used, as the published file has some: each fails for another reason."""
+    unknown = "A lighthouse blinks 3 times a minute. How often does it blink during one hour of fog?"
+    steps = f"{unknown} Step 1: An hour has 60 minutes. {STEP_MARK}\nStep 2: It blinks 180 times. The answer is: 180"
+    short = "Mia reads 4 pages a day. How many does she read in 5 days? Step 1: She reads 4*5=<<4*5=20>>20 pages."
+    empty = "Tom has 12 pencils and buys 7 more. How many pencils does Tom have?"
+    silent = "Lena runs 3 laps of 400 meters. How far does she run? Step 1: She runs 3*400=<<3*400=1200>>1200 meters."
+    return [
+        {
+            "input": f"{short} {STEP_MARK}\nStep 2: The answer is: 20 {STEP_MARK}",
+            "label": f"{short} +",
+            "task": "GSM8K",
+        },
+        {"input": empty, "label": empty, "task": "GSM8K"},
+        {"input": f"{silent} {STEP_MARK}", "label": f"{silent} +", "task": "GSM8K"},
+        {"input": f"{steps} {STEP_MARK}", "label": f"{steps} +".replace(STEP_MARK, "+"), "task": "GSM8K"},
+    ]
+
+
+@dataclass(frozen=True)
+class ShepherdFiles:
+    """The rows of `math_shepherd.jsonl`, and the truth about those that can be used."""
+
+    rows: list[Row]
+    truth: list[Row]
+
+
+def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> ShepherdFiles:
+    """Rows in order, the irregular ones strewn among them, and the truth by row number."""
+    entries: list[Attempt | Row] = list(found)
+    for row in irregular_rows():
+        entries.insert(rng.randrange(len(entries)), row)
+    rows: list[Row] = []
+    truth: list[Row] = []
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, Attempt):
+            rows.append(entry)
+            continue
+        question = entry.problem.question
+        rows.append(shepherd_row(entry, loosely_spaced(question) if number % RESPACED_EVERY == 0 else question))
+        truth.append({"row_number": number, "correct": list(entry.solution.correct)})
+    return ShepherdFiles(rows, truth)

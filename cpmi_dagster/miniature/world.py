@@ -1,0 +1,161 @@
+"""The embedded world: problems, attempts and benchmarks in the formats of the real sources, written to one folder.
+
+    write_world(Path("world"), seed=0)
+    world/math_shepherd.jsonl   world/gsm8k_train.jsonl   world/processbench_math.jsonl   …
+
+The same seed and size give the same bytes. No question of the world occurs in its models' training text (held_out.py),
+and no question occurs in two of its files, except that Math-Shepherd's are among the references, where they belong.
+"""
+
+import json
+import os
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpmi_dagster.miniature.plans import Problem, Task
+from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
+from cpmi_dagster.miniature.processbench_rows import processbench_rows
+from cpmi_dagster.miniature.question_pool import QuestionPool
+from cpmi_dagster.miniature.question_rows import (
+    Row,
+    gsm8k_row,
+    math500_rows,
+    math_row,
+    mmlu_stem_rows,
+    omni_math_row,
+)
+from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
+from cpmi_dagster.miniature.word_problems import HARD
+
+WORLD_FILES: dict[str, str] = {
+    name: f"{name}.jsonl"
+    for name in (
+        "math_shepherd",
+        "step_truth",
+        "gsm8k_train",
+        "math_train",
+        "gsm8k_test",
+        "math500_test",
+        "omni_math_test",
+        "mmlu_stem_test",
+        "processbench_gsm8k",
+        "processbench_math",
+        "processbench_olympiadbench",
+        "processbench_omnimath",
+        "prmbench",
+    )
+}
+WEIGHTS = Path(__file__).parent / "weights"
+MODEL_FOLDERS: dict[str, Path] = {"labeler": WEIGHTS / "labeler", "prover": WEIGHTS / "prover"}
+
+
+@dataclass(frozen=True)
+class WorldSize:
+    """How much of everything the world holds.
+
+    Attributes:
+        shepherd_questions: Questions with attempts, half of each task.
+        attempts: Attempts at each of them.
+        too_hard: How many of those questions nobody solves.
+        references: Reference problems, half of each task, Math-Shepherd's questions among them.
+        processbench: Rows of each ProcessBench subset.
+        prmbench: Rows of each PRMBench category.
+        test_questions: Problems of each question set for best-of-N.
+    """
+
+    shepherd_questions: int = 120
+    attempts: int = 5
+    too_hard: int = 6
+    references: int = 240
+    processbench: int = 100
+    prmbench: int = 20
+    test_questions: int = 70
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write JSON Lines so that the file is either there whole or not at all."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    unfinished.write_text(text, encoding="utf-8", newline="\n")
+    unfinished.replace(path)
+
+
+def _references(pool: QuestionPool, size: WorldSize) -> dict[Task, list[Problem]]:
+    half = size.references // 2
+    return {"GSM8K": pool.draw("GSM8K", half), "MATH": pool.draw("MATH", size.references - half)}
+
+
+def _training_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+    references = _references(pool, size)
+    half = size.shepherd_questions // 2
+    questions = rng.sample(references["GSM8K"], half) + rng.sample(references["MATH"], size.shepherd_questions - half)
+    found = shepherd_files(all_attempts(questions, size.too_hard, size.attempts, rng), rng)
+    return {
+        "math_shepherd": found.rows,
+        "step_truth": found.truth,
+        "gsm8k_train": [gsm8k_row(problem) for problem in references["GSM8K"]],
+        "math_train": [math_row(problem) for problem in references["MATH"]],
+    }
+
+
+def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+    count = size.test_questions
+    return {
+        "gsm8k_test": [gsm8k_row(problem) for problem in pool.draw("GSM8K", count)],
+        "math500_test": math500_rows(pool.draw("MATH", count)),
+        "omni_math_test": [omni_math_row(problem) for problem in pool.draw("MATH", count, HARD)],
+        "mmlu_stem_test": mmlu_stem_rows(pool.draw_both(count), rng),
+    }
+
+
+def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+    count = size.processbench
+    problems = {
+        "gsm8k": pool.draw("GSM8K", count),
+        "math": pool.draw("MATH", count),
+        "olympiadbench": pool.draw("MATH", count, HARD),
+        "omnimath": pool.draw_both(count, HARD),
+    }
+    subsets = {f"processbench_{subset}": processbench_rows(subset, drawn, rng) for subset, drawn in problems.items()}
+    return {**subsets, "prmbench": prmbench_rows(pool.draw_both(size.prmbench), rng)}
+
+
+def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[Row]]:
+    """Every file's rows, by the keys of `WORLD_FILES`.
+
+    Args:
+        seed: Decides everything.
+        size: How much of everything; the default size if absent.
+    """
+    size = size or WorldSize()
+    pool, rng = QuestionPool(seed), random.Random(seed + 1)
+    return {
+        **_training_rows(pool, size, rng),
+        **_question_set_rows(pool, size, rng),
+        **_step_benchmark_rows(pool, size, rng),
+    }
+
+
+def write_world(folder: Path, seed: int = 0, size: WorldSize | None = None) -> None:
+    """Write every file of the world.
+
+    Args:
+        folder: Where to; made if absent.
+        seed: Same seed and size, same bytes.
+        size: How much of everything; the default size if absent.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in world_rows(seed, size).items():
+        write_rows(folder / WORLD_FILES[name], rows)
+
+
+def world_file(folder: Path, name: str) -> Path:
+    """The path of one of the world's files.
+
+    Args:
+        folder: Where the world was written.
+        name: A key of `WORLD_FILES`.
+    """
+    return folder / WORLD_FILES[name]

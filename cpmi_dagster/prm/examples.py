@@ -1,0 +1,109 @@
+"""From labelled trajectories to training and validation examples, split by question.
+
+All trajectories of a question fall on the same side, so validation asks about questions that were never trained on:
+
+    question_id   3f9a  3f9a  77c1  b20e  b20e
+    side          train train valid train train
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from transformers import PreTrainedTokenizerBase
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
+
+COLUMNS = ("trajectory_id", "question_id", "question", "steps", "labels")
+
+
+@dataclass(frozen=True)
+class LabelledSolution:
+    """One example: a tokenised solution and the soft label of each step it kept."""
+
+    encoded: EncodedSolution
+    labels: list[float]
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Tokenised examples.
+
+    Args:
+        train: examples to learn from.
+        validation: examples of other questions, to measure on; may be empty.
+        truncated: trajectories that lost steps to the token limit; one that lost all of them is in neither list.
+    """
+
+    train: list[LabelledSolution]
+    validation: list[LabelledSolution]
+    truncated: int
+
+    @property
+    def train_steps(self) -> int:
+        """Labelled steps in one epoch."""
+        return sum(len(example.labels) for example in self.train)
+
+
+def training_set(
+    examples: pl.DataFrame,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    validation_share: float,
+    seed: int,
+) -> TrainingSet:
+    """Check, tokenise and split the examples.
+
+    Args:
+        examples: trajectory_id, question_id, question, steps, labels.
+        max_tokens: whole steps past this many tokens are dropped.
+        validation_share: share of the questions kept for validation.
+
+    Raises:
+        ModelError: a column is missing, labels do not fit their steps, or nothing is left to train on.
+    """
+    _check(examples)
+    encoded = encode_solutions(tokenizer, examples["question"].to_list(), examples["steps"].to_list(), max_tokens)
+    held_out = validation_questions(examples["question_id"], validation_share, seed)
+    sides: dict[bool, list[LabelledSolution]] = {False: [], True: []}
+    for solution, labels, question_id in zip(encoded, examples["labels"], examples["question_id"], strict=True):
+        kept = len(solution.step_positions)
+        if kept:
+            sides[question_id in held_out].append(LabelledSolution(solution, labels.to_list()[:kept]))
+    if not sides[False]:
+        raise ModelError(
+            f"no step of {examples.height} trajectories is left to train on within {max_tokens} tokens; "
+            "raise training.max_tokens or give more trajectories"
+        )
+    return TrainingSet(sides[False], sides[True], sum(solution.dropped_steps > 0 for solution in encoded))
+
+
+def validation_questions(question_ids: pl.Series, share: float, seed: int) -> set[str]:
+    """Questions kept for validation: `share` of the distinct ones, at least one, and never all of them."""
+    distinct = question_ids.unique().sort().to_list()
+    if share == 0 or len(distinct) < 2:
+        return set()
+    count = min(max(round(share * len(distinct)), 1), len(distinct) - 1)
+    chosen = np.random.default_rng(seed).permutation(len(distinct))[:count]
+    return {distinct[index] for index in chosen}
+
+
+def _check(examples: pl.DataFrame) -> None:
+    missing = [column for column in COLUMNS if column not in examples.columns]
+    if missing:
+        raise ModelError(f"the training examples lack the column `{missing[0]}`; they need {', '.join(COLUMNS)}")
+    label = pl.element()
+    wrong = examples.filter(
+        pl.col("labels").is_null()
+        | (pl.col("labels").list.len() != pl.col("steps").list.len())
+        | ~pl.col("labels")
+        .list.eval(label.is_between(0, 1).fill_null(False) & label.is_not_nan().fill_null(False))
+        .list.all()
+    )
+    if wrong.height:
+        first = wrong.row(0, named=True)
+        raise ModelError(
+            f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
+            "every step needs one soft label in [0, 1]"
+        )

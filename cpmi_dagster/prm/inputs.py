@@ -1,0 +1,99 @@
+"""What a reward model reads: template 0 with the question, then the steps, tokenised piece by piece.
+
+    piece       BOS   <template 0 with the question>\n   She earned 0.2 a minute.\n   That is 0.2 * 50 = 10.\n
+    token ids   [1]   [313, 22, ..., 198]                [88, 402, ..., 198]          [51, 7, ..., 198]
+    positions                                                               74                       90
+
+Each piece is tokenised on its own, so no token spans a boundary and the end of a step is a token index that is known
+from counting; nothing is searched for in the text. BOS stands once at the start where the tokenizer adds one by
+default.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from cpmi_dagster.scoring.tokens import TokenIds, piece_ids, start_ids
+from cpmi_dagster.templates import render_question, render_step
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class EncodedSolution:
+    """Token ids of a question and its steps.
+
+    Args:
+        token_ids: BOS (if any), question, steps.
+        step_positions: index in `token_ids` of the last token of each step.
+        dropped_steps: steps at the end that did not fit.
+    """
+
+    token_ids: list[int]
+    step_positions: list[int]
+    dropped_steps: int = 0
+
+
+def encode_solutions(
+    tokenizer: "PreTrainedTokenizerBase",
+    questions: Sequence[str],
+    solutions: Sequence[Sequence[str]],
+    max_tokens: int | None = None,
+) -> list[EncodedSolution]:
+    """Tokenise solutions, each with its question.
+
+    Args:
+        questions: one per solution.
+        solutions: the steps of each.
+        max_tokens: whole steps past this many tokens are left out and counted; null keeps them all.
+
+    Returns:
+        One encoding per solution, in order. A step whose text gives no token ends where the piece before it ends.
+    """
+    prompts = [render_question(question) for question in questions]
+    rendered = [[render_step(step) for step in steps] for steps in solutions]
+    ids = piece_ids(tokenizer, chain(prompts, *rendered))
+    start = start_ids(tokenizer)
+    return [
+        _join(start + ids[prompt], [ids[step] for step in steps], max_tokens)
+        for prompt, steps in zip(prompts, rendered, strict=True)
+    ]
+
+
+def _join(question: TokenIds, steps: Sequence[TokenIds], max_tokens: int | None) -> EncodedSolution:
+    token_ids, positions = list(question), []
+    for index, step in enumerate(steps):
+        if max_tokens is not None and len(token_ids) + len(step) > max_tokens:
+            return EncodedSolution(token_ids, positions, len(steps) - index)
+        token_ids += step
+        positions.append(len(token_ids) - 1)
+    return EncodedSolution(token_ids, positions)
+
+
+def pad_batch(encoded: Sequence[EncodedSolution]) -> "tuple[dict[str, Tensor], Tensor]":
+    """Stack solutions to one rectangle, padded on the right; token id 0 pads, and no real token attends to it.
+
+    Returns:
+        What the model reads (`input_ids` and `attention_mask`, shape (solutions, tokens), and `step_positions`, shape
+        (solutions, steps)), and which of the step positions are steps: boolean, (solutions, steps).
+    """
+    import torch
+
+    token_ids, attention_mask = pad_rows([solution.token_ids for solution in encoded], torch.long)
+    positions, step_mask = pad_rows([solution.step_positions for solution in encoded], torch.long)
+    inputs = {"input_ids": token_ids, "attention_mask": attention_mask.long(), "step_positions": positions}
+    return inputs, step_mask
+
+
+def pad_rows(rows: Sequence[Sequence[float]], dtype: "torch.dtype") -> "tuple[Tensor, Tensor]":
+    """Ragged rows -> a rectangle padded with 0 on the right, and a boolean mask of what is real."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    padded = pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True)
+    lengths = torch.tensor([len(row) for row in rows])
+    return padded, torch.arange(padded.shape[1]) < lengths.unsqueeze(1)

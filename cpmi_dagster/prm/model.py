@@ -1,0 +1,176 @@
+"""A process reward model: a decoder backbone and a two-layer head that turns the end of a step into one logit (5.3).
+
+    tokens            <question, template 0> | <step 1> | <step 2> | <step 3>
+    step_positions                                    ^          ^          ^   index of each step's last token
+    logits                                           2.1       -0.3       -1.7
+    sigmoid                                          0.89       0.43       0.15   probability that the step is right
+
+A saved model is a folder of `config.json`, safetensors and the tokenizer's files; nothing in it is code:
+
+    from cpmi_dagster.prm import load_reward_model
+    reward_model = load_reward_model("models/cpmi_bce")
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.dataclasses import strict
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.activations import ACT2FN
+from transformers.configuration_utils import SubConfigSpec
+from transformers.utils.generic import ModelOutput
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.language_models import load_tokenizer, model_identity
+from cpmi_dagster.prm.quiet import quiet_transformers
+from cpmi_dagster.prm.shared_prefix import hidden_states
+
+
+@strict
+class RewardModelConfig(PreTrainedConfig):
+    """Configuration of the backbone, and the shape of the head.
+
+    Args:
+        backbone_config: configuration of any decoder `transformers` knows.
+        head_size: width between the head's two layers; the backbone's hidden size when empty.
+        head_activation: non-linearity between them.
+    """
+
+    model_type = "cpmi_reward_model"
+    sub_configs_defaults = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="qwen3")}  # noqa: RUF012
+
+    backbone_config: dict | PreTrainedConfig | None = None
+    head_size: int | None = None
+    head_activation: str = "relu"
+
+    @property
+    def decoder(self) -> PreTrainedConfig:
+        """The text decoder's part of the backbone's configuration."""
+        assert isinstance(self.backbone_config, PreTrainedConfig)
+        return self.backbone_config.get_text_config()
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens the backbone reads."""
+        return int(getattr(self.decoder, "max_position_embeddings", 1 << 30))
+
+
+@dataclass
+class StepLogits(ModelOutput):
+    """Output of a reward model: `logits`, shape (solutions, steps)."""
+
+    logits: Tensor | None = None
+
+
+class RewardHead(nn.Module):
+    """Linear, non-linearity, linear: hidden state at the end of a step -> one logit."""
+
+    def __init__(self, config: RewardModelConfig) -> None:
+        super().__init__()
+        hidden_size = int(config.decoder.hidden_size)
+        head_size = config.head_size or hidden_size
+        self.hidden = nn.Linear(hidden_size, head_size)
+        self.activation = ACT2FN[config.head_activation]
+        self.output = nn.Linear(head_size, 1)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Hidden states (..., hidden size) -> logits (...)."""
+        return self.output(self.activation(self.hidden(states))).squeeze(-1)
+
+
+class RewardModel(PreTrainedModel):
+    """Any decoder with a reward head; `save_pretrained` and `from_pretrained` as for every `transformers` model."""
+
+    config_class = RewardModelConfig
+    config: RewardModelConfig
+    base_model_prefix = "backbone"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    def __init__(self, config: RewardModelConfig) -> None:
+        super().__init__(config)
+        self.backbone = AutoModel.from_config(config.backbone_config)
+        self.head = RewardHead(config)
+        self.post_init()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, step_positions: Tensor) -> StepLogits:
+        """Logits of the steps, read where each step ends.
+
+        Args:
+            input_ids: (solutions, tokens), padded on the right.
+            attention_mask: (solutions, tokens), 0 on padding.
+            step_positions: (solutions, steps), token index of each step's last token; any index where there is none.
+        """
+        states = hidden_states(self.backbone, input_ids, attention_mask)
+        rows = torch.arange(len(states), device=states.device).unsqueeze(1)
+        return StepLogits(logits=self.head(states[rows, step_positions]).float())
+
+    @classmethod
+    def from_backbone(cls, backbone: PreTrainedModel, **head: Any) -> "RewardModel":
+        """Put a freshly initialised head on a decoder without its language-model head.
+
+        Args:
+            backbone: the decoder; it becomes part of the model, it is not copied.
+            head: `head_size` and `head_activation`.
+        """
+        config = RewardModelConfig(backbone_config=backbone.config, **head)
+        backbone.config.name_or_path = ""  # a folder of this machine says nothing on another
+        with torch.device("meta"):
+            model = cls(config)
+        model.backbone = backbone
+        model.head.to_empty(device=backbone.device).to(backbone.dtype)
+        model.head.apply(model._init_weights)
+        return model
+
+
+AutoConfig.register(RewardModelConfig.model_type, RewardModelConfig, exist_ok=True)
+AutoModel.register(RewardModelConfig, RewardModel, exist_ok=True)
+
+
+@dataclass(frozen=True)
+class LoadedRewardModel:
+    """A reward model in evaluation mode on its device, its tokenizer and its identity, `folder@hash of the weights`."""
+
+    model: RewardModel
+    tokenizer: PreTrainedTokenizerBase
+    identity: str
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens one solution may have."""
+        return self.model.config.context_length
+
+
+def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "auto") -> LoadedRewardModel:
+    """Load a reward model that training has saved.
+
+    Args:
+        folder: where `config.json`, the safetensors and the tokenizer lie.
+        dtype: auto (as saved), float32, bfloat16 or float16.
+        device: auto (CUDA where there is one), or a torch device.
+
+    Raises:
+        ModelError: the folder is missing, incomplete, or holds another kind of model.
+    """
+    place = Path(folder).expanduser()
+    if not (place / "config.json").is_file():
+        raise ModelError(f"there is no reward model in {place}; give a folder that training has written")
+    identity = model_identity(str(place))
+    tokenizer = load_tokenizer(str(place))
+    target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    with quiet_transformers():
+        try:
+            config = AutoConfig.from_pretrained(place)
+            if not isinstance(config, RewardModelConfig):
+                raise ModelError(f"{place} holds a `{config.model_type}`, not a reward model; give a trained one")
+            model = RewardModel.from_pretrained(place, config=config, dtype=dtype)
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelError(f"the reward model in {place} cannot be loaded: {error}".splitlines()[0]) from error
+    placed = model.to(target)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    return LoadedRewardModel(placed.eval(), tokenizer, identity)

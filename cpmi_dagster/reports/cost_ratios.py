@@ -1,0 +1,90 @@
+"""What labeling costs by method: relative to a baseline, and scaled to the paper's 10,000 trajectories.
+
+    shard  method  trajectories  wall_seconds          method  ratio to mc
+    000    mc      80            96.0            ->    cpmi    0.16 [0.14, 0.19]
+    000    cpmi    80            15.4
+
+The interval resamples shards, so it needs at least two; a baseline relative to itself has none.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import polars as pl
+
+from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.reward_rows import RecipeRow
+
+COSTS = "labels/labeling_costs"
+SUBSET = 10_000
+"""Trajectories that the paper's raw costs are accumulated over."""
+
+
+def cost_ratios(inputs: ReportInputs, rows: Iterable[RecipeRow], baseline: str, cost: str) -> dict[str, Estimate]:
+    """Cost per trajectory of each row's method relative to a baseline method.
+
+    Args:
+        inputs: frames with `labels/labeling_costs`.
+        rows: rows; their reward types are the methods.
+        baseline: method to compare with.
+        cost: `wall_seconds`, `generated_tokens` or `forward_tokens`.
+
+    Returns:
+        By row label; rows without costs, or without any of the baseline's, are left out. n counts trajectories.
+    """
+    ratios = {row.row: _cost_ratio(inputs, row.reward_type, baseline, cost) for row in rows}
+    return {row: ratio for row, ratio in ratios.items() if ratio is not None}
+
+
+def costs_per_subset(inputs: ReportInputs, rows: Iterable[RecipeRow], cost: str) -> dict[str, Estimate]:
+    """What `SUBSET` trajectories cost with each row's method.
+
+    Args:
+        inputs: frames with `labels/labeling_costs`.
+        rows: rows; their reward types are the methods.
+        cost: column of that table.
+
+    Returns:
+        By row label, in the unit of the column; rows without costs are left out. n counts trajectories.
+    """
+    costs = {row.row: _costs(inputs, row.reward_type, cost) for row in rows}
+    return {
+        row: _resampled(inputs, shards, _per_subset, shards.height > 1)
+        for row, shards in costs.items()
+        if shards["trajectories"].sum()
+    }
+
+
+def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
+    """shard, cost, trajectories of one method."""
+    own = inputs.table(COSTS).filter(pl.col("method") == method).sort("shard")
+    return own.select("shard", pl.col(cost).cast(pl.Float64).alias("cost"), "trajectories")
+
+
+def _cost_ratio(inputs: ReportInputs, method: str, baseline: str, cost: str) -> Estimate | None:
+    own, base = (_costs(inputs, name, cost) for name in (method, baseline))
+    shards = own.join(base, on="shard", suffix="_base", maintain_order="left")
+    if not shards["cost_base"].sum() or not shards["trajectories"].sum():
+        return None
+    return _resampled(inputs, shards, _ratio, shards.height > 1 and method != baseline)
+
+
+def _resampled(
+    inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], uncertain: bool
+) -> Estimate:
+    """A figure of sums over shards with its interval, or without where resampling has nothing to say."""
+    estimate = bootstrap(shards.drop("shard").to_numpy(), figure, inputs.bootstrap_samples, inputs.seed).estimate()
+    interval = (estimate.low, estimate.high) if uncertain else (math.nan, math.nan)
+    return Estimate(estimate.value, *interval, int(shards["trajectories"].sum()))
+
+
+def _per_subset(totals: Floats) -> Floats:
+    return SUBSET * totals[..., 0] / totals[..., 1]
+
+
+def _ratio(totals: Floats) -> Floats:
+    """Cost per trajectory relative to that of the baseline."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (totals[..., 0] / totals[..., 1]) / (totals[..., 2] / totals[..., 3])

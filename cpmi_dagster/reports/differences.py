@@ -1,0 +1,106 @@
+"""Paired differences to MC: is one reward type better on the same questions, or is it noise?
+
+    reward      measure           difference   low   high   p_value
+    CPMI        processbench_f1         -1.9  -6.0    2.3     0.37
+
+`measure` is a column of the headline; differences are in its unit.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.best_of_n import accuracy_difference
+from cpmi_dagster.benchmarks.label_quality import label_quality_differences
+from cpmi_dagster.benchmarks.prmbench import prmbench_difference
+from cpmi_dagster.benchmarks.processbench import SUBSETS, processbench_difference
+from cpmi_dagster.benchmarks.resampling import Difference
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import REWARDS, TRAJECTORIES, TRUTH
+from cpmi_dagster.reports.quality import (
+    CANDIDATES,
+    CHOICES,
+    DEFAULT_AGGREGATION,
+    PRMBENCH_PREDICTIONS,
+    PROBLEMS,
+    PROCESSBENCH,
+)
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow
+
+BASELINE_REWARD = "mc"
+DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
+    "reward": pl.String(),
+    "measure": pl.String(),
+    "difference": pl.Float64(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+    "p_value": pl.Float64(),
+}
+
+
+def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
+    """Every main reward type minus MC, over the same resampled questions.
+
+    Args:
+        inputs: frames and settings.
+
+    Returns:
+        reward (row label), measure, difference, low, high, p_value (two-sided); pairs not measured are left out.
+    """
+    pairs = [*_label_differences(inputs), *_model_differences(inputs)]
+    rows = [
+        {"reward": row.row, "measure": measure, "difference": scale * difference.value, "low": scale * difference.low,
+         "high": scale * difference.high, "p_value": difference.p_value}
+        for row, measure, scale, difference in pairs
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA)
+
+
+def _label_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
+    tables = [inputs.table(key) for key in (REWARDS, TRAJECTORIES, TRUTH)]
+    if any(table.is_empty() for table in tables) or BASELINE_REWARD not in tables[0]["reward_type"]:
+        return
+    found = label_quality_differences(tables[0], tables[1], tables[2], inputs.bootstrap_samples, inputs.seed)
+    figures = {row["reward_type"]: row for row in found.iter_rows(named=True)}
+    for row in MAIN_ROWS:
+        if figure := figures.get(row.reward_type):
+            values = (figure[column] for column in ("difference", "low", "high", "p_value", "n"))
+            yield row, "label_auc", 1.0, Difference(*values)
+
+
+def _model_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
+    baseline = inputs.recipe_name(BASELINE_REWARD)
+    for row in MAIN_ROWS:
+        recipe = inputs.recipe_name(row.reward_type)
+        if baseline is None or recipe is None or recipe == baseline:
+            continue
+        for measure, difference in (
+            ("processbench_f1", _processbench(inputs, recipe, baseline)),
+            ("prm_score", _prmbench(inputs, recipe, baseline)),
+            ("best_of_8", _best_of_n(inputs, recipe, baseline)),
+        ):
+            if difference is not None:
+                yield row, measure, 100.0, difference
+
+
+def _processbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
+    both = [inputs.predictions(PROCESSBENCH, name) for name in (recipe, baseline)]
+    if not all(set(SUBSETS) <= set(each["benchmark"]) for each in both):
+        return None
+    draws = (inputs.bootstrap_samples, inputs.seed)
+    return processbench_difference(both[0], both[1], inputs.table(PROBLEMS), "paper", *draws)
+
+
+def _prmbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
+    both = [inputs.predictions(PRMBENCH_PREDICTIONS, name) for name in (recipe, baseline)]
+    if any(each.is_empty() for each in both):
+        return None
+    return prmbench_difference(both[0], both[1], inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+
+
+def _best_of_n(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
+    wanted = {"benchmark": "math500", "n": CANDIDATES, "aggregation": DEFAULT_AGGREGATION}
+    both = [inputs.predictions(CHOICES, name).filter(**wanted) for name in (recipe, baseline)]
+    if any(each.is_empty() for each in both):
+        return None
+    return accuracy_difference(both[0], both[1], inputs.bootstrap_samples, inputs.seed)

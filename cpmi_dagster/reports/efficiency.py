@@ -1,0 +1,152 @@
+"""Quality of the reward models against the cost of their labels: RelEff (Eq. 8) and the ratios behind it.
+
+    Time    labeling seconds per trajectory relative to the baseline (MC, or PAV among the merges on PAV)
+    Token   generated tokens, likewise
+    RelEff  (Q / C) / (Q of the baseline / C of the baseline), with C = labeling time
+
+An interval of RelEff joins those of its three terms on the logarithmic scale as if they were independent; both
+qualities are measured on the same problems, so it is wider than need be.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.costs import relative_efficiency
+from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
+from cpmi_dagster.reports.quality import measure_quality, measurement
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow
+
+REWARDS = "labels/step_rewards"
+COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}
+RAW_COSTS = {"Time": "wall_seconds", "gen_tokens": "generated_tokens"}
+QUALITY_COLUMNS = {"AUC": "AUC", "PB": "PB", "PB (official)": "PB (official)", "PRMB": "PRMB", "MATH": "MATH"}
+MERGE_QUALITY = {"ROC-AUC": "AUC", **{column: column for column in ("PB", "PB (official)", "PRMB", "MATH")}}
+LABELER_QUALITY = {"ROC-AUC": "AUC", "PB": "PB", "PB (official)": "PB (official)", "PRMB": "PRMB", "MATH500": "MATH"}
+RELATIVE = ("AUC", "PB", "PRMB", "MATH")
+
+
+def measure_efficiency(inputs: ReportInputs) -> pl.DataFrame:
+    """Quality, cost relative to MC, and RelEff of the main reward types."""
+    return measured_frame(_quality_and_cost(inputs, MAIN_ROWS, "mc"))
+
+
+def measure_pav_merges(inputs: ReportInputs) -> pl.DataFrame:
+    """Quality, cost relative to PAV, and RelEff of the merges that start from PAV."""
+    return measured_frame(_quality_and_cost(inputs, PAV_MERGE_ROWS, "pav"))
+
+
+def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
+    """Shares of MC steps, quality, raw and relative cost, and RelEff by merge point."""
+    quality = measure_quality(inputs, MERGE_POINT_ROWS, MERGE_QUALITY)
+    ratios = cost_ratios(inputs, MERGE_POINT_ROWS, "mc", "wall_seconds")
+    raw = [
+        measurement(row, column, estimate)
+        for column, cost in RAW_COSTS.items()
+        for row, estimate in costs_per_subset(inputs, MERGE_POINT_ROWS, cost).items()
+    ]
+    return measured_frame(
+        [
+            *_shares_of_mc(inputs),
+            *quality,
+            *raw,
+            *(measurement(row, "ratio", ratio) for row, ratio in ratios.items()),
+            *relative_efficiencies(_renamed(quality, {"ROC-AUC": "AUC"}), ratios, "MC"),
+        ]
+    )
+
+
+def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
+    """Quality and change of cost against MC with this profile's labeler."""
+    name = labeler_name(inputs.labeler)
+    rows = (RecipeRow(f"{name}, MC", "mc"), RecipeRow(f"{name}, CPMI-based", "cpmi_merge1"))
+    measurements = measure_quality(inputs, rows, LABELER_QUALITY)
+    for column, cost in COST_COLUMNS.items():
+        for row, ratio in cost_ratios(inputs, rows, "mc", cost).items():
+            measurements.append(measurement(row, f"{column} change (%)", _scaled(ratio, 100, -100)))
+    return measured_frame(measurements)
+
+
+def labeler_name(labeler: str) -> str:
+    """A model's name without its owner, spelled as in the paper where the paper has it: `Llama3.2-1B`."""
+    name = labeler.rstrip("/").split("/")[-1] or "this labeler"
+    return re.sub(r"^Llama-(?=\d)", "Llama", name)
+
+
+def relative_efficiencies(
+    quality: Iterable[Measurement], time: Mapping[str, Estimate], baseline: str
+) -> list[Measurement]:
+    """RelEff of every quality figure whose row has a time ratio (Eq. 8).
+
+    Args:
+        quality: figures in the columns of `RELATIVE`; others are left aside.
+        time: labeling time relative to the baseline, by row.
+        baseline: row of the baseline.
+    """
+    figures = {(figure.row, figure.column): figure for figure in quality if figure.column in RELATIVE}
+    measurements = []
+    for (row, column), figure in figures.items():
+        base = figures.get((baseline, column))
+        if row in time and time[row].value and base is not None and base.measured:
+            measurements.append(_relative_efficiency(figure, base, time[row]))
+    return measurements
+
+
+def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baseline: str) -> list[Measurement]:
+    quality = measure_quality(inputs, rows, QUALITY_COLUMNS)
+    measurements = list(quality)
+    for column, cost in COST_COLUMNS.items():
+        for row, ratio in cost_ratios(inputs, rows, baseline, cost).items():
+            measurements.append(measurement(row, column, ratio))
+            if row != rows[0].row and ratio.value <= 1:
+                measurements.append(measurement(row, f"{column} saved (%)", _scaled(ratio, -100, 100)))
+    time = cost_ratios(inputs, rows, baseline, "wall_seconds")
+    return [*measurements, *relative_efficiencies(quality, time, rows[0].row)]
+
+
+def _shares_of_mc(inputs: ReportInputs) -> list[Measurement]:
+    """Percent of steps that take MC and CPMI under each merge point."""
+    steps = inputs.table(REWARDS).filter(pl.col("reward_type") == "cpmi").group_by("trajectory_id").len("steps")
+    total = int(steps["steps"].sum())
+    if not total:
+        return []
+    taken = {f"CPMI_Merge{k}": int(steps["steps"].clip(upper_bound=k).sum()) for k in (1, 2, 3)}
+    shares = {row: 100 * count / total for row, count in {"CPMI": 0, **taken, "MC": total}.items()}
+    return [
+        Measurement(row, column, value, n=total)
+        for row, share in shares.items()
+        for column, value in (("MC (%)", share), ("CPMI (%)", 100 - share))
+    ]
+
+
+def _relative_efficiency(figure: Measurement, base: Measurement, time: Estimate) -> Measurement:
+    value = relative_efficiency(figure.measured, time.value, base.measured, 1.0)
+    column = f"RelEff {figure.column}"
+    if figure.row == base.row:
+        return Measurement(figure.row, column, value, n=figure.n)
+    arms = [_log_arm(term.low, term.high) for term in (figure, base, time)]
+    if any(arm is None for arm in arms):
+        return Measurement(figure.row, column, value, n=figure.n)
+    spread = math.exp(math.hypot(*(arm for arm in arms if arm is not None)))
+    return Measurement(figure.row, column, value, value / spread, value * spread, figure.n)
+
+
+def _log_arm(low: float | None, high: float | None) -> float | None:
+    """Half the width of an interval of positive numbers on the logarithmic scale; None where it is not one."""
+    if low is None or high is None or not 0 < low <= high:
+        return None
+    return math.log(high / low) / 2
+
+
+def _scaled(ratio: Estimate, factor: float, offset: float) -> Estimate:
+    """`factor * ratio + offset` with its interval in order."""
+    low, high = sorted((factor * ratio.low + offset, factor * ratio.high + offset))
+    return Estimate(factor * ratio.value + offset, low, high, ratio.n)
+
+
+def _renamed(measurements: Iterable[Measurement], names: Mapping[str, str]) -> list[Measurement]:
+    return [each._replace(column=names.get(each.column, each.column)) for each in measurements]

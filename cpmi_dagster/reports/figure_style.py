@@ -1,0 +1,137 @@
+"""How every plot looks, and how it becomes SVG or PNG.
+
+Colours are Okabe and Ito's, which stay apart for colour-blind readers; each reward type also has its own marker. Ink is
+one colour that the SVG hands over to the page (`currentColor`), so plots follow light and dark pages.
+"""
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1f2328"
+GRID = "#8c959f"
+RIGHT_STEPS = "#0072b2"
+WRONG_STEPS = "#e69f00"
+WIDTH_INCHES = 8.2
+
+REWARD_COLOURS: dict[str, str] = {
+    "MC": "#0072b2",
+    "PAV": "#cc79a7",
+    "CPMI": "#009e73",
+    "CPMI_Merge": "#d55e00",
+    "Rand_Merge": "#8c959f",
+    "Gold_only": "#e69f00",
+    "Neg_only": "#56b4e9",
+}
+REWARD_MARKERS: dict[str, str] = {
+    "MC": "o",
+    "PAV": "s",
+    "CPMI": "D",
+    "CPMI_Merge": "^",
+    "Rand_Merge": "X",
+    "Gold_only": "v",
+    "Neg_only": "P",
+}
+OTHER_COLOUR = "#8c959f"
+OTHER_MARKER = "o"
+
+_XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+)?=\"[^\"]*\"", re.DOTALL)
+
+
+def new_figure(height: float, rows: int = 1, columns: int = 1, share_y: bool = False) -> tuple["Figure", list["Axes"]]:
+    """An empty figure at the report's width.
+
+    Args:
+        height: inches.
+        rows: panels from top to bottom.
+        columns: panels from left to right.
+        share_y: whether panels share their vertical scale.
+
+    Returns:
+        The figure and its panels, row by row.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    figure.patch.set_alpha(0)
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=share_y)
+    axes = list(panels.flat)
+    for panel in axes:
+        style_axes(panel)
+    return figure, axes
+
+
+def style_axes(axes: "Axes") -> None:
+    """Ink, light grid, no box."""
+    axes.set_facecolor("none")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(GRID)
+    axes.tick_params(colors=INK, labelsize=9, length=3)
+    axes.grid(color=GRID, alpha=0.25, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def label_axes(axes: "Axes", x: str, y: str = "", title: str = "") -> None:
+    """Axis labels with their units, and a title at the left."""
+    axes.set_xlabel(x, color=INK, fontsize=10)
+    axes.set_ylabel(y, color=INK, fontsize=10)
+    axes.set_title(title, color=INK, fontsize=10.5, loc="left", fontweight="bold")
+
+
+def add_legend(figure: "Figure", axes: "Axes") -> None:
+    """One legend for the whole figure, under it, from the entries of one panel; plain lines come last."""
+    from matplotlib.lines import Line2D
+
+    entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: type(entry[0]) is Line2D)
+    handles, labels = [handle for handle, _ in entries], [label for _, label in entries]
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(len(labels), 5),
+        frameon=False,
+        labelcolor=INK,
+        fontsize=9,
+    )
+
+
+def colour_of(row: str) -> str:
+    """Colour of a reward type by its row label; variants share that of the type they start with."""
+    family = max((name for name in REWARD_COLOURS if row.startswith(name)), key=len, default="")
+    return REWARD_COLOURS.get(family, OTHER_COLOUR)
+
+
+def marker_of(row: str) -> str:
+    """Marker of a reward type by its row label."""
+    return REWARD_MARKERS.get(row, OTHER_MARKER)
+
+
+def to_svg(figure: "Figure", name: str) -> str:
+    """Draw as an `<svg>` element for an HTML page, without prolog, metadata or namespaces.
+
+    Args:
+        figure: what to draw.
+        name: unique on the page; keeps the ids inside the drawing apart from those of others.
+
+    Returns:
+        The element; its ink takes the page's text colour.
+    """
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": name, "svg.id": name}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return _XML_PROLOG.sub("", buffer.getvalue()).replace(INK, "currentColor")
+
+
+def to_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
+    """Draw as PNG on white."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dots_per_inch, facecolor="white")
+    return buffer.getvalue()

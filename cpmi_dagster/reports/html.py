@@ -1,0 +1,118 @@
+"""The HTML report: one file, nothing fetched from elsewhere, every artifact beside the paper's figures.
+
+html = render_report(ReportContext(profile="miniature", date="2026-01-31", comparisons=frames, inputs=inputs))
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+
+import polars as pl
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
+from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA
+from cpmi_dagster.reports.figures import Plot, report_plots
+from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, headline_cell, headline_table
+from cpmi_dagster.reports.html_tables import ComparisonTable, TableRow, comparison_table
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.reports.question_sets import OTHER_RULE_ROWS
+from cpmi_dagster.reports.reading import headline_reading
+
+
+@dataclass(frozen=True, eq=False)
+class ReportContext:
+    """Everything the report shows.
+
+    Attributes:
+        profile: profile that all of ours were measured on.
+        date: day of the report, as shown.
+        comparisons: comparison frames (`tables.PaperComparison`) by artifact.
+        inputs: frames that plots are drawn from.
+        models: identity (id + revision or weights hash) by role: labeler, policy, prover, backbone.
+        differences: `differences_to_baseline`; without it the reading goes by intervals.
+        provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
+        versions: version by library.
+    """
+
+    profile: str
+    date: str
+    comparisons: Mapping[str, pl.DataFrame]
+    inputs: ReportInputs = field(default_factory=ReportInputs)
+    models: Mapping[str, str] = field(default_factory=dict)
+    differences: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DIFFERENCE_SCHEMA))
+    provenance: pl.DataFrame = field(default_factory=pl.DataFrame)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One artifact as the template shows it."""
+
+    artifact: str
+    title: str
+    label: str | None
+    note: str
+    table: ComparisonTable
+    plots: tuple[Plot, ...]
+
+
+def render_report(context: ReportContext) -> str:
+    """Render the report.
+
+    Args:
+        context: what to show; artifacts that are absent from `comparisons` are shown as not measured.
+
+    Returns:
+        A complete HTML document.
+    """
+    headline = headline_table(context.comparisons)
+    plots = report_plots(context.inputs, context.comparisons)
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False).from_string(
+        _resource("report.html.j2")
+    )
+    return template.render(
+        css=Markup(_resource("report.css")),
+        profile=context.profile,
+        date=context.date,
+        models=context.models,
+        headline=_headline_table(headline),
+        reading=headline_reading(headline, context.differences),
+        sections=[_section(artifact, context.comparisons, plots) for artifact in ARTIFACTS.values()],
+        provenance=_plain_table(context.provenance),
+        versions=context.versions,
+    )
+
+
+def _section(artifact: Artifact, comparisons: Mapping[str, pl.DataFrame], plots: list[Plot]) -> Section:
+    comparison = comparisons.get(artifact.name, pl.DataFrame(schema=COMPARISON_SCHEMA))
+    folded = OTHER_RULE_ROWS if artifact.name == "best_of_n" else ()
+    return Section(
+        artifact=artifact.name,
+        title=artifact.title,
+        label=artifact.label,
+        note=artifact.paper.note,
+        table=comparison_table(artifact.paper, comparison, folded),
+        plots=tuple(plot for plot in plots if plot.artifact == artifact.name),
+    )
+
+
+def _headline_table(headline: pl.DataFrame) -> dict[str, list]:
+    """Column headings and rows of cells."""
+    rows = [
+        TableRow(row["reward"], tuple(headline_cell(row, column) for column in HEADLINE_COLUMNS))
+        for row in headline.iter_rows(named=True)
+    ]
+    return {"columns": ["Reward", *(column.title for column in HEADLINE_COLUMNS)], "rows": rows}
+
+
+def _plain_table(frame: pl.DataFrame) -> dict[str, list]:
+    """Columns and rows of a frame as text."""
+    rows = [["–" if value is None else str(value) for value in row] for row in frame.iter_rows()]
+    return {"columns": frame.columns, "rows": rows}
+
+
+def _resource(name: str) -> str:
+    return resources.files("cpmi_dagster.reports").joinpath(name).read_text(encoding="utf-8")

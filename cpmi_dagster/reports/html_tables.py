@@ -1,0 +1,151 @@
+"""A comparison frame as a table to read: ours with its interval, the paper's figure beside it.
+
+row "CPMI", column "GSM8K"  ->  TableCell(ours="41.2", interval="[36.0, 46.1]", paper="49.4")
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import polars as pl
+
+from cpmi_dagster.reports.paper import OFFICIAL, PaperTable
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """What stands in one cell, already formatted; empty strings where there is nothing."""
+
+    ours: str = ""
+    interval: str = ""
+    paper: str = ""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row label and its cells, in the order of the table's columns."""
+
+    label: str
+    cells: tuple[TableCell, ...]
+
+
+@dataclass(frozen=True)
+class ColumnGroup:
+    """Neighbouring columns under one heading; `name` is empty where a column stands alone."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ComparisonTable:
+    """One artifact as a table.
+
+    Attributes:
+        caption: what it shows and over how much.
+        groups: column headings in order.
+        rows: the rows to show.
+        folded: rows shown only on request.
+    """
+
+    caption: str
+    groups: tuple[ColumnGroup, ...]
+    rows: tuple[TableRow, ...]
+    folded: tuple[TableRow, ...] = ()
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the head needs a second line."""
+        return any(group.name for group in self.groups)
+
+
+def comparison_table(table: PaperTable, comparison: pl.DataFrame, folded_rows: Collection[str] = ()) -> ComparisonTable:
+    """Arrange a comparison by row and column, as the paper prints it.
+
+    Args:
+        table: the paper's table, for titles, column order and decimals.
+        comparison: `tables.PaperComparison` rows of this artifact.
+        folded_rows: labels of rows to fold away.
+
+    Returns:
+        The table; without rows if the comparison is empty.
+    """
+    columns = order_columns(list(table.columns), comparison["column"].unique(maintain_order=True).to_list())
+    cells = {(figure["row"], figure["column"]): _cell(figure, table) for figure in comparison.iter_rows(named=True)}
+    rows = [
+        TableRow(row, tuple(cells.get((row, column), TableCell()) for column in columns))
+        for row in comparison["row"].unique(maintain_order=True)
+    ]
+    return ComparisonTable(
+        caption=_caption(table, comparison),
+        groups=group_columns(columns),
+        rows=tuple(row for row in rows if row.label not in folded_rows),
+        folded=tuple(row for row in rows if row.label in folded_rows),
+    )
+
+
+def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
+    """The paper's columns in its order, then ours; a column of the official protocol follows its namesake."""
+    extra = [column for column in present if column not in printed]
+    own = [column for column in extra if column.removesuffix(OFFICIAL) not in printed]
+    ordered = []
+    for column in (*(column for column in printed if column in present), *own):
+        ordered.append(column)
+        ordered += [other for other in extra if other not in own and other == column + OFFICIAL]
+    return ordered
+
+
+def group_columns(columns: Sequence[str]) -> tuple[ColumnGroup, ...]:
+    """Put neighbouring columns that share their first word under one heading: `GSM8K Err`, `GSM8K F1` under GSM8K."""
+    groups = []
+    for (word, _), run in groupby(columns, key=_first_word):
+        members = tuple(run)
+        if len(members) > 1:
+            groups.append(ColumnGroup(word, tuple(member.split(" ", 1)[1] for member in members)))
+        else:
+            groups.append(ColumnGroup("", members))
+    return tuple(groups)
+
+
+def format_figure(figure: float | None, decimals: int | None = None) -> str:
+    """A figure with fixed decimals, or with three significant digits; empty for null."""
+    if figure is None:
+        return ""
+    if decimals is None:
+        decimals = 0 if abs(figure) >= 100 else 1 if abs(figure) >= 10 else 2 if abs(figure) >= 1 else 3
+    return f"{figure:,.{decimals}f}".replace("-", "−")
+
+
+def format_interval(low: float | None, high: float | None, decimals: int | None = None) -> str:
+    """`[low, high]`, or nothing where there is no interval."""
+    if low is None or high is None:
+        return ""
+    return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}]"
+
+
+def _first_word(column: str) -> tuple[str, bool]:
+    """First word of a column, and whether there are more."""
+    return column.split(" ", 1)[0], " " in column
+
+
+def _cell(figure: dict, table: PaperTable) -> TableCell:
+    printed = table.decimals(figure["column"])
+    measured = printed if printed is None or printed else _decimals_of_ours(figure["measured"])
+    return TableCell(
+        ours=format_figure(figure["measured"], measured),
+        interval=format_interval(figure["low"], figure["high"], measured),
+        paper=format_figure(figure["paper"], printed),
+    )
+
+
+def _decimals_of_ours(figure: float | None) -> int:
+    """Columns printed as whole numbers may hold small figures of ours, which then keep one digit."""
+    return 0 if figure is None or abs(figure) >= 10 or float(figure).is_integer() else 1
+
+
+def _caption(table: PaperTable, comparison: pl.DataFrame) -> str:
+    smallest, largest = comparison["n"].min(), comparison["n"].max()
+    if smallest is None or largest is None:
+        return f"{table.title}."
+    count = f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"
+    return f"{table.title}. Ours: n = {count}."

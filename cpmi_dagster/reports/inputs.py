@@ -1,0 +1,83 @@
+"""What the tables and figures are measured from: frames by table key, and how this profile measures.
+
+ReportInputs(frames={"benchmarks/best_of_n_choices": choices, ...}, recipes=settings.recipes, labeler="Qwen3-8B-Base")
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import polars as pl
+
+from cpmi_dagster.settings import Recipe
+from cpmi_dagster.tables import TABLES, columns_of
+
+MEASURED_SCHEMA: dict[str, pl.DataType] = {
+    "row": pl.String(),
+    "column": pl.String(),
+    "measured": pl.Float64(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+    "n": pl.Int64(),
+}
+
+
+class Measurement(NamedTuple):
+    """One figure of ours with its 95 % interval.
+
+    Attributes:
+        row: row label, as in the paper where it has the row.
+        column: column label, likewise.
+        measured: the figure.
+        low: lower end of the interval; None where there is none.
+        high: upper end.
+        n: problems, steps or trajectories it is taken over.
+    """
+
+    row: str
+    column: str
+    measured: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True)
+class ReportInputs:
+    """Frames and settings that figures are measured from.
+
+    Attributes:
+        frames: frames by table key (`group/name`); a table that is absent counts as empty.
+        recipes: the profile's reward models.
+        labeler: name of the labeler, to tell which rows of the labelers' table are ours.
+        bootstrap_samples: resamples behind every interval.
+        seed: of the bootstrap.
+    """
+
+    frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    recipes: tuple[Recipe, ...] = ()
+    labeler: str = ""
+    bootstrap_samples: int = 1000
+    seed: int = 0
+
+    def table(self, key: str) -> pl.DataFrame:
+        """The frame of a table, empty with its columns where it is absent."""
+        if key in self.frames:
+            return self.frames[key]
+        return pl.DataFrame(schema=columns_of(TABLES[key]))
+
+    def recipe_name(self, reward_type: str, objective: str = "bce") -> str | None:
+        """The profile's recipe for a reward type and objective, None where it has none."""
+        matches = (
+            recipe for recipe in self.recipes if (recipe.reward_type, recipe.objective) == (reward_type, objective)
+        )
+        return next((recipe.name for recipe in matches), None)
+
+    def predictions(self, key: str, recipe: str) -> pl.DataFrame:
+        """The rows of one recipe in a table that is partitioned by recipe."""
+        return self.table(key).filter(pl.col("recipe") == recipe)
+
+
+def measured_frame(measurements: Iterable[Measurement]) -> pl.DataFrame:
+    """Measurements as a frame, one row each."""
+    return pl.DataFrame([each._asdict() for each in measurements], schema=MEASURED_SCHEMA)

@@ -1,0 +1,78 @@
+"""What is known of the labels and of the data set they make.
+
+row "CPMI", column "AUC"                ROC-AUC of the raw rewards against the true step labels
+row "CPMI", column "AUC minus that of MC"   paired difference over the same questions
+"""
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.label_quality import label_quality, label_quality_differences
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
+from cpmi_dagster.reports.reward_rows import REWARD_ROWS, reward_row
+
+REWARDS = "labels/step_rewards"
+TRAJECTORIES = "alignment/trajectories"
+TRUTH = "sources/step_truth"
+STATISTICS = "dataset/dataset_statistics"
+DIFFERENCE = "AUC minus that of MC"
+COUNT_ROWS = {
+    "trajectories": "Total samples",
+    "questions": "Questions",
+    "most_trajectories_per_question": "Most trajectories of a question",
+    "steps": "Steps",
+    "mean_steps": "Steps of a trajectory, mean",
+    "max_steps": "Steps of the longest trajectory",
+}
+"""Row label by statistic."""
+PART_ROWS = {
+    "Task Source (GSM8K : MATH)": ("gsm8k_share", 2, ("GSM8K", "MATH")),
+    "Composition (mixed : pure)": ("mixed_share", 10, ("mixed", "pure")),
+}
+"""By row label: the share of the first part, the sum of the paper's parts, and their columns."""
+
+
+def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
+    """How well every reward type ranks true right steps above wrong ones; empty where no truth is known."""
+    tables = (inputs.table(REWARDS), inputs.table(TRAJECTORIES), inputs.table(TRUTH))
+    if any(table.is_empty() for table in tables):
+        return measured_frame([])
+    draws = (inputs.bootstrap_samples, inputs.seed)
+    aucs = [
+        Measurement(reward_row(auc["reward_type"]), "AUC", auc["auc"], auc["low"], auc["high"], auc["n"])
+        for auc in label_quality(*tables, *draws).sort(_listed(), maintain_order=True).iter_rows(named=True)
+    ]
+    return measured_frame([*aucs, *(_differences(tables, draws) if "mc" in tables[0]["reward_type"] else [])])
+
+
+def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
+    """Counts of the data set, its ratios in the paper's parts, and what else is worth knowing of it."""
+    table = inputs.table(STATISTICS)
+    if table.is_empty():
+        return measured_frame([])
+    statistics: dict[str, float] = dict(table.select("statistic", "actual").iter_rows())
+    count = int(statistics["trajectories"])
+    counts = [
+        Measurement(row, "Count", statistics[name], n=count) for name, row in COUNT_ROWS.items() if name in statistics
+    ]
+    parts = [
+        Measurement(row, column, share * whole, n=count)
+        for row, (name, whole, columns) in PART_ROWS.items()
+        for column, share in zip(columns, (statistics[name], 1 - statistics[name]), strict=True)
+    ]
+    return measured_frame([*counts, *parts])
+
+
+def _differences(tables: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame], draws: tuple[int, int]) -> list[Measurement]:
+    differences = label_quality_differences(*tables, *draws).sort(_listed(), maintain_order=True)
+    return [
+        Measurement(
+            reward_row(each["reward_type"]), DIFFERENCE, each["difference"], each["low"], each["high"], each["n"]
+        )
+        for each in differences.iter_rows(named=True)
+    ]
+
+
+def _listed() -> pl.Expr:
+    """Reward types in the order in which tables list them, unknown ones last."""
+    places = {reward_type: place for place, reward_type in enumerate(REWARD_ROWS)}
+    return pl.col("reward_type").replace_strict(places, default=len(places), return_dtype=pl.Int64)

@@ -1,0 +1,127 @@
+"""The paper's own figures, read from `paper.yaml`: one entry per table or figure.
+
+    processbench:
+      label: tab:pb
+      title: ProcessBench, F1 of finding the first wrong step
+      columns: {GSM8K: 1, Math: 1, Olympiad: 1, Omni: 1, Average: 1}      # decimals as printed
+      rows:
+        MC:  [35.2, 38.8, 17.9, 18.9, 27.7]
+
+becomes five rows of `tables.PaperComparison` with `measured` null.
+"""
+
+from importlib import resources
+from typing import Literal
+
+import polars as pl
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from cpmi_dagster.errors import SourceError
+
+OFFICIAL = " (official)"
+"""Suffix of rows and columns that follow ProcessBench's own protocol."""
+
+COMPARISON_SCHEMA: dict[str, pl.DataType] = {
+    "artifact": pl.String(),
+    "row": pl.String(),
+    "column": pl.String(),
+    "paper": pl.Float64(),
+    "measured": pl.Float64(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+    "n": pl.Int64(),
+    "profile": pl.String(),
+}
+
+
+class PaperTable(BaseModel):
+    """One table or figure of the paper, or of ours where `label` is null.
+
+    Attributes:
+        artifact: name of the asset that puts ours beside it.
+        label: LaTeX label in the paper.
+        title: what it shows.
+        kind: how the paper shows it.
+        columns: decimals each column is printed with.
+        own_columns: decimals of columns that only ours has.
+        rows: figures by row label, in the order of `columns`.
+        note: what a reader must know to compare.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    artifact: str
+    label: str | None
+    title: str
+    kind: Literal["table", "figure"] = "table"
+    columns: dict[str, int]
+    own_columns: dict[str, int] = {}
+    rows: dict[str, list[float | None]]
+    note: str = ""
+
+    def decimals(self, column: str) -> int | None:
+        """Decimals a column is shown with; a column of the official protocol has those of its namesake."""
+        return {**self.columns, **self.own_columns}.get(column.removesuffix(OFFICIAL))
+
+    @model_validator(mode="after")
+    def _rows_fit_the_columns(self) -> "PaperTable":
+        for row, figures in self.rows.items():
+            if len(figures) != len(self.columns):
+                raise ValueError(f"row `{row}` has {len(figures)} figures for {len(self.columns)} columns")
+        return self
+
+
+def parse_paper_tables(text: str) -> dict[str, PaperTable]:
+    """Read the paper's figures from YAML.
+
+    Args:
+        text: a mapping of artifact name to table, as in `paper.yaml`.
+
+    Returns:
+        The tables by artifact name, in the file's order.
+
+    Raises:
+        SourceError: the text is not such a mapping, or a row does not fit its columns; names the artifact.
+    """
+    entries = yaml.safe_load(text)
+    if not isinstance(entries, dict):
+        raise SourceError("the paper's figures must be a mapping of artifact name to table; see `reports/paper.yaml`")
+    return {artifact: _parse_table(artifact, entry) for artifact, entry in entries.items()}
+
+
+def load_paper_tables() -> dict[str, PaperTable]:
+    """The tables of the shipped `paper.yaml`, by artifact name."""
+    return parse_paper_tables(
+        resources.files("cpmi_dagster.reports").joinpath("paper.yaml").read_text(encoding="utf-8")
+    )
+
+
+def paper_figures(table: PaperTable, profile: str) -> pl.DataFrame:
+    """The paper's figures as rows of `tables.PaperComparison`, nothing measured.
+
+    Args:
+        table: one table of the paper.
+        profile: profile that ours will be measured on.
+
+    Returns:
+        One row per printed figure; `measured`, `low`, `high` and `n` are null.
+    """
+    figures = [
+        {"artifact": table.artifact, "row": row, "column": column, "paper": figure, "profile": profile}
+        for row, figures in table.rows.items()
+        for column, figure in zip(table.columns, figures, strict=True)
+        if figure is not None
+    ]
+    return pl.DataFrame(figures, schema=COMPARISON_SCHEMA)
+
+
+def _parse_table(artifact: str, entry: object) -> PaperTable:
+    if not isinstance(entry, dict):
+        raise SourceError(f"artifact `{artifact}` of the paper's figures must be a mapping with columns and rows")
+    try:
+        return PaperTable.model_validate({"artifact": artifact, **entry})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SourceError(f"artifact `{artifact}` of the paper's figures: {where} {first['msg']}; mend it") from error

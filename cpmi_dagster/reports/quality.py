@@ -1,0 +1,141 @@
+"""How good a reward model is, in the measures that the paper's tables share.
+
+    QUALITY["PB"](inputs, "cpmi_bce")  ->  Estimate(34.6, 31.0, 38.1, n=240)
+
+Every measure takes the inputs and a recipe's name; it gives None where the profile holds no predictions for it. Shares
+are in percent as the paper prints them, AUC and Wasserstein in [0, 1].
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.best_of_n import accuracy
+from cpmi_dagster.benchmarks.prm_score import OVERALL
+from cpmi_dagster.benchmarks.prmbench import prmbench_scores
+from cpmi_dagster.benchmarks.processbench import AVERAGE, SUBSETS, Protocol, processbench_scores
+from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs
+from cpmi_dagster.reports.reward_rows import RecipeRow
+
+Measure = Callable[[ReportInputs, str], Estimate | None]
+
+PROBLEMS = "sources/benchmark_problems"
+PROCESSBENCH = "benchmarks/processbench_predictions"
+PRMBENCH_PREDICTIONS = "benchmarks/prmbench_predictions"
+CHOICES = "benchmarks/best_of_n_choices"
+CANDIDATES = 8
+"""N of best-of-N wherever the paper gives a single figure."""
+DEFAULT_AGGREGATION = "mean"
+
+
+def distribution(inputs: ReportInputs, recipe: str) -> StepDistribution | None:
+    """Scores of right and wrong steps on ProcessBench-Math; None without predictions."""
+    predictions = inputs.predictions(PROCESSBENCH, recipe).filter(pl.col("benchmark") == DISTRIBUTION_SUBSET)
+    if predictions.is_empty():
+        return None
+    return step_distribution(predictions, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+
+
+def step_auc(inputs: ReportInputs, recipe: str) -> Estimate | None:
+    """ROC-AUC of step scores on ProcessBench-Math."""
+    scores = distribution(inputs, recipe)
+    return None if scores is None else scores.auc
+
+
+def processbench(inputs: ReportInputs, recipe: str, protocol: Protocol) -> pl.DataFrame | None:
+    """`processbench_scores` of a recipe; None unless all four subsets have predictions."""
+    predictions = inputs.predictions(PROCESSBENCH, recipe)
+    if not set(SUBSETS) <= set(predictions["benchmark"]):
+        return None
+    return processbench_scores(predictions, inputs.table(PROBLEMS), protocol, inputs.bootstrap_samples, inputs.seed)
+
+
+def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Estimate | None:
+    """Mean F1 of the four ProcessBench subsets, in percent."""
+    scores = processbench(inputs, recipe, protocol)
+    return (
+        None if scores is None else in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
+    )
+
+
+def prmbench(inputs: ReportInputs, recipe: str) -> pl.DataFrame | None:
+    """`prmbench_scores` of a recipe; None without predictions."""
+    predictions = inputs.predictions(PRMBENCH_PREDICTIONS, recipe)
+    if predictions.is_empty():
+        return None
+    return prmbench_scores(predictions, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+
+
+def prm_score(inputs: ReportInputs, recipe: str) -> Estimate | None:
+    """Overall PRMScore, in percent."""
+    scores = prmbench(inputs, recipe)
+    return (
+        None if scores is None else in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
+    )
+
+
+def best_of_n(inputs: ReportInputs, recipe: str, benchmark: str) -> Estimate | None:
+    """Best-of-8 accuracy on one question set by the mean step reward, in percent."""
+    choices = inputs.predictions(CHOICES, recipe).filter(
+        pl.col("benchmark") == benchmark, pl.col("n") == CANDIDATES, pl.col("aggregation") == DEFAULT_AGGREGATION
+    )
+    return next(iter(accuracies(inputs, choices).values()), None)
+
+
+def accuracies(inputs: ReportInputs, choices: pl.DataFrame) -> dict[tuple[str, str, int, str], Estimate]:
+    """Share of right choices in percent, by (recipe, benchmark, n, aggregation), sorted by them."""
+    if choices.is_empty():
+        return {}
+    figures = accuracy(choices, inputs.bootstrap_samples, inputs.seed).with_columns(n_candidates="n", n="problems")
+    return {
+        (row["recipe"], row["benchmark"], row["n_candidates"], row["aggregation"]): in_percent(row, "value")
+        for row in figures.iter_rows(named=True)
+    }
+
+
+def in_percent(row: Mapping[str, Any], figure: str) -> Estimate:
+    """A row's share with its interval and n, in percent."""
+    return Estimate(100 * row[figure], 100 * row["low"], 100 * row["high"], row["n"])
+
+
+QUALITY: dict[str, Measure] = {
+    "AUC": step_auc,
+    "PB": partial(processbench_f1, protocol="paper"),
+    "PB (official)": partial(processbench_f1, protocol="official"),
+    "PRMB": prm_score,
+    "MATH": partial(best_of_n, benchmark="math500"),
+    "MMLU": partial(best_of_n, benchmark="mmlu_stem"),
+}
+
+
+def measure_quality(inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Mapping[str, str]) -> list[Measurement]:
+    """Measure the reward models behind some rows.
+
+    Args:
+        inputs: frames and settings.
+        rows: rows and their recipes; those that the profile lacks are left out.
+        columns: by column of the artifact, the measure of `QUALITY`.
+
+    Returns:
+        One measurement per row and column that can be measured.
+    """
+    measurements = []
+    for row in rows:
+        recipe = inputs.recipe_name(row.reward_type, row.objective)
+        for column, measure in columns.items():
+            estimate = None if recipe is None else QUALITY[measure](inputs, recipe)
+            if estimate is not None:
+                measurements.append(measurement(row.row, column, estimate))
+    return measurements
+
+
+def measurement(row: str, column: str, estimate: Estimate) -> Measurement:
+    """An estimate in its place in a table; an interval that is not a number is left out."""
+    known = math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    low, high = (estimate.low, estimate.high) if known else (None, None)
+    return Measurement(row, column, estimate.value, low, high, estimate.n)

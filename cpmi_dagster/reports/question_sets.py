@@ -1,0 +1,63 @@
+"""Best-of-N accuracy on the question sets, of mathematics and of logic.
+
+row "CPMI"            highest mean step reward wins, the paper's rule
+row "CPMI, min"       another way to weigh a candidate's steps
+row "Majority vote"   a bound that needs no reward model
+"""
+
+import polars as pl
+
+from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
+from cpmi_dagster.reports.quality import CHOICES, DEFAULT_AGGREGATION, accuracies, best_of_n, measurement
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow
+
+MATHEMATICS = {"gsm8k": "GSM8K", "math500": "MATH500", "mmlu_stem": "MMLU-Stem", "omni_math": "Omni"}
+LOGIC = {"folio": "FOLIO", "logiqa2": "LogiQA 2.0", "logicnli": "LogicNLI"}
+LOGIC_ROWS: tuple[RecipeRow, ...] = tuple(row for row in MAIN_ROWS if row.reward_type != "pav")
+OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
+BOUNDS = {"majority": "Majority vote", "pass_at_n": "Pass@N", "pass_at_1": "Pass@1"}
+OTHER_RULE_ROWS: frozenset[str] = frozenset(f"{row.row}, {name}" for row in MAIN_ROWS for name in OTHER_RULES.values())
+"""Rows of `best_of_n` that weigh steps in other ways than the paper."""
+
+
+def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
+    """Accuracy for every N, by the mean step reward, of the bounds, and by the other rules."""
+    rows = _rows_of_rules(inputs)
+    wanted = pl.DataFrame(list(rows), schema=["recipe", "aggregation"], orient="row")
+    choices = inputs.table(CHOICES).filter(pl.col("benchmark").is_in(list(MATHEMATICS)))
+    figures = accuracies(inputs, choices.join(wanted, on=["recipe", "aggregation"], how="semi"))
+    places = {benchmark: place for place, benchmark in enumerate(MATHEMATICS)}
+    return measured_frame(
+        measurement(row, f"{MATHEMATICS[benchmark]} N={candidates}", estimate)
+        for (recipe, aggregation), row in rows.items()
+        for (other, benchmark, candidates, rule), estimate in sorted(
+            figures.items(), key=lambda figure: (places[figure[0][1]], figure[0][2])
+        )
+        if (other, rule) == (recipe, aggregation)
+    )
+
+
+def measure_logic(inputs: ReportInputs) -> pl.DataFrame:
+    """Best-of-8 accuracy on the logic sets."""
+    measurements = []
+    for row in LOGIC_ROWS:
+        recipe = inputs.recipe_name(row.reward_type)
+        for benchmark, column in LOGIC.items():
+            estimate = None if recipe is None else best_of_n(inputs, recipe, benchmark)
+            if estimate is not None:
+                measurements.append(measurement(row.row, column, estimate))
+    return measured_frame(measurements)
+
+
+def _rows_of_rules(inputs: ReportInputs) -> dict[tuple[str, str], str]:
+    """Row label by (recipe, aggregation): the paper's rule, then the bounds, then the other rules.
+
+    Bounds do not depend on a reward model; those kept with the first recipe stand for all.
+    """
+    recipes = {name: row.row for row in MAIN_ROWS if (name := inputs.recipe_name(row.reward_type))}
+    first = inputs.table(CHOICES)["recipe"].min()
+    return {
+        **{(recipe, DEFAULT_AGGREGATION): row for recipe, row in recipes.items()},
+        **{(str(first), aggregation): row for aggregation, row in BOUNDS.items()},
+        **{(recipe, rule): f"{row}, {name}" for recipe, row in recipes.items() for rule, name in OTHER_RULES.items()},
+    }

@@ -1,0 +1,111 @@
+"""Plots drawn from the tables themselves: score histograms, labeling costs, training curves.
+
+draw_score_histograms({"MC": scores, "CPMI": scores})   scores: columns probability, correct
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from cpmi_dagster.reports.figure_style import (
+    INK,
+    RIGHT_STEPS,
+    WRONG_STEPS,
+    add_legend,
+    colour_of,
+    label_axes,
+    new_figure,
+)
+from cpmi_dagster.reports.reward_rows import REWARD_ROWS, reward_row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BINS = 25
+COST_PANELS: tuple[tuple[str, str], ...] = (
+    ("wall_seconds", "time (s)"),
+    ("generated_tokens", "generated tokens"),
+    ("forward_tokens", "forward tokens"),
+)
+
+
+def draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure":
+    """Densities of the reward model's scores of right and of wrong steps, a panel per reward type.
+
+    Args:
+        scores: by row label, frames with `probability` in [0, 1] and `correct`.
+    """
+    rows = -(-len(scores) // 3)
+    figure, panels = new_figure(2.2 * rows + 0.5, rows, min(3, len(scores)))
+    edges = np.linspace(0, 1, BINS + 1).tolist()
+    for panel, (row, steps) in zip(panels, scores.items(), strict=False):
+        for correct, colour, label in ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps")):
+            chosen = steps.filter(pl.col("correct") == correct)["probability"].to_numpy()
+            panel.hist(chosen, edges, density=len(chosen) > 0, color=colour, alpha=0.55, label=label)
+        panel.set_xlim(0, 1)
+        label_axes(panel, "score of the step", "density", row)
+    for panel in panels[len(scores) :]:
+        panel.set_axis_off()
+    add_legend(figure, panels[0])
+    return figure
+
+
+def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
+    """Time and tokens per trajectory of every labeling method.
+
+    Args:
+        costs: `labels.labeling_costs`.
+    """
+    sums = [pl.col(column).sum() for column in ("trajectories", *(column for column, _ in COST_PANELS))]
+    totals = costs.group_by("method").agg(sums).filter(pl.col("trajectories") > 0)
+    listed = {method: place for place, method in enumerate(REWARD_ROWS)}
+    totals = totals.sort(pl.col("method").replace_strict(listed, default=len(listed)), "method", descending=True)
+    labels = [reward_row(method) for method in totals["method"]]
+    figure, panels = new_figure(0.27 * totals.height + 0.9, columns=len(COST_PANELS), share_y=True)
+    for panel, (column, unit) in zip(panels, COST_PANELS, strict=True):
+        values = (totals[column] / totals["trajectories"]).to_list()
+        bars = panel.barh(labels, values, color=[colour_of(label) for label in labels], height=0.65)
+        panel.bar_label(bars, [_short(value) for value in values], padding=3, color=INK, fontsize=8.5)
+        panel.margins(x=0.28)
+        panel.grid(axis="y", visible=False)
+        panel.ticklabel_format(axis="x", style="plain")
+        panel.locator_params(axis="x", nbins=4)
+        label_axes(panel, "per trajectory", "", unit)
+    return figure
+
+
+def draw_training_curves(models: pl.DataFrame) -> "Figure":
+    """Loss by epoch, a panel per objective; training dotted, validation solid where there is one.
+
+    Args:
+        models: `models.process_reward_models`.
+    """
+    losses = models.select("recipe", "reward_type", "objective", "training_curve").explode("training_curve")
+    losses = losses.drop_nulls("training_curve").unnest("training_curve")
+    objectives = losses["objective"].unique(maintain_order=True).to_list()
+    figure, panels = new_figure(3.3, columns=max(1, len(objectives)))
+    for panel, objective in zip(panels, objectives, strict=False):
+        for (reward_type,), curve in losses.filter(pl.col("objective") == objective).group_by(
+            "reward_type", maintain_order=True
+        ):
+            _draw_losses(panel, str(reward_type), curve)
+        label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
+    add_legend(figure, panels[0])
+    return figure
+
+
+def _draw_losses(panel: "Axes", reward_type: str, curve: pl.DataFrame) -> None:
+    row = reward_row(reward_type)
+    validation = curve.filter(pl.col("split") == "validation").sort("step")
+    training = curve.filter(pl.col("split") == "train").sort("step")
+    panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour_of(row))
+    solid = validation if validation.height else training
+    panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, label=row, color=colour_of(row))
+
+
+def _short(value: float) -> str:
+    """Three significant digits, thousands as k."""
+    return f"{value / 1000:.3g}k" if value >= 10_000 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

@@ -1,0 +1,77 @@
+"""Where a continuation ends: at the end-of-text token, or at the end of a telling line.
+
+    stop = "answer"   "48 / 2 = 24\\nThe answer is: 24\\nProblem:"  →  "48 / 2 = 24\\nThe answer is: 24\\n"
+                      "#### 24\\n" ends one as well, whatever follows
+    stop = "line"     "24\\nProblem:"  →  "24\\n"
+
+A token may hold a newline and more, such as `.\\n\\n`: the text is cut at the line's end, the token still counts.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from cpmi_dagster.rollouts.engine import Stop
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+LAST_LINE: dict[Stop, re.Pattern[str]] = {
+    "answer": re.compile(r"(?:the answer is\s*:|####)[^\S\n]*\S[^\n]*\n", re.IGNORECASE),
+    "line": re.compile(r"\n"),
+}
+TAIL_TOKENS = 64
+
+
+def states_answer(line: str) -> bool:
+    """Whether a line says the final answer, as `… The answer is: 24` and `#### 24` do."""
+    return LAST_LINE["answer"].search(line.rstrip("\n") + "\n") is not None
+
+
+def cut_at_stop(text: str, stop: Stop) -> str:
+    """The text up to the end of its first stopping line, newline included; all of it if there is none."""
+    last_line = LAST_LINE[stop].search(text)
+    return text[: last_line.end()] if last_line else text
+
+
+class StopRule:
+    """Says which rows have just ended, looking at the text of those rows only whose newest token ends a line."""
+
+    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", stop: Stop) -> None:
+        import torch
+
+        self._tokenizer = tokenizer
+        self._last_line = LAST_LINE[stop]
+        tokens = range(model.config.get_text_config().vocab_size)
+        last = end_of_text_ids(model, tokenizer)
+        texts = tokenizer.batch_decode([[token] for token in tokens])
+        self._ends_text = torch.tensor([token in last for token in tokens], device=model.device)
+        self._ends_line = torch.tensor(["\n" in text for text in texts], device=model.device)
+
+    def ended(self, tokens: "torch.Tensor", counts: "torch.Tensor", active: "torch.Tensor") -> "torch.Tensor":
+        """Which active rows ended with their newest token.
+
+        Args:
+            tokens: continuations so far, (rows, limit), the first `counts` of a row valid.
+            counts: tokens of each row, (rows,), all positive.
+            active: rows to look at, (rows,).
+
+        Returns:
+            Booleans, (rows,).
+        """
+        newest = tokens.gather(1, (counts - 1)[:, None])[:, 0]
+        ended = self._ends_text[newest] & active
+        rows = (self._ends_line[newest] & active & ~ended).nonzero()[:, 0].tolist()
+        if rows:
+            ends = counts[rows].tolist()
+            tails = [tokens[row, max(0, end - TAIL_TOKENS) : end].tolist() for row, end in zip(rows, ends, strict=True)]
+            texts = self._tokenizer.batch_decode(tails)
+            ended[[row for row, text in zip(rows, texts, strict=True) if self._last_line.search(text)]] = True
+        return ended
+
+
+def end_of_text_ids(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> set[int]:
+    """Tokens that end a text: those the model's generation settings name, and the tokenizer's own."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    named = configured if isinstance(configured, list) else [configured]
+    return {token for token in [*named, tokenizer.eos_token_id] if token is not None}

@@ -1,0 +1,24 @@
+"""CPMI's scores: log-probabilities of answers under contexts of steps, and the shifts between them (Eq. 3).
+
+    trajectories, negatives -> answer_logprobs (a model's forward passes) -> template_scores (arithmetic)
+
+`contexts` says what stands before an answer; `tokens` and `admission` turn text into ids; `trees`, `packing`,
+`attention` and `tree_scorer` score many contexts in one forward pass; `reference` scores them one by one.
+"""
+
+from cpmi_dagster.scoring.conditionings import hardest_negatives, template_scores
+from cpmi_dagster.scoring.contexts import Context, contexts_of, contrast
+from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs
+from cpmi_dagster.scoring.trajectories import ScoredTrajectories, score_trajectories
+
+__all__ = [
+    "Context",
+    "ScoredAnswers",
+    "ScoredTrajectories",
+    "answer_logprobs",
+    "contexts_of",
+    "contrast",
+    "hardest_negatives",
+    "score_trajectories",
+    "template_scores",
+]

@@ -1,0 +1,146 @@
+"""Tokenise trajectories that can be scored, and say of the others why they cannot.
+
+id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
+-> prompts   one per template: BOS, template with the question
+   steps     ((20, 17, ...),)
+   targets   {0: ids of "The answer is: 72", 1: ids of "The answer is: 74"}
+   contexts  question, step/0, prefix/0
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.errors import ScoringError
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.contexts import Context, contexts_of
+from cpmi_dagster.scoring.tokens import TokenIds, piece_ids, start_ids
+from cpmi_dagster.settings import Scoring
+from cpmi_dagster.templates import ANSWER_PREFIX, render_question, render_step, render_target
+
+GOLD_RANK = 0
+
+
+@dataclass(frozen=True)
+class TokenizedTrajectory:
+    """A trajectory as token ids.
+
+    Attributes:
+        trajectory_id: its id.
+        prompts: question under each template, BOS included where the tokenizer adds one.
+        steps: steps in order.
+        targets: answer line by answer rank, 0 = gold.
+        contexts: what the answers are scored under.
+    """
+
+    trajectory_id: str
+    prompts: tuple[TokenIds, ...]
+    steps: tuple[TokenIds, ...]
+    targets: Mapping[int, TokenIds]
+    contexts: tuple[Context, ...]
+
+    def context_steps(self, context: Context) -> Iterator[TokenIds]:
+        """The steps between question and answer under a context."""
+        return (self.steps[step] for step in context.steps(len(self.steps)))
+
+    @property
+    def longest_sequence(self) -> int:
+        """Tokens of the longest question, steps and answer that are scored."""
+        context = max(sum(map(len, self.context_steps(context))) for context in self.contexts)
+        return max(map(len, self.prompts)) + context + max(map(len, self.targets.values()))
+
+
+def admit(
+    trajectories: pl.DataFrame, negatives: pl.DataFrame, model: LoadedModel, scoring: Scoring
+) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
+    """Split trajectories into tokenised ones, in order, and pairs of (trajectory_id, reason).
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+        negatives: columns of `labels.hard_negatives`.
+        model: the labeler, for its tokenizer and context length.
+        scoring: templates and conditionings.
+    """
+    rejected: list[tuple[str, str]] = []
+    complete = []
+    for row in _with_answers(trajectories, negatives).iter_rows(named=True):
+        try:
+            complete.append(_complete(row))
+        except ScoringError as error:
+            rejected.append((row["trajectory_id"], str(error)))
+    ids = piece_ids(model.tokenizer, (piece for row in complete for piece in _pieces(row, scoring.templates)))
+    start = start_ids(model.tokenizer)
+    admitted = []
+    for row in complete:
+        try:
+            admitted.append(_tokenized(row, ids, start, scoring, model.context_length))
+        except ScoringError as error:
+            rejected.append((row["trajectory_id"], str(error)))
+    return admitted, rejected
+
+
+def _with_answers(trajectories: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
+    answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
+    texts = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
+    return texts.join(answers, on="trajectory_id", how="left", maintain_order="left")
+
+
+def _complete(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, if it has a question, steps, a gold answer and negatives, all of them text."""
+    name = f"trajectory `{row['trajectory_id']}`"
+    if not (row["question"] or "").strip():
+        raise ScoringError(f"{name} has no question; give it one")
+    if not row["steps"]:
+        raise ScoringError(f"{name} has no steps; give it at least one")
+    if None in row["steps"]:
+        raise ScoringError(f"{name}: step {row['steps'].index(None)} (from 0) is null; give it a text")
+    if not row["rank"]:
+        raise ScoringError(f"{name} has no hard negatives to contrast its gold answer with; give it at least one")
+    for rank, answer in _answers(row).items():
+        if not (answer or "").strip():
+            raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give it a text")
+    return row
+
+
+def _answers(row: Mapping[str, Any]) -> dict[int, str]:
+    return {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"], row["answer"], strict=True))}
+
+
+def _answer_name(rank: int) -> str:
+    return "the gold answer" if rank == GOLD_RANK else f"hard negative {rank}"
+
+
+def _pieces(row: Mapping[str, Any], templates: int) -> Iterator[str]:
+    yield from (render_question(row["question"], template) for template in range(templates))
+    yield from map(render_step, row["steps"])
+    yield from map(render_target, _answers(row).values())
+    yield from (ANSWER_PREFIX, render_target(""))
+
+
+def _tokenized(
+    row: Mapping[str, Any], ids: Mapping[str, TokenIds], start: TokenIds, scoring: Scoring, context_length: int
+) -> TokenizedTrajectory:
+    name = f"trajectory `{row['trajectory_id']}`"
+    tokenized = TokenizedTrajectory(
+        trajectory_id=row["trajectory_id"],
+        prompts=tuple(start + ids[render_question(row["question"], template)] for template in range(scoring.templates)),
+        steps=tuple(ids[render_step(step)] for step in row["steps"]),
+        targets={rank: ids[render_target(answer)] for rank, answer in _answers(row).items()},
+        contexts=contexts_of(scoring.conditionings, len(row["steps"])),
+    )
+    without_answer = {(), ids[ANSWER_PREFIX], ids[render_target("")]}
+    for rank, target in tokenized.targets.items():
+        if target in without_answer:
+            raise ScoringError(
+                f"{name}: {_answer_name(rank)} {_answers(row)[rank]!r} tokenises to nothing; give it another text"
+            )
+    if not all(tokenized.prompts):
+        raise ScoringError(f"{name}: its question tokenises to nothing; use a labeler whose tokenizer knows its text")
+    if tokenized.longest_sequence > context_length:
+        raise ScoringError(
+            f"{name}: question, steps and answer are {tokenized.longest_sequence} tokens, more than the "
+            f"{context_length} the model reads; shorten it or use a model with a longer context"
+        )
+    return tokenized

@@ -1,0 +1,147 @@
+"""CPMI of every step from stored log-probabilities (Eq. 3): no model, only differences of means.
+
+With mean log-probabilities ℓ of the gold answer A and two negatives B, C, template 0, step 0, `marginal`:
+
+    ℓ(A | q s0) - ℓ(A | q) = -0.5 - -1.5                                 = 1.0   gold_shift
+    mean over B, C of ℓ(. | q s0) - ℓ(. | q) = (-2 - -2 + -1 - -2) / 2   = 0.5   negative_shift
+                                                                           0.5   cpmi
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from cpmi_dagster.errors import ScoringError
+from cpmi_dagster.scoring.contexts import QUESTION, contrast
+from cpmi_dagster.settings import Conditioning
+from cpmi_dagster.tables import CONDITIONINGS, AnswerLogprobs, TemplateScores
+
+SCORE_KEY = TemplateScores.primary_key()
+CONTEXT = AnswerLogprobs.columns()["context"].dtype
+MEAN_LOGPROB = pl.col("logprob_sum") / pl.col("token_count")
+
+
+def template_scores(
+    logprobs: pl.DataFrame, conditionings: Sequence[Conditioning], count: int | None = None
+) -> pl.DataFrame:
+    """Gold shift, negative shift and CPMI of every step under every template and conditioning (Eq. 3).
+
+    Args:
+        logprobs: columns of `labels.answer_logprobs`, all contexts of the conditionings in it.
+        conditionings: which contexts to compare.
+        count: use only this many negatives, hardest first (appendix D.1); all when None.
+
+    Returns:
+        Columns of `labels.template_scores`, sorted by their key; shifts in nats per token.
+
+    Raises:
+        ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
+    """
+    kept = logprobs if count is None else _keep_hardest(logprobs, count)
+    beliefs = _beliefs(kept)
+    contrasts = _contrasts(beliefs, conditionings)
+    scores = contrasts.join(_seen(beliefs, "with"), on=["trajectory_id", "template", "with", "with_step"], how="left")
+    scores = scores.join(
+        _seen(beliefs, "without"), on=["trajectory_id", "template", "without", "without_step"], how="left"
+    )
+    _check_complete(scores)
+    scores = scores.with_columns(
+        gold_shift=pl.col("gold_with") - pl.col("gold_without"),
+        negative_shift=pl.col("negative_with") - pl.col("negative_without"),
+    ).with_columns(cpmi=pl.col("gold_shift") - pl.col("negative_shift"))
+    return TemplateScores.cast(scores.select(TemplateScores.column_names())).sort(SCORE_KEY)
+
+
+def hardest_negatives(logprobs: pl.DataFrame) -> pl.DataFrame:
+    """Negatives in the order of their hardness: mean log-probability given the question alone, mean over templates.
+
+    Args:
+        logprobs: columns of `labels.answer_logprobs`, with the context `question`.
+
+    Returns:
+        trajectory_id, answer_rank, hardness (nats per token), order (1 = hardest, ties by rank), sorted so.
+    """
+    return (
+        logprobs.filter(pl.col("context") == QUESTION.kind, pl.col("answer_rank") > 0)
+        .sort("trajectory_id", "answer_rank", "template")
+        .group_by("trajectory_id", "answer_rank", maintain_order=True)
+        .agg(hardness=MEAN_LOGPROB.mean())
+        .sort("trajectory_id", "hardness", "answer_rank", descending=[False, True, False])
+        .with_columns(order=pl.int_range(1, pl.len() + 1).over("trajectory_id"))
+    )
+
+
+def _keep_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The gold answer and the `count` hardest negatives of each trajectory."""
+    if count < 1:
+        raise ScoringError(f"CPMI contrasts with at least one hard negative, not {count}; raise `count`")
+    order = hardest_negatives(logprobs)
+    unranked = logprobs.join(order, on="trajectory_id", how="anti")
+    if not unranked.is_empty():
+        raise ScoringError(
+            f"trajectory `{unranked['trajectory_id'].min()}` has no negatives scored given the question alone, so they "
+            "cannot be ordered by hardness; score it with the conditioning `marginal`"
+        )
+    hardest = order.filter(pl.col("order") <= count).select("trajectory_id", "answer_rank")
+    gold = hardest.select("trajectory_id", answer_rank=pl.lit(0, pl.Int64)).unique()
+    return logprobs.join(pl.concat([gold, hardest]), on=["trajectory_id", "answer_rank"], how="semi")
+
+
+def _beliefs(logprobs: pl.DataFrame) -> pl.DataFrame:
+    """Per trajectory, template and context: ℓ of the gold answer, and the mean ℓ of the negatives."""
+    return (
+        logprobs.sort(AnswerLogprobs.primary_key())
+        .group_by("trajectory_id", "template", "context", "step_index", maintain_order=True)
+        .agg(
+            gold=MEAN_LOGPROB.filter(pl.col("answer_rank") == 0).first(),
+            negative=MEAN_LOGPROB.filter(pl.col("answer_rank") > 0).mean(),
+        )
+    )
+
+
+def _seen(beliefs: pl.DataFrame, side: str) -> pl.DataFrame:
+    """The beliefs, named for one side of a contrast."""
+    return beliefs.rename(
+        {"context": side, "step_index": f"{side}_step", "gold": f"gold_{side}", "negative": f"negative_{side}"}
+    )
+
+
+def _contrasts(beliefs: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
+    """The two contexts to compare for every trajectory, template, step and conditioning."""
+    last_steps = beliefs.group_by("trajectory_id", "template").agg(last=pl.col("step_index").max())
+    rows = [
+        (last, conditioning, step, *with_step, *without_step)
+        for last in last_steps["last"].unique()
+        for conditioning in conditionings
+        for step in range(last + 1)
+        for with_step, without_step in [contrast(conditioning, step, last)]
+    ]
+    table = pl.DataFrame(
+        rows,
+        schema={
+            "last": pl.Int64(),
+            "conditioning": pl.Enum(CONDITIONINGS),
+            "step_index": pl.Int64(),
+            "with": CONTEXT,
+            "with_step": pl.Int64(),
+            "without": CONTEXT,
+            "without_step": pl.Int64(),
+        },
+        orient="row",
+    )
+    return last_steps.join(table, on="last")
+
+
+def _check_complete(scores: pl.DataFrame) -> None:
+    terms = ["gold_with", "gold_without", "negative_with", "negative_without"]
+    lacking = scores.filter(pl.any_horizontal(pl.col(terms).is_null())).sort(SCORE_KEY)
+    if lacking.is_empty():
+        return
+    row = lacking.row(0, named=True)
+    side = "with" if row["gold_with"] is None or row["negative_with"] is None else "without"
+    what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
+    raise ScoringError(
+        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, step {row[f'{side}_step']}, "
+        f"template {row['template']}, which `{row['conditioning']}` needs; score it with that conditioning and at "
+        "least one negative"
+    )

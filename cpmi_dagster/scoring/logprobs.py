@@ -1,0 +1,115 @@
+"""Log-probability of gold answer and hard negatives under every context: the one stage that needs a model.
+
+trajectories   t1, "How many ...?", ["48 / 2 = 24", "48 + 24 = 72"], gold "72"
+negatives      t1, rank 1, "74"
+-> logprobs    t1, template 0, prefix, step_index 1, answer_rank 0, logprob_sum -0.41, token_count 6, ...
+   rejected    trajectories that cannot be scored, each with its reason
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from cpmi_dagster.costs import Cost
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.scored import Scored
+from cpmi_dagster.settings import Scoring
+from cpmi_dagster.tables import AnswerLogprobs, RejectedTrajectories
+
+STAGE = "answer_logprobs"
+WINDOW_TRAJECTORIES = 32
+KEY = AnswerLogprobs.primary_key()
+
+
+@dataclass(frozen=True)
+class ScoredAnswers:
+    """Answers scored, trajectories given up, and what it cost.
+
+    Attributes:
+        logprobs: columns of `labels.answer_logprobs`, sorted by their key; every value finite.
+        rejected: columns of `labels.rejected_trajectories`, sorted by trajectory.
+        cost: wall time and tokens of the forward passes.
+    """
+
+    logprobs: pl.DataFrame
+    rejected: pl.DataFrame
+    cost: Cost
+
+
+def answer_logprobs(
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    model: LoadedModel,
+    scoring: Scoring,
+    progress: Callable[[int], None] | None = None,
+) -> ScoredAnswers:
+    """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
+
+    Trajectories are taken question by question, a window at a time; neither their order nor the windows change a value
+    beyond floating-point rounding.
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+        negatives: columns of `labels.hard_negatives`.
+        model: the labeler.
+        scoring: templates, conditionings, scorer, tokens of a row.
+        progress: called with the number of trajectories just finished, rejected ones included.
+
+    Raises:
+        ModelError: the model cannot read token trees.
+    """
+    started = time.perf_counter()
+    frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
+    rejected: list[tuple[str, str]] = []
+    forward_tokens = 0
+    for window in trajectories.sort("question", "trajectory_id").iter_slices(WINDOW_TRAJECTORIES):
+        admitted, refused = admit(window, negatives, model, scoring)
+        rejected += refused
+        if admitted:
+            scored = _score(model, admitted, scoring)
+            finite, broken = _split_finite(scored.logprobs)
+            frames.append(finite)
+            rejected += broken
+            forward_tokens += scored.forward_tokens
+        if progress:
+            progress(len(window))
+    return ScoredAnswers(
+        logprobs=pl.concat(frames).sort(KEY),
+        rejected=_rejections(rejected),
+        cost=Cost(time.perf_counter() - started, forward_tokens, generated_tokens=0),
+    )
+
+
+def _score(model: LoadedModel, trajectories: Sequence[TokenizedTrajectory], scoring: Scoring) -> Scored:
+    """Tree or reference, whichever the settings name; both are imported only when used, for they load torch."""
+    if scoring.scorer == "reference":
+        from cpmi_dagster.scoring.reference import score_unpacked
+
+        return score_unpacked(model, trajectories)
+    from cpmi_dagster.scoring.tree_scorer import score_packed
+
+    return score_packed(model, trajectories, scoring.row_tokens)
+
+
+def _split_finite(logprobs: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[str, str]]]:
+    """Rows of trajectories whose values are all finite, and (trajectory_id, reason) of the others."""
+    logprobs = AnswerLogprobs.cast(logprobs.select(AnswerLogprobs.column_names())).sort(KEY)
+    broken = logprobs.filter(~pl.col("logprob_sum").is_finite()).unique("trajectory_id", keep="first")
+    reasons = [
+        (
+            trajectory_id,
+            f"trajectory `{trajectory_id}`: the log-probability of an answer is {logprob}, not a finite number; "
+            "score it in float32, or check the model's weights",
+        )
+        for trajectory_id, logprob in broken["trajectory_id", "logprob_sum"].iter_rows()
+    ]
+    return logprobs.join(broken, on="trajectory_id", how="anti"), reasons
+
+
+def _rejections(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    rows = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
+    schema = {name: column.dtype for name, column in RejectedTrajectories.columns().items()}
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("trajectory_id")

@@ -1,0 +1,63 @@
+"""The unpacked reference scorer: one ordinary sequence per template, context and answer, one at a time.
+
+    template 0, prefix/1, gold   ->   [BOS] question, step 0, step 1, "The answer is: 72"
+
+Slow and plain: the yardstick of the token trees, and the way to score models that cannot read them.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, product
+
+import polars as pl
+
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.admission import TokenizedTrajectory
+from cpmi_dagster.scoring.scored import Scored
+from cpmi_dagster.scoring.tokens import TokenIds
+from cpmi_dagster.tables import AnswerLogprobs
+
+
+def score_unpacked(model: LoadedModel, trajectories: Sequence[TokenizedTrajectory]) -> Scored:
+    """Log-probabilities of every answer under every context and template of the trajectories.
+
+    Args:
+        model: any causal language model of transformers.
+        trajectories: at least one.
+    """
+    schema = {name: column.dtype for name, column in AnswerLogprobs.columns().items()}
+    rows = []
+    forward_tokens = 0
+    for key, context, target in _sequences(trajectories):
+        rows.append((*key, target_logprob(model, context, target), len(target)))
+        forward_tokens += len(context) + len(target)
+    return Scored(pl.DataFrame(rows, schema=schema, orient="row"), forward_tokens)
+
+
+def _sequences(
+    trajectories: Sequence[TokenizedTrajectory],
+) -> Iterator[tuple[tuple[str, int, str, int, int], TokenIds, TokenIds]]:
+    """Key (trajectory_id, template, context, step_index, answer_rank), context ids and target ids."""
+    for trajectory in trajectories:
+        for (template, prompt), context in product(enumerate(trajectory.prompts), trajectory.contexts):
+            before = (*prompt, *chain.from_iterable(trajectory.context_steps(context)))
+            for rank, target in trajectory.targets.items():
+                key = (trajectory.trajectory_id, template, context.kind, context.step_index, rank)
+                yield key, before, target
+
+
+def target_logprob(model: LoadedModel, context: TokenIds, target: TokenIds) -> float:
+    """Sum of log p(token | everything before it) over the target's tokens, natural log.
+
+    Args:
+        model: any causal language model of transformers.
+        context: token ids of question and steps; at least one.
+        target: token ids of the answer line; at least one.
+    """
+    import torch
+
+    with torch.inference_mode():
+        sequence = torch.tensor([[*context, *target]], device=model.device)
+        logits = model.model(input_ids=sequence, use_cache=False).logits[0, len(context) - 1 : -1]
+        logprobs = logits.float().log_softmax(-1)
+        picked = logprobs.gather(1, sequence[0, len(context) :, None])
+    return float(picked.cpu().double().sum())

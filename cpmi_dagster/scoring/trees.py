@@ -1,0 +1,177 @@
+"""The token tree of a question: every distinct prefix of its contexts and answers stands in it once.
+
+Question `q`, one step `s`, answers `a b` and `a c` under the contexts q and q s; a target's last token is only
+predicted, never read, so it is no node:
+
+    node      0    1    2    3
+    token     q    a    s    a          q ── a            predicts b, c
+    depth     0    1    1    2          └─ s ── a         predicts b, c
+    end       4    2    4    4
+
+Nodes stand in preorder, so the descendants of j are the nodes from j + 1 to end[j] - 1, and node i may attend to j
+exactly when `j <= i < end[j]`: the same test for one tree and for many side by side.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cpmi_dagster.scoring.admission import TokenizedTrajectory
+from cpmi_dagster.scoring.tokens import TokenIds
+from cpmi_dagster.tables import AnswerLogprobs
+
+Integers = NDArray[np.int64]
+
+ROOT = -1
+TARGET_SCHEMA = {
+    name: AnswerLogprobs.columns()[name].dtype
+    for name in ("trajectory_id", "context", "step_index", "answer_rank", "token_count")
+}
+
+
+@dataclass(frozen=True)
+class TokenTree:
+    """Nodes in preorder, and where the tokens of each target are predicted.
+
+    Attributes:
+        tokens: token id of each node, [nodes].
+        depth: tokens before it on its branch, [nodes]; its position id.
+        end: index after its last descendant, [nodes].
+        targets: one row per target: trajectory_id, context, step_index, answer_rank, token_count.
+        predictors: node that predicts each target token, targets one after the other, [target tokens].
+        predicted: token id it predicts, [target tokens].
+    """
+
+    tokens: Integers
+    depth: Integers
+    end: Integers
+    targets: pl.DataFrame
+    predictors: Integers
+    predicted: Integers
+
+    def __len__(self) -> int:
+        """Nodes."""
+        return len(self.tokens)
+
+    def under(self, prompt: TokenIds, template: int) -> "TokenTree":
+        """The tree of these branches below a prompt, whose last token becomes their root; targets gain `template`.
+
+        Args:
+            prompt: token ids of BOS, template and question; at least one.
+            template: number of the template.
+        """
+        shift = len(prompt)
+        size = shift + len(self)
+        return TokenTree(
+            tokens=np.concatenate([np.array(prompt, np.int64), self.tokens]),
+            depth=np.concatenate([np.arange(shift), self.depth + shift]),
+            end=np.concatenate([np.full(shift, size), self.end + shift]),
+            targets=self.targets.with_columns(pl.lit(template, pl.Int64).alias("template")),
+            predictors=self.predictors + shift,
+            predicted=self.predicted,
+        )
+
+
+def grow_branches(trajectories: Sequence[TokenizedTrajectory], room: int) -> Iterator[TokenTree]:
+    """Branches below one question, as many trajectories in one tree as fit.
+
+    Args:
+        trajectories: trajectories of one question.
+        room: nodes a tree may have; a single trajectory may exceed it.
+
+    Yields:
+        Branches without the question, whose first node would follow its last token (predictor -1 is that token).
+    """
+    branches = _Branches()
+    for trajectory in trajectories:
+        mark = branches.mark()
+        branches.add(trajectory)
+        if len(branches.tokens) > room and mark.targets:
+            branches.undo(mark)
+            yield branches.in_preorder()
+            branches = _Branches()
+            branches.add(trajectory)
+    yield branches.in_preorder()
+
+
+class _Mark(NamedTuple):
+    """How much of each list there was."""
+
+    nodes: int
+    targets: int
+    target_tokens: int
+
+
+class _Branches:
+    """Nodes in the order they are met; a parent always stands before its children."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.targets: list[tuple[str, str, int, int, int]] = []
+        self.predictors: list[int] = []
+        self.predicted: list[int] = []
+        self._children: dict[tuple[int, int], int] = {}
+
+    def add(self, trajectory: TokenizedTrajectory) -> None:
+        """Add every target of a trajectory under each of its contexts."""
+        for context in trajectory.contexts:
+            node = ROOT
+            for step in trajectory.context_steps(context):
+                node = self._path(node, step)[-1]
+            for rank, target in trajectory.targets.items():
+                key = (trajectory.trajectory_id, context.kind, context.step_index, rank)
+                self.targets.append((*key, len(target)))
+                self.predictors += self._path(node, target[:-1])
+                self.predicted += target
+
+    def _path(self, node: int, tokens: Iterable[int]) -> list[int]:
+        """The nodes from `node` along the tokens, both ends included; those not there yet are made."""
+        path = [node]
+        for token in tokens:
+            child = self._children.setdefault((node, token), len(self.tokens))
+            if child == len(self.tokens):
+                self.tokens.append(token)
+                self.parents.append(node)
+            path.append(child)
+            node = child
+        return path
+
+    def mark(self) -> _Mark:
+        """What is there now, for `undo`."""
+        return _Mark(len(self.tokens), len(self.targets), len(self.predicted))
+
+    def undo(self, mark: _Mark) -> None:
+        """Forget everything added since the mark."""
+        for _ in range(len(self.tokens) - mark.nodes):
+            self._children.popitem()
+        del self.tokens[mark.nodes :], self.parents[mark.nodes :], self.targets[mark.targets :]
+        del self.predictors[mark.target_tokens :], self.predicted[mark.target_tokens :]
+
+    def in_preorder(self) -> TokenTree:
+        """The branches with every subtree in one stretch."""
+        parents = self.parents
+        count = len(parents)
+        # one cell more than there are nodes: the last one, at index ROOT, is the question's last token
+        sizes, depth, place, free = ([value] * (count + 1) for value in (1, -1, ROOT, 0))
+        for node in range(count - 1, -1, -1):
+            sizes[parents[node]] += sizes[node]
+        for node in range(count):
+            depth[node] = depth[parents[node]] + 1
+            place[node] = free[parents[node]]
+            free[parents[node]] += sizes[node]
+            free[node] = place[node] + 1
+        places = np.array(place, np.int64)
+        order = np.argsort(places[:count])
+        return TokenTree(
+            tokens=np.array(self.tokens, np.int64)[order],
+            depth=np.array(depth[:count], np.int64)[order],
+            end=(places[:count] + np.array(sizes[:count], np.int64))[order],
+            targets=pl.DataFrame(self.targets, schema=TARGET_SCHEMA, orient="row"),
+            predictors=places[np.array(self.predictors, np.int64)],
+            predicted=np.array(self.predicted, np.int64),
+        )

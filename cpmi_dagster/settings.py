@@ -1,0 +1,354 @@
+"""One frozen `Settings` object per profile: the only place that reads the environment.
+
+A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and hold only what differs:
+
+    extends: miniature
+    profile: mine
+    sources:
+      math_shepherd: {path: rows.jsonl}
+    models:
+      labeler: {name: ./my-model}
+
+Where a value comes from, strongest first: keyword arguments, the environment (`CPMI_SCORING__ROW_TOKENS=4096`), the
+profile. Relative paths resolve against the file they stand in. A source or model is one of: a local path, a hub id, or
+`miniature:NAME`, a part of the embedded world.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from cpmi_dagster.errors import SettingsError
+
+PROFILES = Path(__file__).parent / "profiles"
+DEFAULT_PROFILE = "miniature"
+MINIATURE = "miniature:"
+
+RewardType = Literal[
+    "mc", "mc_hard", "pav",
+    "cpmi", "cpmi_incremental", "cpmi_prefix", "cpmi_leave_one_out",
+    "gold_only", "neg_only", "cpmi_m1", "cpmi_m2",
+    "cpmi_merge1", "cpmi_merge2", "cpmi_merge3", "pav_merge1", "pav_merge2", "pav_merge3", "rand_merge",
+]  # fmt: skip
+Conditioning = Literal["marginal", "incremental", "prefix", "leave_one_out"]
+Objective = Literal["bce", "mse", "pqm"]
+
+
+class Frozen(BaseModel):
+    """A group of settings: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class DataSource(Frozen):
+    """Where a data set lies: a local file or folder, a part of the embedded world, or a hub id with its revision."""
+
+    path: str | None = Field(
+        default=None, description="local file (.jsonl, .json, .parquet, .gz), folder, or miniature:NAME"
+    )
+    hub: str | None = Field(default=None, description="hub id, e.g. openai/gsm8k")
+    config: str | None = Field(default=None, description="hub configuration name")
+    revision: str | None = Field(default=None, description="hub commit; resolved at first use and locked when empty")
+    split: str = Field(default="train", description="split to read, and the split its rows are filed under")
+    limit: int | None = Field(default=None, ge=1, description="read only the first rows")
+
+    @model_validator(mode="after")
+    def _exactly_one_place(self) -> "DataSource":
+        if (self.path is None) == (self.hub is None):
+            raise ValueError("a source needs exactly one of `path` and `hub`")
+        return self
+
+
+class ReferenceSource(DataSource):
+    """A set of problems with reference solutions."""
+
+    source: Literal["gsm8k", "math"]
+
+
+class Sources(Frozen):
+    """Everything read from outside."""
+
+    math_shepherd: DataSource
+    step_truth: DataSource | None = None
+    references: tuple[ReferenceSource, ...]
+    benchmarks: dict[str, DataSource] = {}
+
+
+class LanguageModel(Frozen):
+    """A causal language model: local folder, `miniature:labeler`, or hub id with its revision."""
+
+    name: str
+    revision: str | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
+
+
+class Models(Frozen):
+    """The models of METHOD's notation table."""
+
+    labeler: LanguageModel
+    policy: LanguageModel
+    prover: LanguageModel
+    backbone: LanguageModel
+
+
+class Selection(Frozen):
+    """Which trajectories are labelled (appendix B); null lifts a constraint."""
+
+    trajectories: int | None = Field(default=80_000, ge=1)
+    gsm8k_share: float | None = Field(default=0.5, ge=0, le=1)
+    mixed_share: float | None = Field(default=0.7, ge=0, le=1)
+    leave_out_too_hard: bool = True
+
+
+class Sampling(Frozen):
+    """How text is sampled."""
+
+    temperature: float = Field(gt=0)
+    top_p: float = Field(gt=0, le=1)
+    top_k: int = Field(default=0, ge=0, description="0 = no limit")
+    max_new_tokens: int = Field(ge=1)
+
+
+class Negatives(Frozen):
+    """Hard negatives (section 5.1; released settings)."""
+
+    count: int = Field(default=4, ge=1, description="M")
+    samples: int = Field(default=8, ge=0, description="model samples per trajectory; 0 = heuristics only")
+    max_answer_characters: int = Field(default=32, ge=1)
+    sampling: Sampling = Sampling(temperature=1.05, top_p=0.9, max_new_tokens=24)
+
+
+class Scoring(Frozen):
+    """The token-tree scorer."""
+
+    templates: int = Field(default=4, ge=1, le=4, description="K, the first templates of the appendix")
+    conditionings: tuple[Conditioning, ...] = ("marginal", "incremental", "prefix")
+    row_tokens: int = Field(
+        default=1024, ge=16, description="tokens of one packed row; a larger tree gets a row of its own"
+    )
+    chunk_trajectories: int = Field(
+        default=64, ge=1, description="trajectories committed together; a kill loses at most one chunk"
+    )
+    scorer: Literal["tree", "reference"] = "tree"
+
+
+class Rollouts(Frozen):
+    """Monte-Carlo completions (Eq. 1 and 2; released settings)."""
+
+    policy_count: int = Field(default=8, ge=1, description="T")
+    prover_count: int = Field(default=4, ge=1)
+    batch_sequences: int = Field(default=256, ge=1)
+    chunk_trajectories: int = Field(default=64, ge=1)
+    sampling: Sampling = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=512)
+
+
+class Rewards(Frozen):
+    """Which rewards are computed, and PAV's weight."""
+
+    types: tuple[RewardType, ...]
+    default_conditioning: Conditioning = "marginal"
+    alpha: float = Field(default=1.0, ge=0, description="weight of the prover's advantage in PAV (Eq. 2)")
+
+
+class SoftLabels(Frozen):
+    """Robust z-score of Eq. 7; the released code's MAD factor and clip are options."""
+
+    epsilon: float = Field(default=1e-8, gt=0)
+    mad_factor: float = Field(default=1.0, gt=0, description="1.4826 in the released code")
+    clip: float | None = Field(default=None, gt=0, description="6 in the released code")
+
+
+class Training(Frozen):
+    """PRM training (section 5.3; released settings)."""
+
+    learning_rate: float = Field(default=2e-5, gt=0)
+    head_learning_rate: float = Field(default=3e-4, gt=0)
+    epochs: float = Field(default=2, gt=0)
+    batch_size: int = Field(default=8, ge=1)
+    gradient_accumulation: int = Field(default=3, ge=1)
+    warmup_ratio: float = Field(default=0.08, ge=0, lt=1)
+    weight_decay: float = Field(default=0.01, ge=0)
+    max_tokens: int = Field(default=2400, ge=16)
+    bf16: bool = True
+    validation_share: float = Field(default=0.05, ge=0, lt=1, description="share of questions kept for validation")
+    pqm_margin: float = Field(default=4.0, description="zeta of PQM")
+
+
+class Recipe(Frozen):
+    """One PRM to train: reward type x objective."""
+
+    name: str
+    reward_type: RewardType
+    objective: Objective = "bce"
+
+
+class Benchmarks(Frozen):
+    """Best-of-N and the statistics of every figure."""
+
+    best_of_n: tuple[str, ...] = Field(default=(), description="question sets that candidates are sampled for")
+    candidates: int = Field(default=16, ge=1)
+    batch_sequences: int = Field(default=256, ge=1)
+    sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
+    bootstrap_samples: int = Field(default=1000, ge=1)
+    prediction_batch_tokens: int = Field(default=16384, ge=16)
+
+
+class Orchestration(Frozen):
+    """What Dagster is told."""
+
+    gpus: int = Field(default=1, ge=1, description="size of the `gpu` pool")
+    shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
+    schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
+
+
+class Settings(BaseSettings):
+    """Everything a run depends on. Load it with `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="CPMI_", env_nested_delimiter="__", env_ignore_empty=True
+    )
+
+    profile: str
+    home: Path
+    seed: int = 0
+    shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
+    sources: Sources
+    models: Models
+    selection: Selection = Selection()
+    negatives: Negatives = Negatives()
+    scoring: Scoring = Scoring()
+    rollouts: Rollouts = Rollouts()
+    rewards: Rewards
+    soft_labels: SoftLabels = SoftLabels()
+    training: Training = Training()
+    recipes: tuple[Recipe, ...]
+    benchmarks: Benchmarks = Benchmarks()
+    orchestration: Orchestration = Orchestration()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment overrides the profile, which arrives as keyword arguments."""
+        return (env_settings, init_settings)
+
+    @property
+    def shard_keys(self) -> list[str]:
+        """Partition keys `000`, `001`, ..."""
+        return [f"{shard:03d}" for shard in range(self.shards)]
+
+    @property
+    def recipe_names(self) -> list[str]:
+        """Partition keys of the models."""
+        return [recipe.name for recipe in self.recipes]
+
+    def recipe(self, name: str) -> Recipe:
+        """The recipe of that name.
+
+        Raises:
+            SettingsError: the profile has no such recipe.
+        """
+        for recipe in self.recipes:
+            if recipe.name == name:
+                return recipe
+        raise SettingsError(
+            f"recipe `{name}` is not in profile `{self.profile}`; it has {', '.join(self.recipe_names)}"
+        )
+
+
+def load_settings(profile: str | Path | None = None, home: Path | None = None) -> Settings:
+    """Read a profile by name or file; without one, `CPMI_PROFILE`, else the miniature.
+
+    Args:
+        profile: name of a shipped profile, or a YAML file.
+        home: where everything is kept; else `CPMI_HOME`, else `.cpmi/<profile>`.
+
+    Raises:
+        SettingsError: the profile does not exist, is not YAML, or has an unknown or wrong key.
+    """
+    chosen = str(profile or os.environ.get("CPMI_PROFILE") or DEFAULT_PROFILE)
+    values = _read_profile(chosen)
+    values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
+    values["home"] = Path(values["home"]).expanduser().absolute()
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise SettingsError(_explain(chosen, error)) from error
+    # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
+    return settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
+
+
+def _read_profile(profile: str) -> dict[str, Any]:
+    path = _profile_path(profile)
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise SettingsError(f"profile {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise SettingsError(f"profile {path} must be a mapping of settings, not {type(values).__name__}")
+    parent = values.pop("extends", None)
+    own = _resolve_paths({"profile": path.stem, **values}, path.parent)
+    if parent is None:
+        return own
+    relative = path.parent / str(parent)
+    inherited = _read_profile(str(relative) if relative.is_file() else str(parent))
+    del inherited["profile"]
+    return _merge(inherited, own)
+
+
+def _profile_path(profile: str) -> Path:
+    for path in (PROFILES / f"{profile}.yaml", Path(profile)):
+        if path.is_file():
+            return path
+    known = ", ".join(sorted(path.stem for path in PROFILES.glob("*.yaml")))
+    raise SettingsError(f"there is no profile `{profile}`; give one of {known}, or the path of a YAML file")
+
+
+def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """`own` over `base`; mappings merge key by key, except a source or model, which is replaced whole."""
+    merged = dict(base)
+    for key, value in own.items():
+        nested = (
+            isinstance(value, dict) and isinstance(base.get(key), dict) and not {"path", "hub", "name"} & set(value)
+        )
+        merged[key] = _merge(base[key], value) if nested else value
+    return merged
+
+
+def _resolve_paths(values: Any, folder: Path) -> Any:
+    """Make `path` and model `name` values that point at files beside the profile absolute."""
+    if isinstance(values, list):
+        return [_resolve_paths(value, folder) for value in values]
+    if not isinstance(values, dict):
+        return values
+    return {
+        key: _resolve_path(value, folder) if key in {"path", "name"} else _resolve_paths(value, folder)
+        for key, value in values.items()
+    }
+
+
+def _resolve_path(value: Any, folder: Path) -> Any:
+    if not isinstance(value, str) or value.startswith(MINIATURE):
+        return value
+    candidate = folder / Path(value).expanduser()
+    return str(candidate.absolute()) if value.startswith((".", "~")) or candidate.exists() else value
+
+
+def _explain(profile: str, error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "profile"
+    if first["type"] == "extra_forbidden":
+        return f"profile `{profile}`: `{where}` is not a setting; remove it or check its spelling"
+    if first["type"] == "missing":
+        return f"profile `{profile}`: the setting `{where}` is missing; add it"
+    return f"profile `{profile}`: `{where}` is wrong: {first['msg']}"

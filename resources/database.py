@@ -1,0 +1,137 @@
+"""`cpmi.duckdb`: every asset as `schema.table`, with comments, made anew beside the old file and renamed over it.
+
+Assets of the groups in `RESULT_GROUPS` are real tables; the others are views over the lake's Parquet files, so they
+show a shard the moment it is done. An asset that has not been made yet is an empty relation. A reader keeps the file it
+has open; the next connection sees the new one.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+import polars as pl
+from filelock import FileLock
+
+from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.tables import TABLES, Table, column_meanings, columns_of
+from resources.lake import Lake
+
+FILE_NAME = "cpmi.duckdb"
+RESULT_GROUPS = ("reports",)
+COMPARISON = "reports.paper_comparison"
+
+
+class Database:
+    """Publishes the lake as a DuckDB file, and opens it for reading."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self.path = lake.home / FILE_NAME
+
+    def publish(self) -> None:
+        """Write a new file that shows the lake as it is now, and put it in place of the old one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path.with_suffix(".lock")):
+            temporary = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
+            temporary.unlink(missing_ok=True)
+            try:
+                with duckdb.connect(str(temporary)) as connection:
+                    connection.begin()
+                    for table in TABLES.values():
+                        self._show(connection, table)
+                    _show_comparison(connection)
+                    connection.commit()
+                os.replace(temporary, self.path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A read-only connection.
+
+        Raises:
+            LakeError: nothing has been published yet.
+        """
+        if not self.path.is_file():
+            raise LakeError(f"there is no database at {self.path}; run `cpmi run` first")
+        with duckdb.connect(str(self.path), read_only=True) as connection:
+            yield connection
+
+    def row_counts(self) -> pl.DataFrame:
+        """Rows of every relation, with columns relation and rows."""
+        with self.reader() as connection:
+            relations = [row[0] for row in connection.sql(_RELATIONS).fetchall()]
+            counts = [connection.sql(f"select count(*) from {relation}").fetchall()[0][0] for relation in relations]
+        return pl.DataFrame({"relation": relations, "rows": counts}, schema={"relation": pl.String, "rows": pl.Int64})
+
+    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+        relation = f'{table.group}."{table.name}"'
+        kind = "table" if table.group in RESULT_GROUPS else "view"
+        connection.execute(f"create schema if not exists {table.group}")
+        connection.execute(f"create {kind} {relation} as {self._select(table)}")
+        connection.execute(f"comment on {kind} {relation} is {_quoted(table.meaning)}")
+        for column, meaning in column_meanings(table).items():
+            connection.execute(f'comment on column {relation}."{column}" is {_quoted(meaning)}')
+
+    def _select(self, table: Table) -> str:
+        columns = ", ".join(f'"{name}"' for name in columns_of(table))
+        if table.partitioning is None:
+            path = self._lake.path(table.key)
+        else:
+            path = self._lake.root / table.key / f"{table.partitioning}=*.parquet"
+        if self._lake.exists(table.key):
+            return f"select {columns} from read_parquet({_quoted(str(path))}, hive_partitioning = false)"
+        return _empty_select(table)
+
+
+_RELATIONS = """
+select schema_name || '."' || name || '"' from (
+    select schema_name, table_name as name from duckdb_tables() where not internal
+    union all
+    select schema_name, view_name as name from duckdb_views() where not internal
+) order by all
+"""
+
+
+def ask(connection: duckdb.DuckDBPyConnection, sql: str) -> pl.DataFrame:
+    """The rows of a query.
+
+    Raises:
+        CpmiError: DuckDB refuses it; the message is DuckDB's first line.
+    """
+    try:
+        relation = connection.sql(sql)
+        return relation.pl() if relation is not None else pl.DataFrame()
+    except duckdb.Error as error:
+        raise CpmiError(f"the query failed: {str(error).strip().splitlines()[0]}") from error
+
+
+def _show_comparison(connection: duckdb.DuckDBPyConnection) -> None:
+    reports = [table for table in TABLES.values() if table.group == "reports" and "artifact" in columns_of(table)]
+    if not reports:
+        return
+    union = " union all ".join(f'select * from reports."{table.name}"' for table in reports)
+    connection.execute(f"create view {COMPARISON} as {union}")
+    meaning = "Every figure of every table of the paper beside ours: the union of the report assets"
+    connection.execute(f"comment on view {COMPARISON} is {_quoted(meaning)}")
+    for column, text in column_meanings(reports[0]).items():
+        connection.execute(f'comment on column {COMPARISON}."{column}" is {_quoted(text)}')
+
+
+def _empty_select(table: Table) -> str:
+    nulls = ", ".join(f'cast(null as {_sql_type(dtype)}) as "{name}"' for name, dtype in columns_of(table).items())
+    return f"select {nulls} where false"
+
+
+def _sql_type(dtype: pl.DataType) -> str:
+    if isinstance(dtype, pl.List):
+        return f"{_sql_type(dtype.inner)}[]"  # pyright: ignore[reportArgumentType]
+    if isinstance(dtype, pl.Struct):
+        fields = ", ".join(f'"{field.name}" {_sql_type(field.dtype)}' for field in dtype.fields)  # pyright: ignore[reportArgumentType]
+        return f"struct({fields})"
+    return {"Int64": "bigint", "Float64": "double", "Boolean": "boolean"}.get(str(dtype), "varchar")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,258 @@
+"""The lake: every asset as Parquet, written whole or not at all.
+
+    <home>/lake/labels/hard_negatives/shard=003.parquet      partitioned by shard (or recipe=..., benchmark=...)
+    <home>/lake/selection/selected_trajectories.parquet      one file
+    <home>/lake/.work/labels/answer_logprobs/shard=003-1f0c.../chunk-00002.parquet    a killed run continues here
+
+What made a file (fingerprint, inputs, run, model, cost) stands in the file's own footer, so that one rename commits the
+rows and their provenance together. `Lake.write` checks the table's contract first.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from dataframely.exc import SchemaError, ValidationError
+from filelock import FileLock
+
+from cpmi_dagster.errors import LakeError
+from cpmi_dagster.tables import PROVENANCE, TABLES, columns_of
+
+FOOTER_KEY = "cpmi"
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What made a file of the lake; stands in its footer.
+
+    `fingerprint` covers everything the rows depend on; `content` is the hash of the rows themselves, so that a stage
+    whose inputs were made again with the same rows is not run again.
+    """
+
+    table: str
+    partition: str | None
+    fingerprint: str
+    run_id: str
+    labeler: str
+    code_version: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    content: str = ""
+    rows: int = 0
+    written_at: str = ""
+
+
+class Lake:
+    """Reads and writes the Parquet files under `home/lake`; tables in `forget` count as stale."""
+
+    def __init__(self, home: Path, forget: frozenset[str] = frozenset()) -> None:
+        self.home = home
+        self.root = home / "lake"
+        self._forget = forget
+
+    def path(self, key: str, partition: str | None = None) -> Path:
+        """Where a table, or one partition of it, lies."""
+        partitioning = TABLES[key].partitioning
+        if partitioning is None:
+            return self.root / f"{key}.parquet"
+        return self.root / key / f"{partitioning}={partition}.parquet"
+
+    def partitions(self, key: str) -> list[str]:
+        """Partition keys that are on disk."""
+        prefix = f"{TABLES[key].partitioning}="
+        return sorted(path.stem.removeprefix(prefix) for path in (self.root / key).glob(f"{prefix}*.parquet"))
+
+    def exists(self, key: str) -> bool:
+        """Whether any rows of a table were ever written."""
+        return bool(self.partitions(key)) if TABLES[key].partitioning else self.path(key).is_file()
+
+    def record(self, key: str, partition: str | None = None) -> FileRecord | None:
+        """What made a file, or None where there is none.
+
+        Raises:
+            LakeError: the file is truncated, or is not one of ours.
+        """
+        path = self.path(key, partition)
+        if not path.is_file():
+            return None
+        try:
+            return FileRecord(**json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY]))
+        except (pl.exceptions.PolarsError, KeyError, TypeError, OSError) as error:
+            raise _damaged(path, error) from error
+
+    def intact_record(self, key: str, partition: str | None = None) -> FileRecord | None:
+        """What made a file, or None where there is none or it is damaged."""
+        try:
+            return self.record(key, partition)
+        except LakeError:
+            return None
+
+    def missing(self, key: str, partition: str | None = None) -> LakeError:
+        """The error to raise for a file that is needed and not there."""
+        where = f"{key} {partition}" if partition else key
+        return LakeError(f"{where} has not been made yet; run `cpmi run --only {key}` first")
+
+    def is_current(self, key: str, partition: str | None, fingerprint: str) -> bool:
+        """Whether the file was made by exactly this, and what it points at is still there.
+
+        Raises:
+            LakeError: the file is damaged.
+        """
+        record = None if key in self._forget else self.record(key, partition)
+        return (
+            record is not None
+            and record.fingerprint == fingerprint
+            and all((self.home / file).exists() for file in record.files)
+        )
+
+    def write(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
+        """Check a frame against its table's contract and commit it with one rename.
+
+        Returns:
+            The record as written, with row count, content hash and time.
+
+        Raises:
+            LakeError: the frame breaks the contract; the message names the rule and a row.
+        """
+        valid = _checked(frame, record.table)
+        complete = FileRecord(
+            **{
+                **asdict(record),
+                "content": content_hash(valid),
+                "rows": valid.height,
+                "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+        )
+        stamped = valid.with_columns(
+            **{name: pl.lit(getattr(record, name), dtype) for name, dtype in PROVENANCE.items()}
+        )
+        _write_whole(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
+        return complete
+
+    def read(
+        self, key: str, partitions: Iterable[str] | str | None = None, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Rows of a table without their provenance columns.
+
+        Args:
+            key: `group/name`.
+            partitions: which partitions; all on disk by default.
+            columns: which columns; all by default.
+
+        Raises:
+            LakeError: a file is missing or damaged; the message says how to get it.
+        """
+        if TABLES[key].partitioning is None:
+            return self._read(key, None, columns)
+        wanted = [partitions] if isinstance(partitions, str) else list(partitions or self.partitions(key))
+        own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
+        empty = TABLES[key].schema.create_empty().select(columns or own)
+        return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])
+
+    def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
+        path = self.path(key, partition)
+        if not path.is_file():
+            raise self.missing(key, partition)
+        own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
+        try:
+            return pl.read_parquet(path, columns=list(columns or own))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise _damaged(path, error) from error
+
+    def lock(self, key: str, partition: str | None = None) -> FileLock:
+        """Held while a file is made, so that a second run waits and then finds it done."""
+        path = self.root / ".locks" / f"{key.replace('/', '.')}.{partition or 'all'}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(path)
+
+    def chunks(self, key: str, partition: str | None, fingerprint: str) -> "ChunkStore":
+        """Where the finished chunks of an unfinished file are kept."""
+        work = self.root / ".work" / key
+        return ChunkStore(work, f"{partition or 'all'}-{fingerprint[:16]}")
+
+
+class ChunkStore:
+    """Finished chunks of a partition that is still being made; they belong to one fingerprint."""
+
+    def __init__(self, work: Path, name: str) -> None:
+        self.work = work
+        self.folder = work / name
+        self.partition = name.split("-", maxsplit=1)[0]
+
+    def load(self, index: int) -> tuple[dict[str, pl.DataFrame], dict[str, Any]] | None:
+        """The frames and facts of a chunk, or None where it was not finished."""
+        facts = self.folder / f"chunk-{index:05d}.json"
+        if not facts.is_file():
+            return None
+        stored = json.loads(facts.read_text(encoding="utf-8"))
+        frames = {name: pl.read_parquet(self._path(index, name)) for name in stored["frames"]}
+        return frames, stored["facts"]
+
+    def save(self, index: int, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
+        """Commit a chunk: its frames first, then the small file that says they are whole."""
+        for name, frame in frames.items():
+            _write_whole(frame, self._path(index, name), {})
+        text = json.dumps({"frames": list(frames), "facts": dict(facts)})
+        _replace(self.folder / f"chunk-{index:05d}.json", text.encode())
+
+    def clear(self) -> None:
+        """Remove the chunks of this partition, those of earlier fingerprints included."""
+        for folder in self.work.glob(f"{self.partition}-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _path(self, index: int, name: str) -> Path:
+        return self.folder / f"chunk-{index:05d}.{name.replace('/', '.')}.parquet"
+
+
+def content_hash(frame: pl.DataFrame) -> str:
+    """Sha256 of the rows, whatever run wrote them."""
+    own = frame.drop(name for name in PROVENANCE if name in frame.columns)
+    buffer = io.BytesIO()
+    own.rechunk().write_ipc(buffer)
+    return hashlib.sha256(buffer.getbuffer()).hexdigest()
+
+
+def fingerprint_of(parts: Mapping[str, Any]) -> str:
+    """Sha256 of a JSON-able description."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:
+    schema = TABLES[key].schema
+    try:
+        return schema.validate(frame, cast=True)
+    except (SchemaError, ValidationError, pl.exceptions.PolarsError) as error:
+        raise LakeError(f"{key}: the rows break the table's contract, nothing was written: {error}") from error
+
+
+def _write_whole(frame: pl.DataFrame, path: Path, footer: dict[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        frame.write_parquet(temporary, metadata=footer)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
+
+
+def _damaged(path: Path, error: Exception) -> LakeError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return LakeError(f"lake file {path} is damaged ({reason}); delete it and run `cpmi run`")

@@ -1,0 +1,124 @@
+"""What Dagster shows of a stage: specs, column schemas and lineage, row counts, previews, links to the code."""
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import polars as pl
+
+from cpmi_dagster.tables import TABLES, Table, column_meanings, columns_of
+from resources.lake import FileRecord
+
+if TYPE_CHECKING:
+    from resources.stage import Stage
+    from resources.stage_run import Made
+
+OWNERS = ["team:cpmi"]
+# keys that Dagster's UI gives a place of their own
+COLUMN_SCHEMA, COLUMN_LINEAGE, ROW_COUNT = "dagster/column_schema", "dagster/column_lineage", "dagster/row_count"
+CODE_REFERENCES = "dagster/code_references"
+PREVIEW_ROWS = 5
+PREVIEW_CHARACTERS = 80
+
+
+def asset_spec(stage: "Stage", key: str) -> dg.AssetSpec:
+    """The Dagster asset of one of a stage's tables."""
+    table = TABLES[key]
+    return dg.AssetSpec(
+        key.split("/"),
+        deps=[dg.AssetKey(name.split("/")) for name in stage.inputs],
+        description=f"{table.meaning}\n\n{inspect.getdoc(stage.body) or ''}",
+        group_name=table.group,
+        code_version=stage.code_version,
+        owners=OWNERS,
+        kinds=set(stage.kinds),
+        metadata={
+            COLUMN_SCHEMA: column_schema(table),
+            COLUMN_LINEAGE: column_lineage(stage, table),
+            **_code_reference(stage),
+        },
+        automation_condition=dg.AutomationCondition.eager() if stage.eager else None,
+    )
+
+
+def column_schema(table: Table) -> dg.TableSchema:
+    """Columns, types, meanings and keys of a table."""
+    meanings = column_meanings(table)
+    keys = set(table.schema.primary_key())
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name,
+                type=str(dtype),
+                description=meanings[name],
+                constraints=dg.TableColumnConstraints(nullable=name not in keys, unique={name} == keys),
+            )
+            for name, dtype in columns_of(table).items()
+        ]
+    )
+
+
+def column_lineage(stage: "Stage", table: Table) -> dg.TableColumnLineage:
+    """Which input columns each column is made from: those of the same name, and those the stage names."""
+    upstream = {key: set(TABLES[key].schema.columns()) for key in stage.inputs}
+    deps = {
+        column: [dg.TableColumnDep(key.split("/"), column) for key, columns in upstream.items() if column in columns]
+        for column in table.schema.columns()
+    }
+    for column, sources in stage.lineage.items():
+        named = [source.rsplit(".", maxsplit=1) for source in sources]
+        if column in deps:
+            deps[column] += [dg.TableColumnDep(key.split("/"), name) for key, name in named]
+    return dg.TableColumnLineage({column: list(dict.fromkeys(found)) for column, found in deps.items() if found})
+
+
+def written(stage: "Stage", record: FileRecord, made: "Made", seconds: float) -> dict[str, Any]:
+    """Metadata of rows that were just made."""
+    shown = {
+        ROW_COUNT: record.rows,
+        COLUMN_LINEAGE: column_lineage(stage, TABLES[record.table]),
+        "fingerprint": record.fingerprint,
+        "seconds": round(seconds, 2),
+        "preview": dg.MetadataValue.md(preview(made.frame(record.table))),
+    }
+    if record.labeler:
+        shown["labeler"] = record.labeler
+    if record.notes:
+        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in record.notes))
+    if any(record.cost.values()):
+        shown["cost"] = dict(record.cost)
+    return {**shown, **made.metadata}
+
+
+def skipped(record: FileRecord | None) -> dict[str, Any]:
+    """Metadata of rows that were already there, made by the same inputs, settings, models and code."""
+    rows = record.rows if record else 0
+    fingerprint = record.fingerprint if record else ""
+    return {ROW_COUNT: rows, "skipped": "unchanged", "fingerprint": fingerprint}
+
+
+def preview(frame: pl.DataFrame) -> str:
+    """The first rows as a Markdown table."""
+    head = frame.head(PREVIEW_ROWS)
+    lines = ["| " + " | ".join(head.columns) + " |", "|" + "---|" * head.width]
+    lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in head.iter_rows()]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = text if len(text) <= PREVIEW_CHARACTERS else text[: PREVIEW_CHARACTERS - 1] + "…"
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _code_reference(stage: "Stage") -> Mapping[str, Any]:
+    file = inspect.getsourcefile(stage.body)
+    if file is None:
+        return {}
+    line = inspect.getsourcelines(stage.body)[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        reference = dg.LocalFileCodeReference(file_path=file, line_number=line)
+        return {CODE_REFERENCES: dg.CodeReferencesMetadataValue(code_references=[reference])}

@@ -1,0 +1,43 @@
+"""Where the progress of stages goes: to the run's log by default, to a terminal under `cpmi run`."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+LOG_EVERY_SECONDS = 15.0
+
+
+class Progress(Protocol):
+    """Told how far each stage is."""
+
+    def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
+        """Begin `total` items of work; the returned function is called with the number just finished."""
+        ...
+
+    def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
+        """One partition of a stage is up to date: `rows` rows, made now or found unchanged."""
+        ...
+
+
+class LoggedProgress:
+    """Writes a line to the run's log every quarter of a minute, with the time left."""
+
+    def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
+        """See `Progress.start`."""
+        began = last = time.monotonic()
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done, last
+            done += count
+            now = time.monotonic()
+            if done < total and now - last < LOG_EVERY_SECONDS:
+                return
+            last = now
+            left = (now - began) / max(done, 1) * (total - done)
+            log(f"{label}: {done} of {total}, about {left:.0f} s left")
+
+        return advance
+
+    def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
+        """Dagster shows it already."""

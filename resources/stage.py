@@ -1,0 +1,257 @@
+"""A stage of the DAG: it reads tables, calls the method, and hands back the rows of the tables it makes.
+
+    @stage("labels/template_scores", inputs=["labels/answer_logprobs"], settings=["scoring.conditionings"])
+    def template_scores(run: StageRun, shard: str) -> Made:
+        '''CPMI of every step under every template and conditioning (Eq. 3).'''
+        logprobs = run.read("labels/answer_logprobs", shard)
+        return Made(conditionings.template_scores(logprobs, run.settings.scoring.conditionings))
+
+What the decorator adds: a fingerprint over the code version, the named settings and models and the content of every
+input, so that unchanged work is skipped; a lock, so that two runs do not make the same file; the contract check, the
+atomic write, and what Dagster shows (schema, lineage, row counts, preview, cost). The body runs once per partition that
+is missing or stale; each partition is reported as materialized the moment it is done.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.settings import DataSource, Settings
+from cpmi_dagster.tables import TABLES, Partitioning
+from resources import presentation
+from resources.data_sources import DataSources
+from resources.database import Database
+from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
+from resources.language_models import LanguageModels, Role
+from resources.progress import Progress
+from resources.stage_run import SELECTED, Made, StageRun, partitions_of
+
+Metadata = dict[str, Any]
+Report = Callable[[str, str | None, Metadata], None]
+
+# an unpartitioned input of which a partition depends on some rows only
+ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str], pl.Expr]] = {
+    (SELECTED, "shard"): lambda settings, shard: pl.col("shard") == shard,
+    ("dataset/soft_labels", "recipe"): lambda settings, recipe: (
+        pl.col("reward_type") == settings.recipe(recipe).reward_type
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage as declared; `bind` makes the Dagster asset of it for a profile."""
+
+    name: str
+    body: Callable[..., Made]
+    tables: tuple[str, ...]
+    inputs: tuple[str, ...]
+    settings: tuple[str, ...]
+    models: tuple[Role, ...]
+    sources: Callable[[Settings], Mapping[str, DataSource]]
+    code_version: str
+    pool: str | None
+    kinds: frozenset[str]
+    lineage: Mapping[str, Sequence[str]]
+    eager: bool
+
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """How this stage's tables are partitioned."""
+        return TABLES[self.tables[0]].partitioning
+
+    def bind(self, settings: Settings) -> dg.AssetsDefinition:
+        """The Dagster asset of this stage under a profile."""
+        keys = partitions_of(self.tables[0], settings)
+        partitions = dg.StaticPartitionsDefinition(keys) if keys is not None else None
+
+        def compute(
+            context: dg.AssetExecutionContext,
+            settings: dg.ResourceParam[Settings],
+            lake: dg.ResourceParam[Lake],
+            models: dg.ResourceParam[LanguageModels],
+            sources: dg.ResourceParam[DataSources],
+            database: dg.ResourceParam[Database],
+            progress: dg.ResourceParam[Progress],
+        ) -> Iterator[dg.MaterializeResult]:
+            log = context.log.info
+            run = StageRun(
+                self.name, self.tables, settings, lake, models, sources, database, progress, context.run.run_id, log
+            )
+            yield from self._materialize(context, run)
+
+        return dg.multi_asset(
+            name=self.name,
+            specs=[presentation.asset_spec(self, key) for key in self.tables],
+            partitions_def=partitions,
+            backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
+            pool=self.pool,
+        )(compute)
+
+    def bring_up_to_date(self, run: StageRun, partition: str | None = None) -> dict[str, Metadata]:
+        """Make a partition if it is missing or stale.
+
+        Returns:
+            Per table, the metadata that Dagster shows; `skipped` stands in it when nothing had changed.
+
+        Raises:
+            CpmiError: an input is missing, or the body could not make the rows.
+        """
+        began = time.monotonic()
+        with run.lake.lock(self.tables[0], partition):
+            facts = self.dependencies(run, partition)
+            fingerprint = fingerprint_of(facts)
+            if all(_is_current(run, key, partition, fingerprint) for key in self.tables):
+                return self._skip(run, partition, began)
+            new_relation = not all(run.lake.exists(key) for key in self.tables)
+            chunks = run.lake.chunks(self.tables[0], partition, fingerprint)
+            run = replace(run, chunks=chunks)
+            made = self.body(run, partition) if self.partitioning else self.body(run)
+            records = [self._write(run, made, key, partition, fingerprint, facts) for key in self.tables]
+            chunks.clear()
+        if new_relation:
+            run.database.publish()
+        seconds = time.monotonic() - began
+        run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)
+        return {record.table: presentation.written(self, record, made, seconds) for record in records}
+
+    def _skip(self, run: StageRun, partition: str | None, began: float) -> dict[str, Metadata]:
+        run.log(f"{self.name}{f' {partition}' if partition else ''}: skipped, unchanged")
+        records = {key: run.lake.record(key, partition) for key in self.tables}
+        rows = sum(record.rows for record in records.values() if record)
+        run.progress.finish(self.name, partition, rows, time.monotonic() - began, skipped=True)
+        return {key: presentation.skipped(record) for key, record in records.items()}
+
+    def dependencies(self, run: StageRun, partition: str | None) -> dict[str, Any]:
+        """Everything the rows of a partition depend on, as JSON-able facts."""
+        facts = {
+            "code_version": self.code_version,
+            "seed": run.settings.seed,
+            "settings": {path: _setting(run.settings, path) for path in self.settings},
+            "models": {role: [run.models.identity(role), run.models.spec(role).dtype] for role in self.models},
+            "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
+            "inputs": {key: self._input_version(run, key, partition) for key in self.inputs},
+        }
+        if self.partitioning == "recipe" and partition:
+            facts["recipe"] = run.settings.recipe(partition).model_dump(mode="json")
+        return facts
+
+    def _input_version(self, run: StageRun, key: str, partition: str | None) -> str | dict[str, str]:
+        if TABLES[key].partitioning is None:
+            rows = ROWS_OF_PARTITION.get((key, self.partitioning))
+            if rows and partition:
+                return content_hash(run.read(key).filter(rows(run.settings, partition)))
+            return _content(run.lake, key, None)
+        if TABLES[key].partitioning == self.partitioning:
+            return _content(run.lake, key, partition)
+        return {part: _content(run.lake, key, part) for part in partitions_of(key, run.settings) or []}
+
+    def _write(
+        self, run: StageRun, made: Made, key: str, partition: str | None, fingerprint: str, facts: Mapping[str, Any]
+    ) -> FileRecord:
+        record = FileRecord(
+            table=key,
+            partition=partition,
+            fingerprint=fingerprint,
+            run_id=run.run_id,
+            labeler=made.labeler,
+            code_version=self.code_version,
+            inputs={name: facts[name] for name in ("inputs", "sources", "models")},
+            settings={"seed": facts["seed"], **facts["settings"]},
+            cost=made.cost.to_dict(),
+            notes=list(made.notes),
+            files=list(made.files),
+        )
+        return run.lake.write(made.frame(key), record)
+
+    def _materialize(self, context: dg.AssetExecutionContext, run: StageRun) -> Iterator[dg.MaterializeResult]:
+        partitions = list(context.partition_keys) if self.partitioning else [None]
+        shown: dict[str | None, dict[str, Metadata]] = {}
+        for partition in partitions:
+            try:
+                shown[partition] = self.bring_up_to_date(run, partition)
+            except CpmiError as error:
+                raise dg.Failure(description=str(error), allow_retries=False) from error
+            for key in self.tables if len(partitions) > 1 else ():
+                event = dg.AssetMaterialization(key.split("/"), partition=partition, metadata=shown[partition][key])
+                context.log_event(event)
+                context.add_asset_metadata(shown[partition][key], asset_key=key.split("/"), partition_key=partition)
+        for key in self.tables:
+            single = shown[partitions[0]][key] if len(partitions) == 1 else {}
+            yield dg.MaterializeResult(asset_key=key.split("/"), metadata=single)
+
+
+def stage(
+    *tables: str,
+    inputs: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    models: Sequence[Role] = (),
+    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {},
+    code_version: str = "1",
+    pool: str | None = None,
+    kinds: Sequence[str] = ("polars",),
+    lineage: Mapping[str, Sequence[str]] | None = None,
+    eager: bool = False,
+) -> Callable[[Callable[..., Made]], Stage]:
+    """Declare a stage.
+
+    Args:
+        tables: keys of the tables it makes.
+        inputs: keys of the tables it reads.
+        settings: dotted paths of the settings it depends on; the seed always counts.
+        models: roles of the models it uses.
+        sources: the outside sources it reads, by name.
+        code_version: raised by hand when the same inputs would give other rows.
+        pool: Dagster pool that limits how many run at once.
+        kinds: what Dagster shows as the technologies used.
+        lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
+        eager: made again by itself when its inputs change, where automation is on.
+    """
+
+    def declare(body: Callable[..., Made]) -> Stage:
+        return Stage(
+            name=body.__name__,
+            body=body,
+            tables=tables,
+            inputs=tuple(inputs),
+            settings=tuple(settings),
+            models=tuple(models),
+            sources=sources,
+            code_version=code_version,
+            pool=pool,
+            kinds=frozenset(kinds),
+            lineage=lineage or {},
+            eager=eager,
+        )
+
+    return declare
+
+
+def _is_current(run: StageRun, key: str, partition: str | None, fingerprint: str) -> bool:
+    """A damaged file counts as missing: its own stage makes it again."""
+    try:
+        return run.lake.is_current(key, partition, fingerprint)
+    except LakeError as error:
+        run.log(f"{error}; making it again")
+        return False
+
+
+def _content(lake: Lake, key: str, partition: str | None) -> str:
+    record = lake.record(key, partition)
+    if record is None:
+        raise lake.missing(key, partition)
+    return record.content
+
+
+def _setting(settings: Settings, path: str) -> Any:
+    value: Any = settings
+    for part in path.split("."):
+        value = getattr(value, part)
+    if isinstance(value, tuple):
+        return [item.model_dump(mode="json") if hasattr(item, "model_dump") else item for item in value]
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value

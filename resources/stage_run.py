@@ -1,0 +1,134 @@
+"""What a stage's body may touch while it runs, and what it hands back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.costs import Cost
+from cpmi_dagster.settings import Settings
+from cpmi_dagster.tables import TABLES
+from resources.data_sources import DataSources
+from resources.database import Database
+from resources.lake import ChunkStore, Lake
+from resources.language_models import LanguageModels
+from resources.progress import Progress
+
+SELECTED = "selection/selected_trajectories"
+TRAJECTORIES = "alignment/trajectories"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a stage hands back for one partition: its rows, and what should be remembered about them.
+
+    `frames` is one frame, or a frame per table where a stage makes several. `labeler` names the model behind the rows,
+    `files` are paths (relative to the home) that the rows point at, `notes` are shown and kept.
+    """
+
+    frames: pl.DataFrame | Mapping[str, pl.DataFrame]
+    labeler: str = ""
+    cost: Cost = field(default_factory=Cost.zero)
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def frame(self, key: str) -> pl.DataFrame:
+        """The rows of one of the stage's tables."""
+        return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
+
+
+ChunkMaker = Callable[[pl.DataFrame, Callable[[int], None]], Made]
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """The profile, the lake and the models, as one run of a stage sees them."""
+
+    name: str
+    tables: Sequence[str]
+    settings: Settings
+    lake: Lake
+    models: LanguageModels
+    sources: DataSources
+    database: Database
+    progress: Progress
+    run_id: str
+    log: Callable[[str], None]
+    chunks: ChunkStore | None = None
+    memo: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Rows of an input; all partitions of the profile unless one is named.
+
+        Raises:
+            LakeError: it has not been made, or is damaged.
+        """
+        return self.lake.read(key, [partition] if partition else partitions_of(key, self.settings), columns)
+
+    def selected(self, shard: str) -> pl.DataFrame:
+        """The selected trajectories of a shard; those of one question stand together."""
+        chosen = self.read(SELECTED, columns=["trajectory_id", "shard"]).filter(pl.col("shard") == shard)
+        trajectories = self.read(TRAJECTORIES, shard).join(chosen, on="trajectory_id", how="semi")
+        return trajectories.sort("question_id", "trajectory_id")
+
+    def fingerprint(self, key: str, partition: str | None = None) -> str:
+        """What an input was made by; empty where it has not been made."""
+        record = self.lake.record(key, partition)
+        return record.fingerprint if record else ""
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """A value that all partitions of this run share, made at its first use."""
+        if name not in self.memo:
+            self.memo[name] = make()
+        return self.memo[name]
+
+    def track(self, partition: str | None, total: int) -> Callable[[int], None]:
+        """A function to be told how many items were just finished."""
+        return self.progress.start(f"{self.name} {partition}" if partition else self.name, total, self.log)
+
+    def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> Made:
+        """Make a partition chunk by chunk; a killed run continues after its last finished chunk.
+
+        Args:
+            partition: the partition being made.
+            frame: its items, one a row, in a fixed order.
+            size: rows of a chunk.
+            make: called with the rows of a chunk and a function to be told of progress.
+
+        Returns:
+            The chunks' rows one after another, their costs added up.
+        """
+        advance = self.track(partition, frame.height)
+        slices = list(frame.iter_slices(size)) or [frame]
+        made = [self._chunk(number, rows, make, advance) for number, rows in enumerate(slices)]
+        return Made(
+            frames={key: pl.concat([chunk.frame(key) for chunk in made]) for key in self.tables},
+            labeler=made[0].labeler,
+            cost=sum((chunk.cost for chunk in made), Cost.zero()),
+            notes=[note for chunk in made for note in chunk.notes],
+        )
+
+    def _chunk(self, number: int, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]) -> Made:
+        stored = self.chunks.load(number) if self.chunks else None
+        if stored is not None:
+            frames, facts = stored
+            advance(rows.height)
+            return Made(frames, facts["labeler"], Cost.from_dict(facts["cost"]), facts["notes"])
+        made = make(rows, advance)
+        if self.chunks:
+            facts = {"labeler": made.labeler, "cost": made.cost.to_dict(), "notes": list(made.notes)}
+            self.chunks.save(number, {key: made.frame(key) for key in self.tables}, facts)
+        return made
+
+
+def partitions_of(key: str, settings: Settings) -> list[str] | None:
+    """The partition keys a profile gives a table; None for a table in one file."""
+    known = {
+        "shard": settings.shard_keys,
+        "recipe": settings.recipe_names,
+        "benchmark": list(settings.benchmarks.best_of_n),
+    }
+    partitioning = TABLES[key].partitioning
+    return known[partitioning] if partitioning else None

@@ -1,0 +1,93 @@
+"""The progress of `cpmi run` on a terminal: a bar for what is being made, a line for every stage that is done.
+
+alignment.trajectories        4 shards      612 rows    1.3 s
+labels.answer_logprobs        4 shards   unchanged, skipped
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+
+@dataclass
+class _Tally:
+    """What is known of a stage so far."""
+
+    partitions: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    skipped: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+
+class TerminalProgress:
+    """Bars only where there is a terminal; lines everywhere, unless quiet."""
+
+    def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
+        """
+        Args:
+            console: where to write.
+            expected: partitions that each stage is going to bring up to date.
+            quiet: write nothing.
+        """
+        self._console = console
+        self._expected = expected
+        self._quiet = quiet
+        self._tallies: dict[str, _Tally] = {}
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._skipped = 0
+        self._made = 0
+
+    def __enter__(self) -> "TerminalProgress":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
+        """See `Progress.start`; one bar at a time."""
+        for task in self._bars.task_ids:
+            self._bars.remove_task(task)
+        task = self._bars.add_task(label, total=total)
+        return lambda count: self._bars.advance(task, count)
+
+    def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
+        """See `Progress.finish`; the line is written when the stage's last partition is up to date."""
+        tally = self._tallies.setdefault(stage, _Tally())
+        tally.partitions += 1
+        tally.rows += rows
+        tally.seconds += seconds
+        tally.skipped += skipped
+        self._skipped += skipped
+        self._made += not skipped
+        if tally.partitions == self._expected.get(stage, 1):
+            self._line(stage, self._tallies.pop(stage), partition is not None)
+
+    def summary(self) -> None:
+        """Say when nothing had to be done."""
+        if not self._quiet and self._skipped and not self._made:
+            self._console.print("Everything is up to date: nothing was computed.", highlight=False)
+
+    def _line(self, stage: str, tally: _Tally, partitioned: bool) -> None:
+        if self._quiet:
+            return
+        parts = f"{tally.partitions} partitions" if partitioned else ""
+        if tally.skipped == tally.partitions:
+            result = "[dim]unchanged, skipped[/dim]"
+        else:
+            some = f", {tally.skipped} unchanged" if tally.skipped else ""
+            result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
+        self._console.print(f"  {stage:<28}{parts:>14}  {result}", highlight=False)

@@ -1,0 +1,108 @@
+"""Everything a label came from: the source row, the answers it was contrasted with, models, settings, code and runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.tables import TABLES
+from resources.database import Database
+from resources.lake import FileRecord, Lake
+
+ONE_ROW = {
+    "trajectory": "select * from alignment.trajectories where trajectory_id = $id",
+    "source row": """
+        select s.row_number, s.task, s.input, s.label from sources.math_shepherd s
+        join alignment.trajectories t using (row_number) where t.trajectory_id = $id
+    """,
+    "reference problem": """
+        select r.source, r.split, r.problem_id, r.answer from sources.reference_problems r
+        join alignment.trajectories t on t.match_source = r.source || '/' || r.split || '/' || r.problem_id
+        where t.trajectory_id = $id
+    """,
+    "selection": "select shard, composition from selection.selected_trajectories where trajectory_id = $id",
+}
+MANY_ROWS = {
+    "hard negatives": "select rank, answer, source from labels.hard_negatives where trajectory_id = $id order by rank",
+    "CPMI by template": """
+        select step_index, conditioning, template, gold_shift, negative_shift, cpmi from labels.template_scores
+        where trajectory_id = $id and ($step is null or step_index = $step) order by all
+    """,
+    "rollouts": """
+        select prefix_length, count(*) as rollouts, sum(correct::int) as correct, sum(generated_tokens) as tokens
+        from labels.policy_rollouts
+        where trajectory_id = $id and ($step is null or prefix_length = $step + 1) group by all order by all
+    """,
+    "rewards": """
+        select step_index, reward_type, reward, soft_label from labels.step_rewards
+        left join dataset.soft_labels using (trajectory_id, step_index, reward_type)
+        where trajectory_id = $id and ($step is null or step_index = $step) order by all
+    """,
+}
+MADE_BY = [key for key, table in TABLES.items() if table.group in ("sources", "alignment", "selection", "labels")]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What is known of one trajectory.
+
+    Attributes:
+        facts: one mapping of column to value per title.
+        tables: one frame per title.
+        files: the record of every lake file it went through, by table key.
+    """
+
+    facts: Mapping[str, Mapping[str, Any]]
+    tables: Mapping[str, pl.DataFrame]
+    files: Mapping[str, FileRecord]
+
+
+def trace(database: Database, lake: Lake, trajectory_id: str, step: int | None = None) -> Trace:
+    """Follow a trajectory, or one of its steps, back to its source.
+
+    Args:
+        database: the published results.
+        lake: the files behind them.
+        trajectory_id: as in `alignment.trajectories`.
+        step: 0-based step; all by default.
+
+    Raises:
+        CpmiError: there is no such trajectory or step.
+        LakeError: nothing has been published yet.
+    """
+    with database.reader() as connection:
+        facts = {title: _first(connection, sql, trajectory_id) for title, sql in ONE_ROW.items()}
+        _check(connection, facts["trajectory"], trajectory_id, step)
+        tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
+    shard = facts["selection"].get("shard")
+    return Trace(facts, tables, _files(lake, shard))
+
+
+def _first(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str) -> dict[str, Any]:
+    rows = connection.sql(sql, params={"id": trajectory_id}).pl()
+    return rows.row(0, named=True) if rows.height else {}
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, step: int | None) -> pl.DataFrame:
+    wanted = {"id": trajectory_id, "step": step}
+    return connection.sql(sql, params={name: wanted[name] for name in wanted if f"${name}" in sql}).pl()
+
+
+def _check(
+    connection: duckdb.DuckDBPyConnection, found: Mapping[str, Any], trajectory_id: str, step: int | None
+) -> None:
+    if not found:
+        rows = connection.sql("select min(trajectory_id) from alignment.trajectories").fetchall()
+        example = f", for example {rows[0][0]}" if rows[0][0] else ""
+        raise CpmiError(f"there is no trajectory `{trajectory_id}`; ids stand in alignment.trajectories{example}")
+    steps: Sequence[str] = found["steps"]
+    if step is not None and not 0 <= step < len(steps):
+        raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")
+
+
+def _files(lake: Lake, shard: str | None) -> dict[str, FileRecord]:
+    records = {key: lake.record(key, shard if TABLES[key].partitioning else None) for key in MADE_BY if shard or key}
+    return {key: record for key, record in records.items() if record}

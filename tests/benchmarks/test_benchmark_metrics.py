@@ -1,0 +1,174 @@
+"""Metrics against hand-computed values, scikit-learn and scipy; intervals against what they must do."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import wasserstein_distance
+from sklearn.metrics import f1_score, roc_auc_score
+
+from cpmi_dagster.benchmarks import metrics
+from cpmi_dagster.benchmarks.metrics import (
+    bootstrap_auc,
+    bootstrap_wasserstein,
+    f1_of_accuracies,
+    f1_of_counts,
+    roc_auc,
+    wasserstein,
+)
+from cpmi_dagster.benchmarks.resampling import (
+    Resampled,
+    bootstrap,
+    bootstrap_interval,
+    bootstrap_mean,
+    group_numbers,
+    resample_counts,
+)
+from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
+from cpmi_dagster.errors import BenchmarkError
+
+few = settings(max_examples=25, deadline=None)
+shares = st.floats(0, 1, allow_subnormal=False)
+scored_steps = st.lists(
+    st.tuples(st.integers(0, 8).map(lambda n: n / 8), st.booleans()), min_size=2, max_size=40
+).filter(lambda steps: len({correct for _, correct in steps}) == 2)
+
+
+def columns(steps):
+    return np.array([score for score, _ in steps]), np.array([correct for _, correct in steps])
+
+
+def test_auc_and_wasserstein_of_four_steps_by_hand():
+    scores, correct = [0.9, 0.8, 0.3, 0.2], [True, False, True, False]
+    assert roc_auc(scores, correct) == pytest.approx(3 / 4)
+    assert wasserstein(scores, correct) == pytest.approx(0.1)
+
+
+def test_a_tie_counts_half_in_the_auc():
+    assert roc_auc([0.5, 0.5], [True, False]) == 0.5
+
+
+@few
+@given(scored_steps)
+def test_auc_and_wasserstein_equal_those_of_scikit_learn_and_scipy(steps):
+    scores, correct = columns(steps)
+    assert roc_auc(scores, correct) == pytest.approx(roc_auc_score(correct, scores))
+    assert wasserstein(scores, correct) == pytest.approx(wasserstein_distance(scores[correct], scores[~correct]))
+
+
+@few
+@given(scored_steps, st.data())
+def test_resampling_an_auc_equals_repeating_each_step_as_often_as_its_question_is_drawn(steps, data):
+    scores, correct = columns(steps)
+    groups = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(steps), max_size=len(steps))))
+    numbers = group_numbers(groups)
+    aucs = bootstrap_auc(scores, correct, groups, samples=5, seed=1).draws
+    distances = bootstrap_wasserstein(scores, correct, groups, samples=5, seed=1).draws
+    drawn = np.concatenate(list(resample_counts(numbers.max() + 1, 5, seed=1, width=len(scores))))
+    for counts, auc, distance in zip(drawn, aucs, distances, strict=True):
+        times = counts[numbers].astype(int)
+        repeated, truth = np.repeat(scores, times), np.repeat(correct, times)
+        if truth.all() or not truth.any():
+            assert np.isnan(auc)
+        else:
+            assert auc == pytest.approx(roc_auc_score(truth, repeated))
+            assert distance == pytest.approx(wasserstein_distance(repeated[truth], repeated[~truth]))
+
+
+def test_steps_of_one_kind_have_no_auc():
+    with pytest.raises(BenchmarkError, match="only one kind"):
+        roc_auc([0.1, 0.2], [True, True])
+
+
+def test_a_score_that_is_not_a_number_is_named():
+    with pytest.raises(BenchmarkError, match="score 1 is not a finite number"):
+        metrics.wasserstein([0.1, float("nan"), 0.2], [True, False, True])
+
+
+def test_f1_of_two_accuracies_is_zero_where_both_are():
+    assert f1_of_accuracies([0.0, 0.5, 0.0], [0.0, 0.5, 1.0]).tolist() == [0.0, 0.5, 0.0]
+
+
+@given(shares, shares)
+def test_f1_of_accuracies_is_symmetric_and_between_them(err, cor):
+    f1 = float(f1_of_accuracies(err, cor))
+    assert f1 == pytest.approx(float(f1_of_accuracies(cor, err)))
+    assert min(err, cor) - 1e-9 <= f1 <= max(err, cor) + 1e-9
+
+
+@few
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
+def test_f1_of_counts_equals_scikit_learn(pairs):
+    truth, judged = (np.array(side) for side in zip(*pairs, strict=True))
+    hits, false_alarms, misses = (truth & judged).sum(), (~truth & judged).sum(), (truth & ~judged).sum()
+    expected = f1_score(truth, judged) if hits else 0.0
+    assert float(f1_of_counts(hits, false_alarms, misses)) == pytest.approx(expected)
+
+
+@given(st.lists(shares, min_size=1, max_size=20))
+def test_candidate_thresholds_split_the_scores_in_every_possible_way(scores):
+    distinct = sorted(set(scores))
+    below = [sum(score < threshold for score in distinct) for threshold in candidate_thresholds(scores)]
+    assert below == list(range(len(distinct) + 1))
+
+
+def test_every_resample_draws_as_many_questions_as_there_are():
+    blocks = list(resample_counts(groups=7, samples=100, seed=3, width=100_000))
+    counts = np.concatenate(blocks)
+    assert len(blocks) > 1
+    assert counts.shape == (100, 7)
+    assert (counts.sum(axis=1) == 7).all()
+
+
+def test_an_accuracy_of_one_has_an_interval_without_width():
+    estimate = bootstrap_mean([1, 1, 1, 1], samples=50, seed=0).estimate()
+    assert (estimate.value, estimate.low, estimate.high, estimate.n) == (1, 1, 1, 4)
+
+
+def test_the_interval_of_a_mean_is_close_to_the_normal_one():
+    values = np.random.default_rng(0).random(2000)
+    estimate = bootstrap_mean(values, samples=2000, seed=0).estimate()
+    half_width = 1.96 * values.std() / np.sqrt(len(values))
+    assert estimate.low == pytest.approx(values.mean() - half_width, abs=0.1 * half_width)
+    assert estimate.high == pytest.approx(values.mean() + half_width, abs=0.1 * half_width)
+
+
+def test_problems_of_one_question_are_drawn_together_so_the_interval_is_wider():
+    values = np.repeat([0.0, 1.0] * 20, 10)
+    alone = bootstrap_mean(values, samples=500, seed=0).estimate()
+    together = bootstrap_mean(values, samples=500, seed=0, groups=np.arange(len(values)) // 10).estimate()
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
+    sums = np.random.default_rng(0).random((50, 2))
+    intervals = [bootstrap_interval(sums, lambda t: t[..., 0] / t[..., 1], 200, seed) for seed in (5, 5, 6)]
+    assert intervals[0] == intervals[1] != intervals[2]
+
+
+def test_nothing_cannot_be_resampled():
+    with pytest.raises(BenchmarkError, match="no problems"):
+        bootstrap(np.empty((0, 2)), lambda totals: totals[..., 0], samples=10, seed=0)
+
+
+def test_a_figure_that_no_resample_defines_has_no_interval():
+    with pytest.raises(BenchmarkError, match="too small for an interval"):
+        Resampled(0.5, np.array([np.nan]), 1).estimate()
+
+
+def test_a_clear_difference_is_significant_and_none_is_not():
+    rng = np.random.default_rng(0)
+    worse = rng.random(300) < 0.4
+    better = worse | (rng.random(300) < 0.3)
+    first, second = (bootstrap_mean(right, samples=500, seed=0) for right in (better, worse))
+    difference = first.minus(second)
+    assert difference.value == pytest.approx(better.mean() - worse.mean())
+    assert difference.low > 0
+    assert difference.p_value < 0.01
+    same = first.minus(first)
+    assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
+
+
+def test_a_paired_difference_needs_the_same_problems():
+    with pytest.raises(BenchmarkError, match="same problems"):
+        bootstrap_mean([1, 0], samples=10, seed=0).minus(bootstrap_mean([1, 0, 1], samples=10, seed=0))

@@ -1,0 +1,177 @@
+"""Best-of-N: every aggregation by hand, ties, votes and what cannot be chosen from."""
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpmi_dagster.benchmarks.answer_classes import with_answer_classes
+from cpmi_dagster.benchmarks.best_of_n import (
+    AGGREGATIONS,
+    REWARDS,
+    accuracy,
+    accuracy_difference,
+    choose,
+    powers_of_two,
+    tied,
+)
+from cpmi_dagster.errors import BenchmarkError
+
+
+def frames(*candidates, problem_id="p"):
+    """Candidates and scores of one problem from (answer, correct, probabilities) triples."""
+    names = {"benchmark": "gsm8k", "problem_id": problem_id}
+    rows = [
+        names | {"candidate": number, "answer": answer, "correct": correct, "steps": ["step"] * len(scores)}
+        for number, (answer, correct, scores) in enumerate(candidates)
+    ]
+    steps = [
+        names | {"candidate": number, "step_index": index, "probability": probability}
+        for number, (_, _, scores) in enumerate(candidates)
+        for index, probability in enumerate(scores)
+    ]
+    step_schema = {
+        "benchmark": pl.String,
+        "problem_id": pl.String,
+        "candidate": pl.Int64,
+        "step_index": pl.Int64,
+        "probability": pl.Float64,
+    }
+    return (
+        pl.DataFrame(rows, schema_overrides={"answer": pl.String, "steps": pl.List(pl.String)}),
+        pl.DataFrame(steps, schema=step_schema),
+    )
+
+
+def picked(choices, aggregation):
+    return choices.filter(aggregation=aggregation).select("candidate", "correct").row(0)
+
+
+EXAMPLE = (("7", False, [0.9, 0.9]), ("18", True, [0.8, 1.0]), ("18", True, [0.5]))
+
+
+def test_every_aggregation_of_the_worked_example():
+    choices = choose(*frames(*EXAMPLE), ns=[3])
+    expected = {
+        "mean": (0, 0.0),
+        "min": (0, 0.0),
+        "last": (1, 1.0),
+        "product": (0, 0.0),
+        "weighted_vote": (None, 1.0),
+        "majority": (None, 1.0),
+        "pass_at_n": (None, 1.0),
+        "pass_at_1": (None, 2 / 3),
+    }
+    assert set(expected) == set(AGGREGATIONS)
+    assert {name: picked(choices, name) for name in AGGREGATIONS} == expected
+
+
+def test_a_sure_candidate_outvotes_two_doubtful_ones_only_by_weight():
+    choices = choose(*frames(("1", True, [0.9]), ("2", False, [0.2]), ("2", False, [0.3])), ns=[3])
+    assert picked(choices, "weighted_vote") == (None, 1.0)
+    assert picked(choices, "majority") == (None, 0.0)
+
+
+def test_only_the_first_n_candidates_are_considered():
+    choices = choose(*frames(("1", False, [0.1]), ("2", True, [0.9])), ns=[1, 2])
+    assert picked(choices.filter(n=1), "mean") == (0, 0.0)
+    assert picked(choices.filter(n=2), "mean") == (1, 1.0)
+    assert picked(choices.filter(n=1), "pass_at_n") == (None, 0.0)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 6), st.integers(0, 4).map(lambda n: n / 4))
+def test_ties_go_to_the_first_candidate_and_are_counted(count, probability):
+    candidates, scores = frames(*[(str(number), number == 0, [probability]) for number in range(count)])
+    choices = choose(candidates, scores, ns=[count])
+    assert all(picked(choices, reward) == (0, 1.0) for reward in REWARDS)
+    assert picked(choices, "majority") == (None, 1.0)
+    assert tied(candidates, scores, ns=[count])["ties"].to_list() == [int(count > 1)] * 4
+
+
+def test_a_candidate_without_steps_ranks_below_one_with_probability_0():
+    choices = choose(*frames(("1", True, []), ("2", False, [0.0])), ns=[2])
+    assert all(picked(choices, reward) == (1, 0.0) for reward in REWARDS)
+
+
+def test_products_too_small_for_a_float_still_rank():
+    choices = choose(*frames(("1", False, [1e-9] * 60), ("2", True, [2e-9] * 60)), ns=[2])
+    assert picked(choices, "product") == (1, 1.0)
+
+
+def test_a_candidate_without_an_answer_has_no_vote():
+    choices = choose(*frames((None, False, [0.9]), (None, False, [0.9]), ("5", True, [0.1])), ns=[3])
+    assert picked(choices, "majority") == (None, 1.0)
+    assert picked(choices, "weighted_vote") == (None, 1.0)
+    silent = choose(*frames((None, False, [0.9]), (None, False, [0.9])), ns=[2])
+    assert picked(silent, "majority") == (None, 0.0)
+
+
+def test_equal_answers_vote_together_however_they_are_written():
+    candidates, _ = frames(
+        ("18", True, [0.5]),
+        ("$18$", True, [0.5]),
+        ("1/2", False, [0.5]),
+        ("7", False, [0.5]),
+        ("0.5", False, [0.5]),
+        ("7 ", False, [0.5]),
+        (None, False, [0.5]),
+    )
+    assert with_answer_classes(candidates)["answer_class"].to_list() == [0, 0, 2, 3, 2, 3, -1]
+
+
+def test_choices_do_not_depend_on_the_order_of_rows():
+    candidates, scores = frames(*EXAMPLE)
+    shuffled = choose(candidates.sample(fraction=1, shuffle=True, seed=1), scores.reverse(), ns=[1, 2, 3])
+    assert shuffled.equals(choose(candidates, scores, ns=[1, 2, 3]))
+
+
+def test_n_doubles_up_to_the_number_of_candidates():
+    assert powers_of_two(1) == [1]
+    assert powers_of_two(8) == [1, 2, 4, 8]
+    assert powers_of_two(12) == [1, 2, 4, 8]
+
+
+def test_accuracy_is_the_share_of_problems_with_its_interval():
+    problems = [frames(("1", number < 3, [0.5]), problem_id=f"p{number}") for number in range(4)]
+    candidates, scores = (pl.concat(part) for part in zip(*problems, strict=True))
+    estimates = accuracy(choose(candidates, scores, ns=[1]), bootstrap_samples=200, seed=0)
+    row = estimates.filter(aggregation="mean").row(0, named=True)
+    assert (row["benchmark"], row["n"], row["problems"], row["value"]) == ("gsm8k", 1, 4, 0.75)
+    assert row["low"] < 0.75 < row["high"]
+
+
+def test_accuracy_keeps_recipes_apart_and_compares_them():
+    choices = choose(*frames(*EXAMPLE), ns=[3])
+    both = pl.concat([choices.with_columns(recipe=pl.lit(name)) for name in ("a", "b")])
+    assert accuracy(both, bootstrap_samples=10)["recipe"].unique().sort().to_list() == ["a", "b"]
+    by_mean, by_last = choices.filter(aggregation="mean"), choices.filter(aggregation="last")
+    assert accuracy_difference(by_last, by_mean, samples=10, seed=0).value == 1
+    with pytest.raises(BenchmarkError, match="same problems"):
+        accuracy_difference(by_last, by_mean.clear(), samples=10, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "ns", "message"),
+    [
+        (lambda c, s: (c.clear(), s), [1], "no candidate solutions"),
+        (lambda c, s: (c, s), [4], r"candidates \[0, 1, 2\]; best of 4 needs each of 0 to 3"),
+        (lambda c, s: (c, s), [0], "numbers of candidates from 1"),
+        (lambda c, s: (c.filter(pl.col("candidate") != 1), s), [2], r"has the candidates \[0, 2\]"),
+        (
+            lambda c, s: (c, s.filter(pl.col("candidate") != 2)),
+            [3],
+            "candidate 2 of problem `p` of gsm8k has 1 steps and 0",
+        ),
+        (
+            lambda c, s: (c, s.filter(pl.col("step_index") != 1)),
+            [3],
+            "candidate 0 of problem `p` .* 2 steps and 1 scores",
+        ),
+        (lambda c, s: (c, s.with_columns(step_index=pl.lit(0))), [3], "each step needs one probability"),
+        (lambda c, s: (c, s.with_columns(probability=pl.lit(float("nan")))), [3], r"probability in \[0, 1\]"),
+    ],
+)
+def test_what_cannot_be_chosen_from_is_named(spoil, ns, message):
+    with pytest.raises(BenchmarkError, match=message):
+        choose(*spoil(*frames(*EXAMPLE)), ns=ns)

@@ -1,0 +1,102 @@
+"""How well labels rank true steps: AUC by hand, paired differences, truth that does not fit."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cpmi_dagster.benchmarks.label_quality import label_quality, label_quality_differences, true_steps
+from cpmi_dagster.errors import BenchmarkError
+
+TRAJECTORIES = pl.DataFrame({
+    "trajectory_id": ["t0", "t1", "t2"],
+    "question_id": ["q0", "q1", "q1"],
+    "row_number": [0, 1, 2],
+    "shepherd_labels": [[True, True], [True, False], [False, False]],
+})  # fmt: skip
+TRUTH = pl.DataFrame({"row_number": [0, 1, 2], "correct": [[True, False], [True, False], [True, False]]})
+STEPS = pl.DataFrame({"trajectory_id": ["t0", "t0", "t1", "t1", "t2", "t2"], "step_index": [0, 1] * 3})
+
+
+def rewards(**types):
+    return pl.concat(
+        STEPS.with_columns(reward_type=pl.lit(name), reward=pl.Series(values, dtype=pl.Float64))
+        for name, values in types.items()
+    )
+
+
+PERFECT, REVERSED = [3, -1, 2, -2, 1, -3], [-3, 1, -2, 2, -1, 3]
+
+
+def test_auc_of_perfect_reversed_and_math_shepherds_labels_by_hand():
+    quality = label_quality(rewards(mc=PERFECT, cpmi=REVERSED), TRAJECTORIES, TRUTH, samples=50, seed=0)
+    assert quality.columns == ["reward_type", "auc", "low", "high", "n"]
+    auc = dict(quality.select("reward_type", "auc").iter_rows())
+    assert auc == pytest.approx({"mc": 1.0, "cpmi": 0.0, "math_shepherd": (2.5 + 2.5 + 1) / 9})
+    assert quality["n"].to_list() == [6, 6, 6]
+
+
+def test_differences_are_taken_to_the_baseline_over_the_same_questions():
+    rng = np.random.default_rng(0)
+    count = 200
+    trajectories = pl.DataFrame({
+        "trajectory_id": [f"t{i}" for i in range(count)],
+        "question_id": [f"q{i // 2}" for i in range(count)],
+        "row_number": range(count),
+        "shepherd_labels": [[True, False]] * count,
+    })  # fmt: skip
+    truth = pl.DataFrame({"row_number": range(count), "correct": [[True, False]] * count})
+    steps = trajectories.select("trajectory_id", step_index=pl.lit([0, 1])).explode("step_index")
+    right = np.tile([1.0, 0.0], count)
+    types = {"mc": right + rng.normal(size=2 * count), "noise": rng.normal(size=2 * count)}
+    given = pl.concat(
+        steps.with_columns(reward_type=pl.lit(name), reward=pl.Series(values)) for name, values in types.items()
+    )
+    rows = label_quality_differences(given, trajectories, truth, samples=200, seed=0)
+    differences = {row["reward_type"]: row for row in rows.iter_rows(named=True)}
+    assert set(differences) == {"noise", "math_shepherd"}
+    assert differences["noise"]["high"] < 0 < differences["math_shepherd"]["low"]
+    assert differences["noise"]["p_value"] < 0.05
+
+
+def test_steps_are_matched_to_their_truth():
+    steps = true_steps(TRAJECTORIES, TRUTH)
+    assert steps.filter(trajectory_id="t1").select("step_index", "correct", "math_shepherd").rows() == [
+        (0, True, True),
+        (1, False, False),
+    ]
+
+
+def test_without_any_truth_there_are_no_rows():
+    nothing = TRUTH.clear()
+    assert label_quality(rewards(mc=PERFECT), TRAJECTORIES, nothing, samples=10, seed=0).is_empty()
+    assert label_quality_differences(rewards(mc=PERFECT), TRAJECTORIES, nothing, samples=10, seed=0).is_empty()
+
+
+def test_trajectories_that_were_not_labelled_are_left_out():
+    only_two = rewards(mc=PERFECT).filter(pl.col("trajectory_id") != "t2")
+    assert label_quality(only_two, TRAJECTORIES, TRUTH, samples=10, seed=0)["n"].to_list() == [4, 4]
+
+
+def test_truth_of_another_length_is_an_error_naming_the_trajectory():
+    truth = TRUTH.with_columns(correct=pl.lit([True]))
+    with pytest.raises(BenchmarkError, match="trajectory t0 has 2 steps, but the truth of source row 0 has 1"):
+        label_quality(rewards(mc=PERFECT), TRAJECTORIES, truth, samples=10, seed=0)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda rows: rows.filter((pl.col("reward_type") != "cpmi") | (pl.col("step_index") != 1)),
+        lambda rows: rows.with_columns(reward=pl.when(reward_type="cpmi").then(float("nan")).otherwise("reward")),
+        lambda rows: pl.concat([rows, rows.filter(pl.col("reward_type") == "cpmi").head(1)]),
+    ],
+)
+def test_a_step_without_exactly_one_finite_reward_is_named(spoil):
+    given = spoil(rewards(mc=PERFECT, cpmi=REVERSED))
+    with pytest.raises(BenchmarkError, match="of trajectory t0 does not have exactly one finite reward of type `cpmi`"):
+        label_quality(given, TRAJECTORIES, TRUTH, samples=10, seed=0)
+
+
+def test_a_missing_baseline_is_named():
+    with pytest.raises(BenchmarkError, match="no rewards of type `mc`"):
+        label_quality_differences(rewards(cpmi=PERFECT), TRAJECTORIES, TRUTH, samples=10, seed=0)

@@ -1,0 +1,185 @@
+"""ProcessBench: predictions, accuracies and thresholds by hand, by law and against the paper's own table."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
+from cpmi_dagster.benchmarks.processbench import (
+    SUBSETS,
+    predicted_first_error,
+    processbench_difference,
+    processbench_scores,
+)
+from cpmi_dagster.benchmarks.step_distribution import step_distribution
+from cpmi_dagster.errors import BenchmarkError
+
+# Err, Corr, F1 of GSM8K, Math, Olympiad, Omni, then the average F1: the paper's detailed ProcessBench table.
+PAPER = {
+    "MC": (22.2, 85.0, 35.2, 25.9, 76.8, 38.8, 10.7, 54.3, 17.9, 11.5, 53.9, 18.9, 27.7),
+    "PAV": (35.7, 93.8, 51.8, 32.2, 68.5, 43.8, 17.5, 64.3, 27.6, 14.5, 57.3, 23.1, 36.6),
+    "CPMI": (35.7, 79.8, 49.4, 29.0, 62.8, 39.6, 15.9, 53.7, 24.5, 17.5, 42.3, 24.8, 34.6),
+    "CPMI_Merge": (37.2, 86.5, 52.0, 31.0, 59.6, 40.8, 20.1, 49.9, 28.7, 18.4, 41.9, 25.6, 36.8),
+    "Rand_Merge": (13.5, 55.4, 21.7, 16.5, 50.5, 24.9, 7.1, 43.4, 12.2, 9.6, 46.1, 15.9, 18.7),
+    "MS": (32.4, 91.7, 47.9, 18.2, 69.2, 33.9, 15.1, 77.1, 24.8, 12.4, 72.3, 19.8, 31.5),
+    "RLHFlow": (33.8, 99.0, 50.4, 21.4, 72.2, 33.4, 8.2, 43.1, 13.8, 9.6, 45.2, 15.8, 28.4),
+}
+INCONSISTENT = {("MS", "math"), ("MS", "olympiadbench"), ("MS", "omnimath"), ("RLHFlow", "math")}
+
+solutions = st.lists(
+    st.tuples(st.lists(st.integers(0, 10), min_size=1, max_size=5), st.integers(-1, 4)), min_size=2, max_size=12
+).map(lambda rows: [([score / 10 for score in scores], min(label, len(scores) - 1)) for scores, label in rows])
+two_sided = solutions.filter(lambda rows: len({label < 0 for _, label in rows}) == 2)
+
+
+def frames(subsets):
+    """Problems and predictions from (probabilities, label) pairs per subset."""
+    rows = [
+        {
+            "benchmark": f"processbench_{subset}",
+            "problem_id": f"{subset}-{number}",
+            "question": f"question {number}",
+            "steps": ["step"] * len(scores),
+            "first_error": label,
+            "probability": scores,
+            "step_index": list(range(len(scores))),
+        }
+        for subset, pairs in subsets.items()
+        for number, (scores, label) in enumerate(pairs)
+    ]
+    both = pl.DataFrame(rows)
+    predictions = both.select("benchmark", "problem_id", "step_index", "probability").explode(
+        "step_index", "probability"
+    )
+    return both.drop("probability", "step_index"), predictions
+
+
+def everywhere(pairs):
+    return frames(dict.fromkeys(SUBSETS.values(), pairs))
+
+
+def brute_force(pairs, threshold):
+    """Err and Corr, by following the definition word for word."""
+    right = {True: [], False: []}
+    for scores, label in pairs:
+        predicted = next((index for index, score in enumerate(scores) if score < threshold), -1)
+        right[label >= 0].append(predicted == label)
+    return np.mean(right[True]), np.mean(right[False])
+
+
+def test_the_first_step_below_the_threshold_is_predicted():
+    scores = pl.DataFrame({"p": [[0.9, 0.4, 0.1], [0.5, 0.6], [0.2]]})
+    assert scores.select(predicted_first_error(pl.col("p"), 0.5)).to_series().to_list() == [1, -1, 0]
+
+
+def test_accuracies_and_f1_of_four_solutions_by_hand():
+    pairs = [([0.9, 0.2], 1), ([0.3, 0.9], 1), ([0.9, 0.8], -1), ([0.9, 0.95], -1)]
+    problems, predictions = everywhere(pairs)
+    scores = processbench_scores(predictions, problems, "paper", bootstrap_samples=20, seed=0)
+    assert scores["subset"].to_list() == ["gsm8k", "math", "olympiadbench", "omnimath", "average"]
+    for row in scores.iter_rows(named=True):
+        assert (row["err"], row["cor"]) == (0.5, 1.0)
+        assert row["f1"] == pytest.approx(2 / 3)
+    assert scores["n"].to_list() == [4, 4, 4, 4, 16]
+
+
+@settings(deadline=None, max_examples=15)
+@given(two_sided)
+def test_the_threshold_is_the_best_of_all(pairs):
+    problems, predictions = everywhere(pairs)
+    row = processbench_scores(predictions, problems, "paper", bootstrap_samples=100, seed=0).row(0, named=True)
+    tried = [brute_force(pairs, threshold) for threshold in np.linspace(0, 1.05, 22)]
+    assert (row["err"], row["cor"]) == pytest.approx(brute_force(pairs, row["threshold"]))
+    assert row["f1"] == pytest.approx(max(float(f1_of_accuracies(*accuracies)) for accuracies in tried))
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.fixed_dictionaries(dict.fromkeys(SUBSETS.values(), two_sided)))
+def test_the_papers_protocol_is_never_below_the_official_one(subsets):
+    problems, predictions = frames(subsets)
+    official, paper = (
+        processbench_scores(predictions, problems, protocol, bootstrap_samples=100, seed=0)
+        for protocol in ("official", "paper")
+    )
+    assert (paper["f1"] >= official["f1"] - 1e-12).all()
+    assert official["threshold"].n_unique() == 1
+    assert official["f1"][0] == paper["f1"][0]
+
+
+def test_no_hit_at_all_is_an_f1_of_0():
+    problems, predictions = everywhere([([0.9, 0.9], 1), ([0.5, 0.9], 1), ([0.1], -1), ([0.2], -1)])
+    first = processbench_scores(predictions, problems, "paper", bootstrap_samples=20, seed=0).row(0, named=True)
+    assert (first["f1"], first["low"], first["high"]) == (0, 0, 0)
+
+
+def test_two_models_are_compared_on_the_same_problems():
+    good = [([0.9, 0.1], 1), ([0.9, 0.8], -1)] * 10
+    bad = [([0.1, 0.9], 1), ([0.2, 0.8], -1)] * 10
+    problems, predictions = everywhere(good)
+    difference = processbench_difference(predictions, everywhere(bad)[1], problems, "paper", samples=200, seed=0)
+    assert difference.value == 1
+    assert difference.p_value < 0.05
+    with_itself = processbench_difference(predictions, predictions, problems, "official", samples=200, seed=0)
+    assert (with_itself.value, with_itself.p_value) == (0, 1)
+
+
+def test_steps_from_the_first_error_on_count_as_wrong():
+    problems, predictions = frames({"math": [([0.9, 0.2, 0.4], 1), ([0.8], -1)]})
+    distribution = step_distribution(predictions, problems, bootstrap_samples=50, seed=0)
+    assert distribution.steps["correct"].to_list() == [True, False, False, True]
+    assert distribution.auc.value == 1
+    assert distribution.wasserstein.value == pytest.approx(0.85 - 0.3)
+    assert distribution.auc.n == 4
+
+
+PAIRS = [([0.9, 0.2], 1), ([0.9, 0.8], -1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda rows: rows.filter(pl.col("problem_id") != "math-1"),
+            "problem `math-1` of processbench_math has no pred",
+        ),
+        (
+            lambda rows: rows.filter((pl.col("problem_id") != "math-1") | (pl.col("step_index") != 1)),
+            "has 2 steps, but",
+        ),
+        (lambda rows: rows.with_columns(step_index=pl.col("step_index") + 1), "predictions for 2, steps 1 to 2"),
+        (lambda rows: pl.concat([rows, rows.head(1)]), "step 0 of problem `gsm8k-0` of processbench_gsm8k has two"),
+        (lambda rows: rows.with_columns(probability=pl.lit(float("nan"))), r"must lie in \[0, 1\]"),
+        (lambda rows: rows.with_columns(probability=pl.lit(1.5)), r"has the probability 1.5; it must lie in \[0, 1\]"),
+        (lambda rows: rows.with_columns(problem_id=pl.col("problem_id") + "x"), "not a problem of processbench_gsm8k"),
+        (lambda rows: rows.with_columns(recipe=pl.Series(["a", "b"] * 8)), "several recipes"),
+        (lambda rows: rows.drop("benchmark"), "do not say to which of"),
+    ],
+)
+def test_predictions_that_do_not_fit_are_refused_by_name(change, message):
+    problems, predictions = everywhere(PAIRS)
+    with pytest.raises(BenchmarkError, match=message):
+        processbench_scores(change(predictions), problems, "paper", bootstrap_samples=10, seed=0)
+
+
+def test_an_empty_or_one_sided_subset_is_an_error():
+    problems, predictions = everywhere(PAIRS)
+    with pytest.raises(BenchmarkError, match="no problems to judge"):
+        processbench_scores(predictions.clear(), problems.clear(), "paper", bootstrap_samples=10, seed=0)
+    problems, predictions = frames({subset: PAIRS for subset in SUBSETS.values() if subset != "omnimath"})
+    with pytest.raises(BenchmarkError, match="processbench_omnimath needs solutions both with and without"):
+        processbench_scores(predictions, problems, "paper", bootstrap_samples=10, seed=0)
+
+
+@pytest.mark.parametrize("reward_type", PAPER)
+@pytest.mark.parametrize(("place", "subset"), list(enumerate(SUBSETS.values())))
+def test_the_papers_f1_follow_from_their_accuracies_but_for_four(reward_type, place, subset):
+    err, cor, f1 = PAPER[reward_type][3 * place : 3 * place + 3]
+    low, high = (float(f1_of_accuracies(err + edge, cor + edge)) for edge in (-0.05, 0.05))
+    assert (low - 0.05 <= f1 <= high + 0.05) == ((reward_type, subset) not in INCONSISTENT)
+
+
+@pytest.mark.parametrize("reward_type", PAPER)
+def test_the_papers_average_is_the_plain_mean_of_the_four(reward_type):
+    assert np.mean(PAPER[reward_type][2:12:3]) == pytest.approx(PAPER[reward_type][-1], abs=0.1)

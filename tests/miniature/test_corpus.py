@@ -1,0 +1,64 @@
+"""Training documents: kept apart from the world, and of the kinds that scoring meets."""
+
+import random
+from itertools import islice
+
+from hypothesis import given
+from sample_problems import generators, problems
+
+from cpmi_dagster.miniature.corpus import (
+    SHARES,
+    direct_answer,
+    documents,
+    full_solution,
+    inline_answer,
+    multiple_choice,
+    partial_solution,
+    wrong_solution,
+)
+from cpmi_dagster.miniature.held_out import is_held_out
+from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.templates import render_context, render_question
+
+
+def test_the_stream_is_decided_by_its_seed() -> None:
+    assert list(islice(documents(5), 20)) == list(islice(documents(5), 20))
+    assert list(islice(documents(5), 20)) != list(islice(documents(6), 20))
+
+
+def test_no_training_question_is_held_out() -> None:
+    for prompt, _continuation in islice(documents(7), 200):
+        question = prompt.split("Problem:\n")[1].split("\nSolution")[0].split("\n(A)")[0]
+        assert not is_held_out(question)
+
+
+def test_shares_add_up() -> None:
+    assert abs(sum(share for _kind, share in SHARES) - 1) < 1e-9
+
+
+@given(problems, generators)
+def test_a_full_document_is_the_labelers_context_and_the_answer(problem: Problem, rng: random.Random) -> None:
+    document = full_solution(problem, rng)
+    steps = document.continuation.splitlines()[:-1]
+    contexts = {render_context(problem.question, steps, template) for template in range(4)}
+    assert document.prompt + "".join(f"{step}\n" for step in steps) in contexts
+    assert document.continuation.endswith(f"\nThe answer is: {problem.answer}\n")
+
+
+@given(problems, generators)
+def test_shorter_documents_end_in_the_right_answer(problem: Problem, rng: random.Random) -> None:
+    for kind in (direct_answer, partial_solution, inline_answer):
+        assert kind(problem, rng).continuation.splitlines()[-1] == f"The answer is: {problem.answer}"
+
+
+@given(problems, generators)
+def test_wrong_documents_end_in_a_wrong_answer(problem: Problem, rng: random.Random) -> None:
+    assert wrong_solution(problem, rng).continuation.splitlines()[-1] != f"The answer is: {problem.answer}"
+
+
+@given(problems, generators)
+def test_multiple_choice_ends_in_the_letter_of_the_answer(problem: Problem, rng: random.Random) -> None:
+    prompt, continuation = multiple_choice(problem, rng)
+    letter = continuation.splitlines()[-1].removeprefix("The answer is: ")
+    assert f"\n({letter}) {problem.answer}\n" in prompt
+    assert any(render_question("", template)[:40] == prompt[:40] for template in range(4))

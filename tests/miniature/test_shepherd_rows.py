@@ -1,0 +1,78 @@
+"""Math-Shepherd rows: their form, their labels' noise, their order, the irregular ones."""
+
+import random
+
+import pytest
+from hypothesis import given
+from sample_problems import generators, problem_from, problems
+
+from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.miniature.shepherd import (
+    Attempt,
+    all_attempts,
+    attempt,
+    attempts,
+    irregular_rows,
+    shepherd_files,
+    shepherd_row,
+)
+
+PROBLEMS = [problem_from(seed) for seed in range(40)]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Attempt]:
+    return all_attempts(PROBLEMS, too_hard=4, count=5, rng=random.Random(0))
+
+
+@given(problems, generators)
+def test_input_and_label_differ_in_their_marks_only(problem: Problem, rng: random.Random) -> None:
+    one = attempt(problem, 0.8, rng)
+    row = shepherd_row(one, problem.question)
+    lines = str(row["label"]).split("\n")
+    assert [line[-1] == "+" for line in lines] == list(one.labels)
+    assert "\n".join(line[:-1] + "ки" for line in lines) == row["input"]
+    assert str(row["input"]).startswith(f"{problem.question} Step 1: ")
+    assert str(row["input"]).endswith(f" The answer is: {one.solution.answer} ки")
+
+
+@given(problems, generators)
+def test_the_last_label_is_whether_the_answer_is_right(problem: Problem, rng: random.Random) -> None:
+    one = attempt(problem, 0.5, rng)
+    assert one.labels[-1] == (one.solution.answer == problem.answer) == all(one.solution.correct)
+
+
+@given(problems, generators)
+def test_attempts_at_a_question_differ(problem: Problem, rng: random.Random) -> None:
+    assert len({one.solution.steps for one in attempts(problem, 4, 0.5, rng)}) == 4
+
+
+def test_labels_are_noisy_both_ways(found: list[Attempt]) -> None:
+    pairs = {pair for one in found for pair in zip(one.labels, one.solution.correct, strict=True)}
+    assert pairs == {(True, True), (True, False), (False, True), (False, False)}
+
+
+def test_rows_are_mixed_and_pure(found: list[Attempt]) -> None:
+    assert {frozenset(one.labels) for one in found} == {
+        frozenset({True}),
+        frozenset({False}),
+        frozenset({True, False}),
+    }
+
+
+def test_some_questions_are_too_hard(found: list[Attempt]) -> None:
+    hopeless = [problem for problem in PROBLEMS if not any(any(one.labels) for one in found if one.problem is problem)]
+    assert len(hopeless) >= 4
+
+
+def test_rows_stand_in_blocks(found: list[Attempt]) -> None:
+    blocks = [(one.problem.task, one.is_right) for one in found]
+    assert blocks == sorted(blocks)
+
+
+def test_truth_points_at_the_regular_rows(found: list[Attempt]) -> None:
+    files = shepherd_files(found, random.Random(1))
+    assert len(files.rows) == len(found) + len(irregular_rows())
+    for one, truth in zip(found, files.truth, strict=True):
+        assert truth["correct"] == list(one.solution.correct)
+        assert str(files.rows[int(str(truth["row_number"]))]["input"]).count("ки") == len(one.solution.steps)

@@ -1,0 +1,84 @@
+"""The world's files: determinism, the real fields, questions kept apart."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sample_problems import SMALL
+
+from cpmi_dagster.miniature import WORLD_FILES, world_file, write_world
+from cpmi_dagster.miniature.held_out import is_held_out
+
+FIELDS = {
+    "math_shepherd": {"input", "label", "task"},
+    "step_truth": {"row_number", "correct"},
+    "gsm8k_train": {"question", "answer"},
+    "math_train": {"problem", "level", "type", "solution"},
+    "gsm8k_test": {"question", "answer"},
+    "math500_test": {"problem", "solution", "answer", "subject", "level", "unique_id"},
+    "omni_math_test": {"domain", "difficulty", "problem", "solution", "answer", "source"},
+    "mmlu_stem_test": {"question", "type", "choices", "answer"},
+    **{
+        f"processbench_{subset}": {"id", "generator", "problem", "steps", "final_answer_correct", "label"}
+        for subset in ("gsm8k", "math", "olympiadbench", "omnimath")
+    },
+    "prmbench": {
+        "original_question", "modified_question", "original_process", "modified_process", "modified_steps",
+        "error_steps", "reason", "idx", "question", "classification",
+    },
+}  # fmt: skip
+
+
+def read(folder: Path, name: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in world_file(folder, name).read_text(encoding="utf-8").splitlines()]
+
+
+def questions(folder: Path, name: str) -> set[str]:
+    return {str(row.get("question") or row["problem"]) for row in read(folder, name)}
+
+
+@pytest.mark.parametrize("name", WORLD_FILES)
+def test_rows_have_the_fields_of_the_real_source(small_world: Path, name: str) -> None:
+    rows = read(small_world, name)
+    assert rows
+    assert all(set(row) == FIELDS[name] for row in rows)
+
+
+def test_the_same_seed_gives_the_same_bytes(small_world: Path, tmp_path: Path) -> None:
+    write_world(tmp_path, seed=3, size=SMALL)
+    for file in WORLD_FILES.values():
+        assert (tmp_path / file).read_bytes() == (small_world / file).read_bytes()
+
+
+def test_another_seed_gives_another_world(small_world: Path, tmp_path: Path) -> None:
+    write_world(tmp_path, seed=4, size=SMALL)
+    assert not questions(tmp_path, "gsm8k_train") & questions(small_world, "gsm8k_train")
+
+
+def test_nothing_but_the_files_is_left_in_the_folder(small_world: Path) -> None:
+    assert {path.name for path in small_world.iterdir()} == set(WORLD_FILES.values())
+
+
+def test_no_question_is_in_two_files(small_world: Path) -> None:
+    sets = [questions(small_world, name) for name in WORLD_FILES if name not in ("math_shepherd", "step_truth")]
+    assert sum(map(len, sets)) == len(set().union(*sets))
+
+
+def test_every_question_is_held_out_from_training(small_world: Path) -> None:
+    for name in WORLD_FILES:
+        if name not in ("math_shepherd", "step_truth"):
+            assert all(is_held_out(question) for question in questions(small_world, name))
+
+
+def test_math_shepherds_questions_are_among_the_references(small_world: Path) -> None:
+    references = questions(small_world, "gsm8k_train") | questions(small_world, "math_train")
+    rows = read(small_world, "math_shepherd")
+    for truth in read(small_world, "step_truth"):
+        question = str(rows[int(str(truth["row_number"]))]["input"]).split(" Step 1: ")[0]
+        assert question.replace("  ", " ") in references
+
+
+def test_half_of_processbench_is_right(small_world: Path) -> None:
+    for name in WORLD_FILES:
+        if name.startswith("processbench"):
+            assert sum(bool(row["final_answer_correct"]) for row in read(small_world, name)) == SMALL.processbench // 2

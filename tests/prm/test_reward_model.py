@@ -1,0 +1,132 @@
+"""A reward model is saved as config, safetensors and tokenizer, and a new process reads the same scores from them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.language_models import LoadedModel, weights_hash
+from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelConfig, load_reward_model
+from cpmi_dagster.prm.shared_prefix import can_share_prefix, hidden_states, shared_prefix_length
+from cpmi_dagster.prm.training import TrainedModel
+
+BuildRewardModel = Callable[..., LoadedRewardModel]
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCORE_IN_A_NEW_PROCESS = """
+import sys, polars as pl
+from cpmi_dagster.prm import load_reward_model, score_steps
+rows = pl.DataFrame({"id": ["a"], "question": ["How many two ?"], "steps": [["we add two", "oops five"]]})
+print(score_steps(load_reward_model(sys.argv[1]), rows, 1024)["probability"].to_list())
+"""
+
+
+def a_batch(shared: int = 6) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Three rows of twelve tokens with a common beginning, the second padded; positions of two steps each."""
+    generator = torch.Generator().manual_seed(0)
+    input_ids = torch.randint(2, 20, (3, 12), generator=generator)
+    input_ids[:, :shared] = input_ids[0, :shared]
+    attention_mask = torch.ones_like(input_ids)
+    attention_mask[1, 9:] = 0
+    return input_ids, attention_mask, torch.tensor([[7, 11], [7, 8], [9, 11]])
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
+def test_saved_and_loaded_models_give_the_same_logits(
+    build_reward_model: BuildRewardModel, architecture: str, tmp_path: Path
+) -> None:
+    model = build_reward_model(architecture, context=96).model
+    model.save_pretrained(tmp_path)
+    again = RewardModel.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(again(*a_batch()).logits, model(*a_batch()).logits, atol=1e-7, rtol=1e-6)
+    assert again.config.context_length == 96
+
+
+def test_the_folder_holds_weights_config_and_tokenizer_but_no_code_and_no_pickle(trained: TrainedModel) -> None:
+    names = {file.name for file in trained.path.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "README.md"} <= names
+    assert not [name for name in names if name.endswith((".bin", ".pt", ".py", ".pkl"))]
+    assert "auto_map" not in json.loads((trained.path / "config.json").read_text())
+
+
+def test_auto_classes_know_the_model(trained: TrainedModel) -> None:
+    assert isinstance(AutoConfig.from_pretrained(trained.path), RewardModelConfig)
+    assert isinstance(AutoModel.from_pretrained(trained.path), RewardModel)
+
+
+def test_identity_is_folder_and_hash_of_the_weights(trained: TrainedModel) -> None:
+    loaded = load_reward_model(trained.path)
+    assert loaded.identity == f"toy_bce@{weights_hash(trained.path)[:12]}"
+    assert not loaded.model.training
+
+
+def test_a_new_process_loads_it_quietly_and_scores_alike(trained: TrainedModel) -> None:
+    command = [sys.executable, "-c", SCORE_IN_A_NEW_PROCESS, str(trained.path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    assert done.stderr == ""
+    right, wrong = json.loads(done.stdout)
+    assert wrong < right
+
+
+def test_a_folder_without_a_reward_model_is_named(tmp_path: Path, decoder: LoadedModel) -> None:
+    with pytest.raises(ModelError, match="no reward model in"):
+        load_reward_model(tmp_path / "nothing")
+    decoder.model.save_pretrained(tmp_path)
+    decoder.tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="holds a `qwen3`, not a reward model"):
+        load_reward_model(tmp_path)
+
+
+def test_a_folder_without_tokenizer_is_named(trained: TrainedModel, tmp_path: Path) -> None:
+    shutil.copytree(trained.path, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*token*"))
+    with pytest.raises(ModelError, match="no tokenizer"):
+        load_reward_model(tmp_path)
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "llama", "qwen2"])
+def test_a_shared_beginning_run_once_gives_the_plain_states_and_gradients(
+    build_reward_model: BuildRewardModel, architecture: str
+) -> None:
+    backbone = build_reward_model(architecture).model.backbone
+    input_ids, attention_mask, _ = a_batch()
+    real = attention_mask.bool()
+    assert shared_prefix_length(input_ids, attention_mask) >= 6
+
+    def states_and_gradients(states: torch.Tensor) -> list[torch.Tensor]:
+        backbone.zero_grad()
+        states[real].square().cumsum(dim=1).sum().backward()
+        return [states[real].detach(), *(p.grad.clone() for p in backbone.parameters() if p.grad is not None)]
+
+    plain = states_and_gradients(backbone(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state)
+    shared = states_and_gradients(hidden_states(backbone, input_ids, attention_mask))
+    for expected, actual in zip(plain, shared, strict=True):
+        assert (actual - expected).abs().max() < 1e-4 * expected.abs().max()
+
+
+def test_rows_that_begin_differently_share_nothing() -> None:
+    input_ids, attention_mask, _ = a_batch(shared=0)
+    input_ids[0, 0], input_ids[1, 0] = 3, 4
+    assert shared_prefix_length(input_ids, attention_mask) == 0
+    assert shared_prefix_length(input_ids[:1], attention_mask[:1]) == 0
+
+
+def test_equal_rows_leave_a_token_to_run() -> None:
+    input_ids = torch.ones(2, 5, dtype=torch.long)
+    assert shared_prefix_length(input_ids, torch.ones_like(input_ids)) == 4
+
+
+def test_sliding_windows_and_gradient_checkpointing_share_nothing(build_reward_model: BuildRewardModel) -> None:
+    backbone = build_reward_model().model.train().backbone
+    assert can_share_prefix(backbone)
+    backbone.activation_checkpointing_enable()
+    assert not can_share_prefix(backbone)
+    backbone.activation_checkpointing_disable()
+    assert can_share_prefix(backbone)
+    backbone.config.layer_types = ["sliding_attention", "full_attention"]
+    assert not can_share_prefix(backbone)

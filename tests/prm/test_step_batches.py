@@ -1,0 +1,44 @@
+"""Batches hold solutions of similar length, each solution once."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpmi_dagster.prm.batching import SimilarLengthSampler, token_batches
+
+lengths_of_solutions = st.lists(st.integers(1, 50), max_size=40)
+
+
+@settings(deadline=None, max_examples=50)
+@given(lengths_of_solutions, st.integers(1, 200))
+def test_scoring_batches_hold_every_index_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    batches = list(token_batches(lengths, budget))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
+
+
+@settings(deadline=None, max_examples=50)
+@given(lengths_of_solutions, st.integers(1, 9))
+def test_an_epoch_holds_every_example_once(lengths: list[int], batch_size: int) -> None:
+    sampler = SimilarLengthSampler(lengths, batch_size)
+    assert sorted(sampler) == list(range(len(lengths)))
+    assert len(sampler) == len(lengths)
+
+
+def test_training_batches_hardly_pad_and_come_in_random_order() -> None:
+    torch.manual_seed(0)
+    lengths = torch.randint(60, 260, (288,)).tolist()
+    order = list(SimilarLengthSampler(lengths, 16))
+    longest = [max(lengths[index] for index in order[start : start + 16]) for start in range(0, 288, 16)]
+    assert sum(longest) * 16 < 1.05 * sum(lengths)
+    assert longest not in (sorted(longest), sorted(longest, reverse=True))
+
+
+def test_the_seed_decides_the_order() -> None:
+    sampler = SimilarLengthSampler(list(range(40)), 4)
+    torch.manual_seed(1)
+    first = list(sampler)
+    second = list(sampler)
+    torch.manual_seed(1)
+    assert list(sampler) == first != second

@@ -1,0 +1,151 @@
+"""The paper's figures as data: complete, unique, and consistent with one another where the paper is."""
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.costs import relative_efficiency
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, load_paper_tables, paper_figures, parse_paper_tables
+from cpmi_dagster.tables import PaperComparison
+
+TABLES = load_paper_tables()
+
+# Read off the paper's LaTeX source: two or more cells of every table, corners and odd ones.
+GOLDEN = [
+    ("efficiency", "PAV", "Token", 2.38),
+    ("efficiency", "CPMI", "RelEff PRMB", 9.53),
+    ("efficiency", "CPMI", "Token saved (%)", 98),
+    ("efficiency", "CPMI_Merge", "AUC", 0.766),
+    ("contrast", "Gold_only", "AUC", 0.419),
+    ("contrast", "Both", "MMLU", 75.67),
+    ("distribution", "CPMI", "Wasserstein", 0.135),
+    ("distribution", "Rand_Merge", "ROC-AUC", 0.379),
+    ("processbench", "CPMI", "Math", 39.6),
+    ("processbench", "RLHFlow*", "Average", 28.4),
+    ("prmbench", "MC", "Simplicity", 40.88),
+    ("prmbench", "CPMI_Merge", "Total", 60.67),
+    ("best_of_n", "CPMI", "MMLU-Stem N=16", 76.31),
+    ("best_of_n", "CPMI", "Omni N=16", 15.18),
+    ("best_of_n", "MC", "MMLU-Stem N=16", 73.45),
+    ("best_of_n", "MC", "Omni N=16", 13.57),
+    ("dataset_statistics_table", "Total samples", "Count", 80000),
+    ("dataset_statistics_table", "Composition (mixed : pure)", "mixed", 7),
+    ("processbench_detailed", "MC", "GSM8K Err", 22.2),
+    ("processbench_detailed", "MS*", "Omni Corr", 72.3),
+    ("prmbench_detailed", "Rand_Merge", "MS", 7.0),
+    ("prmbench_detailed", "CPMI", "CI", 63.52),
+    ("labelers", "Qwen2.5-1.5B, MC", "PRMB", 16.2),
+    ("labelers", "Llama3.2-1B, CPMI-based", "Time change (%)", -73),
+    ("logic", "MC", "LogicNLI", 25.4),
+    ("logic", "CPMI_Merge", "LogiQA 2.0", 35.66),
+    ("objectives", "PQM, MC", "ProcessBench", 37.9),
+    ("objectives", "MSE, CPMI", "MATH500", 47.2),
+    ("merge_points", "CPMI_Merge3", "MATH", 56.6),
+    ("merge_points", "MC", "gen_tokens", 90902162),
+    ("pav_merges", "CPMI_Merge2", "RelEff PB", 2.43),
+    ("pav_merges", "CPMI_Merge3", "Time saved (%)", 45),
+    ("negatives_ablation", "M = 2", "PRMB", 60.85),
+]
+
+# Counted in the paper, table by table; the figures' own where they are known.
+COUNTS = {
+    "efficiency": 44, "contrast": 15, "distribution": 10, "processbench": 35, "prmbench": 20, "distribution_figure": 0,
+    "best_of_n": 48, "dataset_statistics_table": 5, "processbench_detailed": 91, "prmbench_detailed": 50,
+    "labelers": 24, "logic": 12, "objectives": 18, "merge_points": 65, "pav_merges": 58, "negatives_ablation": 25,
+    "label_quality": 0,
+}  # fmt: skip
+
+LABELS = {
+    "tab:effi-cpmi", "tab:gold-neg-m1", "tab:dist_analysis", "tab:pb", "tab:prmbench", "app-tab:cpmi80k", "app-tab:pb",
+    "app-tab:prmbench", "app-tab:small_robustness", "app-tab:logic_ood", "app-tab:loss_robustness", "app-tab:eff_merge",
+    "app-tab:pav_merg", "fig:logitdist", "fig:bon_math", "app-fig:mabl",
+}  # fmt: skip
+
+QUOTED_ROWS_THAT_DO_NOT_FOLLOW = {("MS*", "Math"), ("MS*", "Olympiad"), ("MS*", "Omni"), ("RLHFlow*", "Math")}
+
+
+def figure(artifact: str, row: str, column: str) -> float:
+    table = TABLES[artifact]
+    value = table.rows[row][list(table.columns).index(column)]
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize(("artifact", "row", "column", "printed"), GOLDEN)
+def test_a_cell_says_what_the_paper_prints(artifact: str, row: str, column: str, printed: float):
+    assert figure(artifact, row, column) == printed
+
+
+def test_every_figure_of_every_table_is_there_once():
+    rows = {name: paper_figures(table, "miniature") for name, table in TABLES.items()}
+    assert {name: frame.height for name, frame in rows.items()} == COUNTS
+    assert all(frame.select("row", "column").is_unique().all() for frame in rows.values())
+
+
+def test_every_table_and_figure_of_the_paper_has_its_label():
+    assert {table.label for table in TABLES.values()} - {None} == LABELS
+    assert [name for name, table in TABLES.items() if table.label is None] == ["label_quality"]
+
+
+def test_paper_figures_fit_the_contract():
+    frames = [paper_figures(table, "miniature") for table in TABLES.values()]
+    assert set(COMPARISON_SCHEMA) == set(PaperComparison.columns())
+    assert PaperComparison.is_valid(pl.concat(frames))
+
+
+def test_releff_of_the_merge_points_follows_from_the_raw_times():
+    for row in TABLES["merge_points"].rows:
+        for measure, column in (("ROC-AUC", "AUC"), ("PB", "PB"), ("PRMB", "PRMB"), ("MATH", "MATH")):
+            quality, base = (figure("merge_points", name, measure) for name in (row, "MC"))
+            cost, base_cost = (figure("merge_points", name, "Time") for name in (row, "MC"))
+            printed = figure("merge_points", row, f"RelEff {column}")
+            # qualities are printed with one digit, which moves a RelEff of 7.85 by up to 0.02
+            assert relative_efficiency(quality, cost, base, base_cost) == pytest.approx(printed, abs=0.011)
+
+
+@pytest.mark.parametrize(("artifact", "baseline"), [("efficiency", "MC"), ("pav_merges", "PAV")])
+def test_releff_of_the_cost_ratios_follows_within_their_rounding(artifact: str, baseline: str):
+    for row in TABLES[artifact].rows:
+        time = figure(artifact, row, "Time")
+        for measure in ("AUC", "PB", "PRMB", "MATH"):
+            quality, base = (figure(artifact, name, measure) for name in (row, baseline))
+            low, high = (relative_efficiency(quality, time + off, base, 1.0) for off in (0.005, -0.005))
+            assert low - 0.011 <= figure(artifact, row, f"RelEff {measure}") <= high + 0.011
+
+
+def test_f1_follows_from_err_and_corr_but_for_four_quoted_cells():
+    apart = set()
+    for row in TABLES["processbench_detailed"].rows:
+        for subset in ("GSM8K", "Math", "Olympiad", "Omni"):
+            err, corr, f1 = (figure("processbench_detailed", row, f"{subset} {name}") for name in ("Err", "Corr", "F1"))
+            if abs(2 * err * corr / (err + corr) - f1) > 0.11:
+                apart.add((row, subset))
+    assert apart == QUOTED_ROWS_THAT_DO_NOT_FOLLOW
+
+
+def test_the_short_and_the_detailed_tables_agree():
+    for row, figures in TABLES["processbench"].rows.items():
+        detailed = [figure("processbench_detailed", row, f"{column} F1") for column in TABLES["processbench"].columns]
+        assert figures == detailed
+    for row in TABLES["prmbench"].rows:
+        assert figure("prmbench", row, "Total") == figure("prmbench_detailed", row, "Overall")
+
+
+def test_prmbench_groups_are_the_means_of_their_categories():
+    groups = {"Simplicity": ("NR", "NCL"), "Soundness": ("ES", "SC", "DC", "CI"), "Sensitivity": ("PS", "DR", "MS")}
+    for row in TABLES["prmbench"].rows:
+        for group, categories in groups.items():
+            mean = sum(figure("prmbench_detailed", row, name) for name in categories) / len(categories)
+            assert figure("prmbench", row, group) == pytest.approx(mean, abs=0.0101)
+
+
+def test_a_row_that_does_not_fit_its_columns_names_the_artifact():
+    text = "t: {label: x, title: T, columns: {A: 1, B: 1}, rows: {MC: [1.0]}}"
+    with pytest.raises(SourceError, match=r"artifact `t`.*row `MC` has 1 figures for 2 columns"):
+        parse_paper_tables(text)
+
+
+@pytest.mark.parametrize("text", ["- a\n- b", "t: 3", "t: {title: T, columns: {}, rows: {}, colour: red}"])
+def test_a_file_of_another_shape_is_refused(text: str):
+    with pytest.raises(SourceError, match="figures"):
+        parse_paper_tables(text)

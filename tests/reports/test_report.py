@@ -1,0 +1,208 @@
+"""The HTML report: complete, self-contained, escaped, and honest about noise."""
+
+import re
+from html.parser import HTMLParser
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA, differences_to_baseline
+from cpmi_dagster.reports.figures import report_plots
+from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
+from cpmi_dagster.reports.html import ReportContext, render_report
+from cpmi_dagster.reports.html_tables import comparison_table, format_figure, group_columns, order_columns
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.reading import headline_reading
+
+Comparisons = dict[str, pl.DataFrame]
+NO_DIFFERENCES = pl.DataFrame(schema=DIFFERENCE_SCHEMA)
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """Ids, attributes that fetch something, and whether tags are balanced."""
+
+    def __init__(self):
+        super().__init__()
+        self.ids: list[str] = []
+        self.fetched: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]):
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            if name in {"src", "href", "xlink:href"} and not (value or "").startswith(("#", "data:")):
+                self.fetched.append(value or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def report(inputs: ReportInputs, comparisons: Comparisons) -> str:
+    return render_report(
+        ReportContext(
+            profile="miniature",
+            date="2026-01-31",
+            comparisons=comparisons,
+            inputs=inputs,
+            models={"labeler": "<b>model & weights</b>"},
+            differences=differences_to_baseline(inputs),
+            provenance=pl.DataFrame({"relation": ["labels.step_rewards"], "fingerprint": ["a1b2c3"]}),
+            versions={"polars": "2.1.0"},
+        )
+    )
+
+
+def outline(html: str) -> Outline:
+    parser = Outline()
+    parser.feed(html)
+    return parser
+
+
+def test_the_report_has_a_section_and_a_link_for_every_artifact(report: str):
+    ids = outline(report).ids
+    for name in ARTIFACTS:
+        assert ids.count(name) == 1
+        assert f'href="#{name}"' in report
+
+
+def test_the_report_is_balanced_html_without_repeated_sections(report: str):
+    parser = outline(report)
+    assert parser.open == []
+    sections = [name for name in parser.ids if name in ARTIFACTS]
+    assert len(sections) == len(set(sections)) == len(ARTIFACTS)
+
+
+def test_the_report_fetches_nothing(report: str):
+    assert outline(report).fetched == []
+    assert "http" not in report
+    assert not re.search(r"@import|url\((?!#)", report)
+
+
+def test_what_is_shown_is_escaped(report: str):
+    assert "<b>model" not in report
+    assert "&lt;b&gt;model &amp; weights" in report
+
+
+def test_ours_and_the_papers_figures_are_told_apart(report: str):
+    assert '<span class="paper"><span class="tag">paper </span>39.6</span>' in report
+    assert '<span class="interval">[' in report
+
+
+def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
+    plots = re.findall(r'<div class="plot" role="img" aria-label="([^"]+)">', report)
+    assert len(plots) == 7
+    assert report.count("<svg") == 7
+    assert "currentColor" in report
+
+
+def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
+    html = render_report(ReportContext("empty", "2026-01-31", empty_comparisons))
+    assert outline(html).open == []
+    assert "Nothing is measured yet on this profile." in html
+    assert "<svg" not in html
+    assert "76.31" in html
+
+
+def test_a_report_without_any_artifact_renders():
+    assert "Nothing is measured yet" in render_report(ReportContext("empty", "2026-01-31", {}))
+
+
+def test_the_same_inputs_give_the_same_plots(inputs: ReportInputs, comparisons: Comparisons):
+    labels = {"label_quality": comparisons["label_quality"]}
+    first, second = (report_plots(ReportInputs(), labels)[0].svg for _ in range(2))
+    assert first == second
+
+
+def test_a_plot_is_also_a_png(comparisons: Comparisons):
+    (plot,) = report_plots(ReportInputs(), {"label_quality": comparisons["label_quality"]})
+    assert plot.png.startswith(b"\x89PNG")
+
+
+def test_the_headline_takes_its_figures_from_the_artifacts(comparisons: Comparisons):
+    table = headline_table(comparisons)
+    assert table["reward"].to_list() == ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge"]
+    row = table.row(by_predicate=pl.col("reward") == "CPMI", named=True)
+    for column in HEADLINE_COLUMNS:
+        figure = comparisons[column.artifact].row(
+            by_predicate=(pl.col("row") == "CPMI") & (pl.col("column") == column.column), named=True
+        )
+        assert [row[column.name], row[f"{column.name}_low"]] == [figure["measured"], figure["low"]]
+    assert format_headline(table).height == 5
+
+
+def test_the_headline_of_nothing_is_empty(empty_comparisons: Comparisons):
+    assert headline_table(empty_comparisons).is_empty()
+    assert format_headline(headline_table({})).is_empty()
+
+
+def headline_of(**figures: tuple[float, float, float]) -> pl.DataFrame:
+    """Label AUC by reward type, nothing else."""
+    rows = [
+        {"row": reward, "column": "AUC", "measured": value, "low": low, "high": high}
+        for reward, (value, low, high) in figures.items()
+    ]
+    return headline_table({"label_quality": pl.DataFrame(rows)})
+
+
+def test_overlapping_intervals_are_called_noise():
+    reading = headline_reading(headline_of(MC=(0.80, 0.75, 0.85), CPMI=(0.78, 0.72, 0.84)), NO_DIFFERENCES)
+    assert reading[0] == "CPMI, compared with MC: within noise in label AUC (0.780 against 0.800)."
+
+
+def test_intervals_apart_are_called_better_or_worse():
+    table = headline_of(MC=(0.80, 0.78, 0.82), CPMI=(0.90, 0.88, 0.92), PAV=(0.70, 0.68, 0.72))
+    reading = headline_reading(table, NO_DIFFERENCES)
+    assert reading[0].startswith("PAV, compared with MC: worse in label AUC")
+    assert reading[1].startswith("CPMI, compared with MC: better in label AUC")
+
+
+def test_a_paired_test_overrides_the_intervals():
+    table = headline_of(MC=(0.80, 0.75, 0.85), CPMI=(0.84, 0.79, 0.89))
+    difference = {"reward": "CPMI", "measure": "label_auc", "difference": 0.04, "low": 0.01, "high": 0.07}
+    paired = pl.DataFrame([{**difference, "p_value": 0.004}], schema=DIFFERENCE_SCHEMA)
+    reading = headline_reading(table, paired)
+    assert reading[0] == "CPMI, compared with MC: better in label AUC (0.840 against 0.800, p = 0.004)."
+    assert "paired bootstrap" in reading[-1]
+
+
+def test_without_mc_there_is_nothing_to_compare_with():
+    assert headline_reading(headline_of(CPMI=(0.8, 0.7, 0.9)), NO_DIFFERENCES) == []
+
+
+def test_official_columns_follow_their_namesakes():
+    assert order_columns(["AUC", "PB", "MATH"], ["AUC", "PB", "MATH", "PB (official)", "Label AUC"]) == [
+        "AUC", "PB", "PB (official)", "MATH", "Label AUC",
+    ]  # fmt: skip
+
+
+def test_neighbouring_columns_share_a_heading():
+    groups = group_columns(["GSM8K Err", "GSM8K F1", "PB", "PB (official)", "RelEff AUC", "RelEff PB"])
+    assert [(group.name, group.columns) for group in groups] == [
+        ("GSM8K", ("Err", "F1")), ("", ("PB",)), ("", ("PB (official)",)), ("RelEff", ("AUC", "PB")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("figure", "decimals", "text"),
+    [(None, 1, ""), (0.76549, 3, "0.765"), (1234567.0, 0, "1,234,567"), (-65.0, 0, "−65"), (0.1234, None, "0.123"),
+     (12.345, None, "12.3"), (4321.0, None, "4,321")],
+)  # fmt: skip
+def test_figures_are_formatted_as_the_paper_prints_them(figure: float | None, decimals: int | None, text: str):
+    assert format_figure(figure, decimals) == text
+
+
+def test_rows_can_be_folded_away(comparisons: Comparisons):
+    table = comparison_table(ARTIFACTS["processbench"].paper, comparisons["processbench"], {"MC", "PAV"})
+    assert [row.label for row in table.folded] == ["MC", "PAV"]
+    assert "MC" not in [row.label for row in table.rows]
+    assert table.caption.endswith("Ours: n = 16 to 64.")

@@ -1,0 +1,85 @@
+"""Reading rows from local files: formats, order, versions, and errors that name the line."""
+
+import gzip
+import json
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.settings import DataSource, load_settings
+from resources.data_sources import DataSources
+
+ROWS = [{"question": "1 + 1?", "answer": "#### 2"}, {"question": "Wie heißt sie?", "answer": "#### ñ"}]
+LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
+
+
+@pytest.fixture
+def sources(tmp_path) -> DataSources:
+    return DataSources(load_settings("miniature", home=tmp_path / "home"))
+
+
+def write(path, kind: str):
+    if kind == "jsonl":
+        path.write_text(LINES, encoding="utf-8")
+    elif kind == "jsonl.gz":
+        path.write_bytes(gzip.compress(LINES.encode()))
+    elif kind == "json":
+        path.write_text(json.dumps(ROWS), encoding="utf-8")
+    else:
+        pl.DataFrame(ROWS).write_parquet(path)
+    return DataSource(path=str(path))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "json", "parquet"])
+def test_every_format_gives_the_same_rows(tmp_path, sources, kind):
+    assert sources.rows(write(tmp_path / f"rows.{kind}", kind)).to_dicts() == ROWS
+
+
+def test_a_folder_is_its_files_in_the_order_of_their_names(tmp_path, sources):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for name, row in zip(("b", "a"), ROWS, strict=True):
+        (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert sources.rows(DataSource(path=str(folder))).to_dicts() == ROWS[::-1]
+
+
+def test_limit_takes_the_first_rows(tmp_path, sources):
+    source = write(tmp_path / "rows.jsonl", "jsonl").model_copy(update={"limit": 1})
+    assert sources.rows(source).to_dicts() == ROWS[:1]
+
+
+def test_the_version_changes_with_the_content_and_only_then(tmp_path, sources):
+    source = write(tmp_path / "rows.jsonl", "jsonl")
+    before = sources.version(source)
+    (tmp_path / "rows.jsonl").touch()
+    assert sources.version(source) == before
+    (tmp_path / "rows.jsonl").write_text(LINES + LINES, encoding="utf-8")
+    assert sources.version(source) != before
+
+
+def test_a_broken_line_is_named(tmp_path, sources):
+    (tmp_path / "rows.jsonl").write_text(LINES + "{broken\n", encoding="utf-8")
+    with pytest.raises(SourceError, match=r"rows\.jsonl, line 3 is not JSON"):
+        sources.rows(DataSource(path=str(tmp_path / "rows.jsonl")))
+
+
+def test_a_line_that_is_no_object_is_named(tmp_path, sources):
+    (tmp_path / "rows.jsonl").write_text("[1]\n", encoding="utf-8")
+    with pytest.raises(SourceError, match="line 1 must be a JSON object"):
+        sources.rows(DataSource(path=str(tmp_path / "rows.jsonl")))
+
+
+def test_a_missing_file_says_what_to_give(tmp_path, sources):
+    with pytest.raises(SourceError, match=r"there is no data at .*nowhere\.jsonl; give a file or folder"):
+        sources.rows(DataSource(path=str(tmp_path / "nowhere.jsonl")))
+
+
+def test_an_unknown_part_of_the_world_lists_those_there_are(sources):
+    with pytest.raises(SourceError, match="it has math_shepherd"):
+        sources.rows(DataSource(path="miniature:nothing"))
+
+
+def test_a_hub_source_is_versioned_by_its_commit(sources):
+    source = DataSource(hub="openai/gsm8k", config="main", revision="abc", split="train")
+    assert sources.version(source)["revision"] == "abc"

@@ -1,0 +1,83 @@
+"""cpmi.duckdb: every relation, described, readable while it is replaced."""
+
+import duckdb
+import polars as pl
+import pytest
+
+from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.tables import TABLES, column_meanings
+from resources.database import Database, ask
+from resources.lake import FileRecord, Lake
+
+NEGATIVES = "labels/hard_negatives"
+ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
+
+
+@pytest.fixture
+def lake(tmp_path) -> Lake:
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def database(lake) -> Database:
+    return Database(lake)
+
+
+def test_every_table_is_a_relation_even_before_it_is_made(database):
+    database.publish()
+    relations = set(database.row_counts()["relation"])
+    assert {f'{table.group}."{table.name}"' for table in TABLES.values()} <= relations
+    assert 'reports."paper_comparison"' in relations
+
+
+def test_every_relation_and_column_is_described(database):
+    database.publish()
+    with database.reader() as connection:
+        comments = dict(
+            connection.sql(
+                "select schema_name || '/' || view_name, comment from duckdb_views() where not internal "
+                "union all select schema_name || '/' || table_name, comment from duckdb_tables() where not internal"
+            ).fetchall()
+        )
+        columns = connection.sql(
+            "select schema_name || '/' || table_name, column_name, comment from duckdb_columns() where not internal"
+        ).fetchall()
+    assert {key: comments[key] for key in TABLES} == {key: table.meaning for key, table in TABLES.items()}
+    described = {(key, name): comment for key, name, comment in columns}
+    for key, table in TABLES.items():
+        assert {name: described[key, name] for name in column_meanings(table)} == column_meanings(table)
+
+
+def test_a_shard_shows_the_moment_it_is_written(database, lake):
+    lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "m", "1"))
+    database.publish()
+    with database.reader() as connection:
+        assert len(connection.sql("select * from labels.hard_negatives").fetchall()) == 1
+        lake.write(ROWS.with_columns(trajectory_id=pl.lit("t2")), FileRecord(NEGATIVES, "001", "f", "r", "m", "1"))
+        assert len(connection.sql("select * from labels.hard_negatives").fetchall()) == 2
+
+
+def test_an_open_reader_does_not_block_publishing_nor_the_reverse(database):
+    database.publish()
+    with duckdb.connect(str(database.path)) as held:
+        database.publish()
+        assert held.sql("select count(*) from labels.step_rewards").fetchall() == [(0,)]
+    with database.reader() as connection:
+        assert connection.sql("select count(*) from labels.step_rewards").fetchall() == [(0,)]
+
+
+def test_a_query_that_fails_says_why(database):
+    database.publish()
+    with database.reader() as connection, pytest.raises(CpmiError, match=r"the query failed: .*nothing_there"):
+        ask(connection, "select * from nothing_there")
+
+
+def test_a_query_cannot_write(database):
+    database.publish()
+    with database.reader() as connection, pytest.raises(CpmiError, match="read-only"):
+        ask(connection, "create table t as select 1")
+
+
+def test_without_a_database_the_error_says_what_to_run(database):
+    with pytest.raises(LakeError, match="run `cpmi run` first"), database.reader():
+        pass

@@ -1,0 +1,47 @@
+"""Hub revisions are settled once and then obeyed."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from cpmi_dagster.errors import SourceError
+from resources.hub import HubLock
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A hub that gives another commit each time it is asked."""
+    asked = []
+
+    class Api:
+        def model_info(self, name):
+            asked.append(name)
+            return SimpleNamespace(sha=f"commit{len(asked)}")
+
+        dataset_info = model_info
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    return asked
+
+
+def test_a_revision_is_resolved_once_and_kept(tmp_path, hub):
+    assert HubLock(tmp_path).revision("model", "a/b") == "commit1"
+    assert HubLock(tmp_path).revision("model", "a/b") == "commit1"
+    assert hub == ["a/b"]
+
+
+def test_models_and_data_sets_of_one_name_are_kept_apart(tmp_path, hub):
+    lock = HubLock(tmp_path)
+    assert lock.revision("model", "a/b") != lock.revision("dataset", "a/b")
+    assert json.loads(lock.path.read_text()) == {"model a/b": "commit1", "dataset a/b": "commit2"}
+
+
+def test_a_hub_out_of_reach_says_what_to_set(tmp_path, monkeypatch):
+    class Api:
+        def model_info(self, name):
+            raise ConnectionError
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    with pytest.raises(SourceError, match="set `revision` in the profile, or give a local path"):
+        HubLock(tmp_path).revision("model", "a/b")

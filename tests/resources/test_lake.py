@@ -1,0 +1,117 @@
+"""The lake: whole files or none, provenance in the file itself, chunks that survive a kill."""
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.errors import LakeError
+from resources.lake import FileRecord, Lake, content_hash
+
+KEY = "labels/hard_negatives"
+ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})
+
+
+def record(fingerprint: str = "f", partition: str | None = "000") -> FileRecord:
+    return FileRecord(KEY, partition, fingerprint, run_id="r", labeler="m@1", code_version="1")
+
+
+@pytest.fixture
+def lake(tmp_path) -> Lake:
+    return Lake(tmp_path)
+
+
+def test_rows_come_back_as_they_were_written(lake):
+    lake.write(ROWS, record())
+    assert lake.read(KEY, "000").equals(ROWS)
+
+
+def test_every_row_on_disk_carries_its_provenance(lake):
+    lake.write(ROWS, record())
+    stored = pl.read_parquet(lake.path(KEY, "000"))
+    assert stored.select("run_id", "labeler", "code_version").unique().rows() == [("r", "m@1", "1")]
+
+
+def test_a_file_is_current_only_for_the_fingerprint_that_made_it(lake):
+    lake.write(ROWS, record("a"))
+    assert lake.is_current(KEY, "000", "a")
+    assert not lake.is_current(KEY, "000", "b")
+    assert not lake.is_current(KEY, "001", "a")
+
+
+def test_a_file_that_points_at_a_deleted_file_is_not_current(lake):
+    weights = lake.home / "weights"
+    weights.touch()
+    lake.write(ROWS, FileRecord(KEY, "000", "a", "r", "m", "1", files=["weights"]))
+    assert lake.is_current(KEY, "000", "a")
+    weights.unlink()
+    assert not lake.is_current(KEY, "000", "a")
+
+
+def test_forgotten_tables_count_as_stale(tmp_path):
+    Lake(tmp_path).write(ROWS, record("a"))
+    assert not Lake(tmp_path, frozenset({KEY})).is_current(KEY, "000", "a")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        ROWS.with_columns(rank=pl.lit(0, pl.Int64)),
+        ROWS.with_columns(rank=pl.lit(1, pl.Int64)),
+        ROWS.with_columns(answer=pl.lit(None, pl.String)),
+        ROWS.drop("source"),
+    ],
+    ids=["rule", "key", "null", "column"],
+)
+def test_rows_that_break_the_contract_are_not_written(lake, broken):
+    with pytest.raises(LakeError, match="nothing was written"):
+        lake.write(broken, record())
+    assert not lake.exists(KEY)
+
+
+def test_nan_never_reaches_a_table(lake):
+    scores = pl.DataFrame({"trajectory_id": ["t"], "step_index": [0], "reward_type": ["mc"], "reward": [float("nan")]})
+    with pytest.raises(LakeError, match="reward"):
+        lake.write(scores, FileRecord("labels/step_rewards", "000", "f", "r", "", "1"))
+
+
+def test_a_truncated_file_is_an_error_that_says_what_to_do(lake):
+    lake.write(ROWS, record())
+    path = lake.path(KEY, "000")
+    path.write_bytes(path.read_bytes()[:200])
+    for read in (lambda: lake.record(KEY, "000"), lambda: lake.read(KEY, "000")):
+        with pytest.raises(LakeError, match=r"damaged .*; delete it and run `cpmi run`"):
+            read()
+    assert lake.intact_record(KEY, "000") is None
+
+
+def test_a_missing_table_says_how_to_get_it(lake):
+    with pytest.raises(LakeError, match="run `cpmi run --only labels/hard_negatives`"):
+        lake.read(KEY, "000")
+
+
+def test_content_does_not_depend_on_the_run_that_wrote_it():
+    stamped = ROWS.with_columns(run_id=pl.lit("x"), labeler=pl.lit("y"), code_version=pl.lit("z"))
+    assert content_hash(stamped) == content_hash(ROWS)
+    assert content_hash(ROWS.reverse()) != content_hash(ROWS)
+
+
+def test_chunks_come_back_until_their_file_is_finished(lake):
+    store = lake.chunks(KEY, "000", "fingerprint")
+    store.save(0, {KEY: ROWS}, {"cost": 1})
+    frames, facts = lake.chunks(KEY, "000", "fingerprint").load(0) or ({}, {})
+    assert frames[KEY].equals(ROWS)
+    assert facts == {"cost": 1}
+    assert store.load(1) is None
+    store.clear()
+    assert store.load(0) is None
+
+
+def test_chunks_of_other_inputs_are_not_used(lake):
+    lake.chunks(KEY, "000", "old" * 8).save(0, {KEY: ROWS}, {})
+    assert lake.chunks(KEY, "000", "new" * 8).load(0) is None
+
+
+def test_a_chunk_without_its_closing_file_does_not_exist(lake):
+    store = lake.chunks(KEY, "000", "fingerprint")
+    store.save(0, {KEY: ROWS}, {})
+    (store.folder / "chunk-00000.json").unlink()
+    assert store.load(0) is None

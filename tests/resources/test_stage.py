@@ -1,0 +1,285 @@
+"""A stage does work once: it skips what is unchanged, continues after a kill, and reports each partition."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from cpmi_dagster.costs import Cost
+from cpmi_dagster.errors import LakeError, ScoringError
+from cpmi_dagster.settings import load_settings
+from resources.data_sources import DataSources
+from resources.database import Database
+from resources.lake import FileRecord, Lake
+from resources.language_models import LanguageModels
+from resources.progress import LoggedProgress
+from resources.stage import Stage, stage
+from resources.stage_run import SELECTED, Made, StageRun
+
+NEGATIVES = "labels/hard_negatives"
+SCORES = "labels/step_rewards"
+LABELS = "dataset/soft_labels"
+
+
+def negatives(*ids: str) -> pl.DataFrame:
+    rows = [{"trajectory_id": name, "rank": 1, "answer": "3", "source": "model"} for name in ids]
+    return pl.DataFrame(
+        rows, schema={"trajectory_id": pl.String, "rank": pl.Int64, "answer": pl.String, "source": pl.String}
+    )
+
+
+def rewards(*ids: str) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "trajectory_id": ids,
+            "step_index": [0] * len(ids),
+            "reward_type": ["mc"] * len(ids),
+            "reward": [1.0] * len(ids),
+        }
+    )
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return load_settings("miniature", home=tmp_path)
+
+
+@pytest.fixture
+def run_of(settings) -> Callable[[Stage], StageRun]:
+    lake = Lake(settings.home)
+
+    def build(declared: Stage) -> StageRun:
+        models, sources = LanguageModels(settings), DataSources(settings)
+        log = lines.append
+        return StageRun(
+            declared.name, declared.tables, settings, lake, models, sources, Database(lake), LoggedProgress(), "r", log
+        )
+
+    lines: list[str] = []
+    return build
+
+
+def write(run: StageRun, key: str, frame: pl.DataFrame, partition: str | None = None) -> None:
+    run.lake.write(frame, FileRecord(key, partition, "f", "r", "", "1"))
+
+
+def select(run: StageRun, shards: dict[str, str]) -> None:
+    rows = [
+        {"trajectory_id": name, "question_id": name, "shard": shard, "task": "GSM8K", "composition": "mixed"}
+        for name, shard in shards.items()
+    ]
+    write(run, SELECTED, pl.DataFrame(rows))
+
+
+def counting_stage(calls: list[str], **changes: object) -> Stage:
+    @stage(NEGATIVES, inputs=[SELECTED], settings=["negatives.count"])
+    def make(run: StageRun, shard: str) -> Made:
+        """Counts its calls."""
+        calls.append(shard)
+        return Made(negatives("t1"))
+
+    return replace(make, **changes)
+
+
+def test_unchanged_work_is_skipped_and_said_so(run_of):
+    calls: list[str] = []
+    declared = counting_stage(calls)
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    assert "skipped" not in declared.bring_up_to_date(run, "000")[NEGATIVES]
+    assert declared.bring_up_to_date(run, "000")[NEGATIVES]["skipped"] == "unchanged"
+    assert calls == ["000"]
+
+
+@pytest.mark.parametrize("what", ["code", "setting", "input", "seed"])
+def test_whatever_the_rows_depend_on_makes_them_stale(run_of, what):
+    calls: list[str] = []
+    declared = counting_stage(calls)
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    if what == "code":
+        declared = counting_stage(calls, code_version="2")
+    elif what == "setting":
+        changed = run.settings.negatives.model_copy(update={"count": 2})
+        run = replace(run, settings=run.settings.model_copy(update={"negatives": changed}))
+    elif what == "seed":
+        run = replace(run, settings=run.settings.model_copy(update={"seed": 5}))
+    else:
+        select(run, {"t1": "000", "t2": "000"})
+    declared.bring_up_to_date(run, "000")
+    assert calls == ["000", "000"]
+
+
+def test_a_change_in_another_shard_does_not_make_a_shard_stale(run_of):
+    calls: list[str] = []
+    declared = counting_stage(calls)
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    select(run, {"t1": "000", "t2": "001"})
+    declared.bring_up_to_date(run, "000")
+    assert calls == ["000"]
+
+
+def test_inputs_made_again_with_the_same_rows_change_nothing(run_of):
+    calls: list[str] = []
+    declared = counting_stage(calls)
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    assert calls == ["000"]
+
+
+def test_a_damaged_file_is_made_again_by_its_own_stage(run_of):
+    calls: list[str] = []
+    declared = counting_stage(calls)
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    path = run.lake.path(NEGATIVES, "000")
+    path.write_bytes(path.read_bytes()[:100])
+    declared.bring_up_to_date(run, "000")
+    assert calls == ["000", "000"]
+    assert run.lake.read(NEGATIVES, "000").height == 1
+
+
+def test_a_missing_input_says_what_to_run(run_of):
+    declared = counting_stage([])
+    with pytest.raises(LakeError, match=f"{SELECTED} has not been made yet; run `cpmi run --only {SELECTED}` first"):
+        declared.bring_up_to_date(run_of(declared), "000")
+
+
+def test_a_recipe_depends_on_its_own_soft_labels_only(run_of):
+    @stage("models/process_reward_models", inputs=[LABELS])
+    def train(run: StageRun, recipe: str) -> Made:
+        raise AssertionError
+
+    run = run_of(train)
+
+    def labels(mc: float, pav: float) -> None:
+        rows = {
+            "trajectory_id": ["t", "t"],
+            "step_index": [0, 0],
+            "reward_type": ["mc", "pav"],
+            "soft_label": [mc, pav],
+        }
+        write(run, LABELS, pl.DataFrame(rows))
+
+    labels(0.1, 0.2)
+    before = {name: train.dependencies(run, name) for name in ("mc_bce", "pav_bce")}
+    labels(0.1, 0.9)
+    assert train.dependencies(run, "mc_bce") == before["mc_bce"]
+    assert train.dependencies(run, "pav_bce") != before["pav_bce"]
+
+
+class Killed(Exception):
+    """Stands for `kill -9`."""
+
+
+def chunked_stage(calls: list[list[str]], die_at: str | None) -> Stage:
+    @stage(SCORES, inputs=[])
+    def score(run: StageRun, shard: str) -> Made:
+        """Scores two trajectories a chunk."""
+
+        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+            ids = chunk["trajectory_id"].to_list()
+            if die_at in ids:
+                raise Killed
+            calls.append(ids)
+            return Made(rewards(*ids), "model", Cost(1.0, 10, 0), [f"note {ids[0]}"])
+
+        return run.in_chunks(shard, pl.DataFrame({"trajectory_id": ["a", "b", "c", "d", "e"]}), 2, make)
+
+    return score
+
+
+def test_a_killed_run_continues_without_recomputing_and_ends_the_same(run_of):
+    calls: list[list[str]] = []
+    dying, living = chunked_stage(calls, die_at="e"), chunked_stage(calls, die_at=None)
+    run = run_of(living)
+    with pytest.raises(Killed):
+        dying.bring_up_to_date(run, "000")
+    assert not run.lake.exists(SCORES)
+    living.bring_up_to_date(run, "000")
+    living.bring_up_to_date(run, "001")
+    assert calls == [["a", "b"], ["c", "d"], ["e"], ["a", "b"], ["c", "d"], ["e"]]
+    assert run.lake.read(SCORES, "000").equals(run.lake.read(SCORES, "001"))
+    resumed, whole = run.lake.record(SCORES, "000"), run.lake.record(SCORES, "001")
+    assert resumed and whole
+    assert (resumed.content, resumed.cost, resumed.notes) == (whole.content, whole.cost, whole.notes)
+    assert resumed.cost["forward_tokens"] == 30
+
+
+def test_finished_shards_leave_no_chunks_behind(run_of):
+    declared = chunked_stage([], None)
+    run = run_of(declared)
+    declared.bring_up_to_date(run, "000")
+    assert not list(run.lake.root.glob(".work/**/*.parquet"))
+
+
+def materialize(declared: Stage, run: StageRun, partitions: tuple[str, str], instance: dg.DagsterInstance):
+    start, end = partitions
+    return dg.materialize(
+        [declared.bind(run.settings)],
+        instance=instance,
+        resources={
+            "settings": run.settings,
+            "lake": run.lake,
+            "models": run.models,
+            "sources": run.sources,
+            "database": run.database,
+            "progress": run.progress,
+        },
+        tags={"dagster/asset_partition_range_start": start, "dagster/asset_partition_range_end": end},
+        raise_on_error=False,
+    )
+
+
+def test_each_shard_is_reported_the_moment_it_is_done(run_of):
+    @stage(NEGATIVES)
+    def fails_late(run: StageRun, shard: str) -> Made:
+        """Fails at the third shard."""
+        if shard == "002":
+            raise ScoringError("trajectory t7 cannot be scored")
+        return Made(negatives(f"t{shard}"))
+
+    run = run_of(fails_late)
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = materialize(fails_late, run, ("000", "003"), instance)
+        done = instance.get_materialized_partitions(dg.AssetKey(NEGATIVES.split("/")))
+    assert not result.success
+    assert done == {"000", "001"}
+    assert run.lake.partitions(NEGATIVES) == ["000", "001"]
+    failure = result.get_step_failure_events()[0].step_failure_data.user_failure_data
+    assert failure and failure.description == "trajectory t7 cannot be scored"
+
+
+def test_dagster_shows_schema_lineage_rows_and_preview(run_of):
+    declared = counting_stage([])
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = materialize(declared, run, ("000", "000"), instance)
+    metadata = result.asset_materializations_for_node("make")[-1].metadata
+    assert metadata["dagster/row_count"].value == 1
+    assert "| t1 | 1 | 3 | model |" in str(metadata["preview"].value)
+    lineage = metadata["dagster/column_lineage"].value.deps_by_column
+    assert lineage["trajectory_id"][0].asset_key == dg.AssetKey(SELECTED.split("/"))
+    spec = next(iter(declared.bind(run.settings).specs))
+    columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
+    assert columns["rank"].type == "Int64"
+    assert {"run_id", "labeler", "code_version"} <= set(columns)
+
+
+def test_a_setting_that_is_no_setting_fails_at_once(run_of):
+    @stage(NEGATIVES, settings=["nothing.there"])
+    def make(run: StageRun, shard: str) -> Made:
+        raise AssertionError
+
+    with pytest.raises(AttributeError):
+        make.bring_up_to_date(run_of(make), "000")

@@ -1,0 +1,119 @@
+"""One bad trajectory never stops the others, and every row is finite, sorted and of the table's contract."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import torch
+from scoring_examples import frame_of, negatives_of
+from tokenizers import normalizers
+
+from cpmi_dagster.scoring import answer_logprobs
+from cpmi_dagster.settings import Scoring
+from cpmi_dagster.tables import AnswerLogprobs, RejectedTrajectories
+from cpmi_dagster.templates import render_question
+
+GOOD = ("good", "q", "How many?", ["1 + 1 = 2"], "2")
+
+
+def score_with(model, *rows, answers=("3", "4"), **values):
+    """The result for `GOOD` and some more rows; a row's id beginning with `lonely` gets no negatives."""
+    frame = frame_of([GOOD, *rows])
+    listed = {name: list(answers) for name in frame["trajectory_id"] if not name.startswith("lonely")}
+    return answer_logprobs(frame, negatives_of(listed), model, Scoring(**{"templates": 1, **values}))
+
+
+@pytest.mark.parametrize("scorer", ["tree", "reference"])
+def test_rows_meet_the_contract_and_stand_in_order(qwen3, trajectories, negatives, scorer):
+    result = answer_logprobs(trajectories, negatives, qwen3, Scoring(scorer=scorer, templates=2))
+    assert AnswerLogprobs.is_valid(result.logprobs)
+    assert RejectedTrajectories.is_valid(result.rejected)
+    assert result.logprobs.equals(result.logprobs.sort(AnswerLogprobs.primary_key()))
+    # contexts (question, prefixes, steps) x templates x answers, trajectory by trajectory
+    assert result.logprobs.height == 2 * (7 * 4 + 5 * 4 + 3 * 2 + 7 * 5)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (("bad", "q", "How many?", [], "2"), "has no steps"),
+        (("bad", "q", "How many?", None, "2"), "has no steps"),
+        (("bad", "q", "How many?", ["a", None], "2"), "step 1 (from 0) is null"),
+        (("bad", "q", "  ", ["a"], "2"), "has no question"),
+        (("bad", "q", None, ["a"], "2"), "has no question"),
+        (("bad", "q", "How many?", ["a"], ""), "the gold answer is empty"),
+        (("bad", "q", "How many?", ["a"], None), "the gold answer is empty"),
+        (("lonely", "q", "How many?", ["a"], "2"), "no hard negatives"),
+        (("bad", "q", "many? " * 1500, ["a"], "2"), "more than the 2048 the model reads"),
+        (("bad", "q", "How many?", ["many? " * 1500], "2"), "more than the 2048 the model reads"),
+    ],
+)
+def test_a_bad_trajectory_is_rejected_with_its_reason_and_the_others_are_scored(qwen3, row, reason):
+    result = score_with(qwen3, row)
+    assert result.rejected.select("trajectory_id", "stage").rows() == [(row[0], "answer_logprobs")]
+    assert reason in result.rejected["reason"][0]
+    assert f"`{row[0]}`" in result.rejected["reason"][0]
+    assert set(result.logprobs["trajectory_id"]) == {"good"}
+
+
+def test_an_empty_negative_is_rejected_by_its_rank(qwen3):
+    result = score_with(qwen3, answers=("3", " "))
+    assert "hard negative 2 is empty" in result.rejected["reason"][0]
+
+
+def test_an_answer_that_tokenises_to_nothing_is_rejected(qwen3):
+    tokenizer = deepcopy(qwen3.tokenizer)
+    tokenizer.backend_tokenizer.normalizer = normalizers.Replace("\u200b", "")
+    result = score_with(replace(qwen3, tokenizer=tokenizer), ("bad", "q", "How many?", ["a"], "\u200b"))
+    assert "the gold answer '\\u200b' tokenises to nothing" in result.rejected["reason"][0]
+    assert set(result.logprobs["trajectory_id"]) == {"good"}
+
+
+@pytest.mark.parametrize("scorer", ["tree", "reference"])
+def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(qwen3, scorer):
+    model = replace(qwen3, model=deepcopy(qwen3.model))
+    (token,) = model.tokenizer.encode("%", add_special_tokens=False)
+    with torch.no_grad():
+        model.model.get_input_embeddings().weight[token] = float("nan")
+    result = score_with(model, ("bad", "q", "How many?", ["%"], "2"), scorer=scorer)
+    assert result.rejected["trajectory_id"].to_list() == ["bad"]
+    assert "an answer is nan, not a finite number" in result.rejected["reason"][0]
+    clean = score_with(model, scorer=scorer)
+    assert (result.logprobs["logprob_sum"] - clean.logprobs["logprob_sum"]).abs().max() < 1e-5
+
+
+def test_no_trajectories_give_empty_tables(qwen3):
+    result = answer_logprobs(frame_of([GOOD]).clear(), negatives_of({}), qwen3, Scoring())
+    assert result.logprobs.schema == AnswerLogprobs.create_empty().schema
+    assert result.rejected.schema == RejectedTrajectories.create_empty().schema
+    assert result.cost.forward_tokens == 0
+
+
+def test_progress_counts_every_trajectory_once(qwen3):
+    seen: list[int] = []
+    rows = [(f"t{number}", "q", "How many?", ["1"] if number % 3 else [], "2") for number in range(70)]
+    listed = negatives_of({row[0]: ["3"] for row in rows})
+    scoring = Scoring(templates=1, conditionings=("marginal",))
+    result = answer_logprobs(frame_of(rows), listed, qwen3, scoring, progress=seen.append)
+    assert sum(seen) == 70
+    assert len(seen) > 1
+    assert result.rejected.height == 24
+
+
+def test_forward_tokens_are_the_nodes_of_the_trees(qwen3):
+    encode = qwen3.tokenizer.encode
+    result = score_with(qwen3, conditionings=("marginal",), answers=("3",))
+    prompt, step = len(encode(render_question("How many?"))), len(encode("1 + 1 = 2\n"))
+    shared = len(encode("The answer is: 2")) - 1
+    assert encode("The answer is: 2")[:-1] == encode("The answer is: 3")[:-1]
+    assert result.cost.forward_tokens == prompt + step + 2 * shared
+    assert result.cost.generated_tokens == 0
+    assert result.cost.wall_seconds > 0
+
+
+def test_other_columns_do_not_matter(qwen3, trajectories, negatives):
+    scoring = Scoring(templates=1)
+    wide = trajectories.with_columns(rank=pl.lit(1), answer=pl.lit("x"))
+    plain = answer_logprobs(trajectories, negatives, qwen3, scoring)
+    assert answer_logprobs(wide, negatives, qwen3, scoring).logprobs.equals(plain.logprobs)

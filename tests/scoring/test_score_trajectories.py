@@ -1,0 +1,104 @@
+"""The public call: a polars frame in, polars frames out, one sentence for what is wrong."""
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.errors import ModelError, ScoringError, SettingsError
+from cpmi_dagster.scoring import score_trajectories
+
+FRAME = pl.DataFrame(
+    {
+        "id": ["a", "b"],
+        "question": ["Ana has 48 shells and finds half as many. How many has she?", "1 + 1?"],
+        "steps": [["48 / 2 = 24", "48 + 24 = 72"], ["1 + 1 = 3"]],
+        "gold_answer": ["72", "2"],
+        "negative_answers": [["24", "74"], ["3"]],
+    }
+)
+
+
+def test_every_step_template_and_conditioning_gets_a_score(qwen3):
+    result = score_trajectories(FRAME, qwen3, templates=2)
+    assert result.scores.columns == [
+        "id", "step_index", "conditioning", "template", "gold_shift", "negative_shift", "cpmi",
+    ]  # fmt: skip
+    assert result.scores.height == 3 * 3 * 2
+    assert result.logprobs.columns[:2] == ["id", "template"]
+    assert result.rejected.is_empty()
+
+
+def test_both_scorers_agree(qwen3):
+    options = {"templates": 1, "conditionings": ("marginal", "leave_one_out")}
+    tree = score_trajectories(FRAME, qwen3, **options).scores
+    reference = score_trajectories(FRAME, qwen3, scorer="reference", **options).scores
+    assert (tree["cpmi"] - reference["cpmi"]).abs().max() < 1e-4
+
+
+def test_a_model_folder_is_loaded(qwen3, tmp_path):
+    qwen3.model.save_pretrained(tmp_path)
+    qwen3.tokenizer.save_pretrained(tmp_path)
+    loaded = score_trajectories(FRAME, tmp_path, templates=1, device="cpu", dtype="float32")
+    given = score_trajectories(FRAME, qwen3, templates=1)
+    assert (loaded.scores["cpmi"] - given.scores["cpmi"]).abs().max() < 1e-6
+    with pytest.raises(ModelError, match="does not exist"):
+        score_trajectories(FRAME, tmp_path / "nowhere")
+
+
+def test_numbers_are_welcome_as_ids(qwen3):
+    numbered = FRAME.with_columns(id=pl.Series([7, 8]))
+    assert set(score_trajectories(numbered, qwen3, templates=1).scores["id"]) == {"7", "8"}
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (FRAME.drop("gold_answer"), "lack the column `gold_answer`"),
+        (FRAME.with_columns(id=pl.lit("a")), "id `a` stands in rows 0, 1"),
+        (FRAME.with_columns(id=pl.Series(["a", None])), "row 1 (from 0) of the trajectories has no `id`"),
+        (FRAME.with_columns(steps=pl.lit("48 / 2 = 24")), "column `steps` of the trajectories holds String"),
+        (FRAME.with_columns(gold_answer=pl.lit(72)), "column `gold_answer` of the trajectories holds Int32"),
+    ],
+)
+def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, words):
+    with pytest.raises(ScoringError) as error:
+        score_trajectories(frame, qwen3)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("steps", [], "has no steps"),
+        ("negative_answers", [], "no hard negatives"),
+        ("negative_answers", None, "no hard negatives"),
+        ("gold_answer", "", "the gold answer is empty"),
+        ("question", None, "has no question"),
+    ],
+)
+def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(qwen3, column, value, reason):
+    values = FRAME[column].to_list()
+    frame = FRAME.with_columns(pl.Series(column, [values[0], value], dtype=FRAME.schema[column]))
+    result = score_trajectories(frame, qwen3, templates=1)
+    assert result.rejected["id"].to_list() == ["b"]
+    assert reason in result.rejected["reason"][0]
+    assert set(result.scores["id"]) == {"a"}
+
+
+def test_rejecting_all_leaves_empty_tables(qwen3):
+    result = score_trajectories(FRAME.with_columns(negative_answers=None), qwen3)
+    assert result.scores.is_empty()
+    assert result.rejected.height == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"conditionings": ["marginl"]}, "conditionings"),
+        ({"templates": 5}, "templates"),
+        ({"scorer": "forest"}, "scorer"),
+        ({"row_tokens": 0}, "row_tokens"),
+    ],
+)
+def test_an_argument_that_does_not_exist_is_named(qwen3, options, name):
+    with pytest.raises(SettingsError, match=f"`{name}`"):
+        score_trajectories(FRAME, qwen3, **options)

@@ -1,0 +1,99 @@
+"""Profiles: what overrides what, and what a mistake is answered with."""
+
+import pytest
+from pydantic import ValidationError
+
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.settings import PROFILES, load_settings
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    for name in ("CPMI_PROFILE", "CPMI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def write(tmp_path, text: str) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in PROFILES.glob("*.yaml")])
+def test_every_shipped_profile_is_valid(name):
+    assert load_settings(name).profile == name
+
+
+def test_the_miniature_is_the_default_and_keeps_its_home_beside_the_caller(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert settings.profile == "miniature"
+    assert settings.home == tmp_path / ".cpmi" / "miniature"
+
+
+def test_the_environment_names_profile_and_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("CPMI_PROFILE", "paper")
+    monkeypatch.setenv("CPMI_HOME", str(tmp_path))
+    settings = load_settings()
+    assert (settings.profile, settings.home) == ("paper", tmp_path)
+
+
+def test_the_environment_overrides_a_single_setting(monkeypatch):
+    monkeypatch.setenv("CPMI_SCORING__ROW_TOKENS", "99")
+    settings = load_settings("miniature")
+    assert settings.scoring.row_tokens == 99
+    assert settings.scoring.templates == 4
+
+
+def test_a_profile_holds_only_what_differs(tmp_path):
+    settings = load_settings(write(tmp_path, "extends: miniature\nselection: {trajectories: 7}\n"))
+    assert settings.selection.trajectories == 7
+    assert settings.recipes == load_settings("miniature").recipes
+    assert settings.profile == "mine"
+
+
+def test_paths_count_from_the_profile_they_stand_in(tmp_path):
+    (tmp_path / "rows.jsonl").touch()
+    text = "extends: miniature\nsources: {math_shepherd: {path: rows.jsonl}}\nmodels: {labeler: {name: ./model}}\n"
+    settings = load_settings(write(tmp_path, text))
+    assert settings.sources.math_shepherd.path == str(tmp_path / "rows.jsonl")
+    assert settings.models.labeler.name == str(tmp_path / "model")
+    assert settings.models.prover.name == "miniature:prover"
+
+
+def test_an_unknown_key_is_named(tmp_path):
+    with pytest.raises(SettingsError, match=r"`scoring\.row_token` is not a setting"):
+        load_settings(write(tmp_path, "extends: miniature\nscoring: {row_token: 5}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: miniature\nshards: 100\n", "`shards` is wrong"),
+        ("extends: miniature\nsources: {references: [{source: gsm8k}]}\n", "exactly one of `path` and `hub`"),
+        ("- a list\n", "must be a mapping"),
+        ("a: [1\n", "is not valid YAML"),
+        ("seed: 1\n", "is missing; add it"),
+        ("extends: nowhere\n", "there is no profile `nowhere`"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, text, message):
+    with pytest.raises(SettingsError, match=message) as caught:
+        load_settings(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_profile_lists_those_there_are():
+    with pytest.raises(SettingsError, match="give one of files, miniature, paper"):
+        load_settings("nothing")
+
+
+def test_settings_never_change():
+    settings = load_settings("miniature")
+    with pytest.raises(ValidationError):
+        settings.scoring.row_tokens = 1
+
+
+def test_an_unknown_recipe_lists_those_there_are():
+    with pytest.raises(SettingsError, match="it has mc_bce"):
+        load_settings("miniature").recipe("nothing")
