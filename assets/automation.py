@@ -1,6 +1,5 @@
 """Jobs in the order `cpmi run` takes them, and the schedule that asks for shards that are missing or failed."""
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import Literal
 
@@ -12,7 +11,7 @@ from resources.lake import Lake
 from resources.stage_run import SELECTED, partitions_of
 
 INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
-    "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "report",
+    "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
 )  # fmt: skip
 LABEL_TABLES = [key for key, table in TABLES.items() if table.group == "labels"]
 
@@ -50,7 +49,7 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
     )
     def missing_or_failed_shards(
         context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
-    ) -> Iterable[dg.RunRequest] | dg.SkipReason:
+    ) -> list[dg.RunRequest] | dg.SkipReason:
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
         wanted = shards_to_label(context.instance, lake, settings)

@@ -1,6 +1,5 @@
 """One process reward model per recipe."""
 
-
 import polars as pl
 
 from cpmi_dagster.dataset import training_examples

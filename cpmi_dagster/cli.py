@@ -3,16 +3,22 @@
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal.
 """
 
+import atexit
+import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, get_args
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from cpmi_dagster import cli_views as views
 from cpmi_dagster.errors import CpmiError, SettingsError
-from cpmi_dagster.settings import Settings, load_settings
+from cpmi_dagster.settings import Conditioning, Settings, load_settings
+
+if TYPE_CHECKING:
+    from cpmi_dagster.scoring.trajectories import ScoreOptions
 
 app = typer.Typer(
     name="cpmi",
@@ -82,9 +88,15 @@ def score(
     """Score a file of trajectories: CPMI of every step under every template and conditioning."""
     from cpmi_dagster.score_files import ScoreRequest, score_file
 
-    request = ScoreRequest(
-        model, input, output, answer_logprobs, parse_conditionings(conditioning), scorer, negatives, seed, device, dtype
-    )
+    options: ScoreOptions = {
+        "conditionings": parse_conditionings(conditioning),
+        "scorer": scorer,
+        "negatives": negatives,
+        "seed": seed,
+        "device": device,
+        "dtype": dtype,
+    }
+    request = ScoreRequest(model, input, output, answer_logprobs, options)
     with views.bar(ERR, "scoring", quiet) as advance:
         result = score_file(request, advance)
     for name, reason in result.rejected.select("id", "reason").iter_rows():
@@ -149,11 +161,18 @@ def parse_shards(text: str | None, settings: Settings) -> list[str]:
     return [f"{number:03d}" for number in sorted(numbers)]
 
 
-def parse_conditionings(text: str) -> tuple[str, ...]:
-    """`all`, or comma-separated names."""
-    from cpmi_dagster.tables import CONDITIONINGS
+def parse_conditionings(text: str) -> list[Conditioning]:
+    """`all`, or comma-separated names.
 
-    return tuple(CONDITIONINGS) if text == "all" else tuple(name.strip() for name in text.split(","))
+    Raises:
+        SettingsError: a name is not a conditioning.
+    """
+    known: tuple[Conditioning, ...] = get_args(Conditioning)
+    names = list(known) if text == "all" else [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SettingsError(f"--conditioning {unknown[0]}: choose from {', '.join(known)}, or all")
+    return [name for name in known if name in names]
 
 
 def main() -> None:
@@ -161,11 +180,15 @@ def main() -> None:
     try:
         app()
     except CpmiError as error:
-        ERR.print(f"[red]error:[/red] {_escaped(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(1)
+        ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        _leave(1)
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else 1)
 
 
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+def _leave(code: int) -> NoReturn:
+    """End the process at once: taking down the interpreter makes extension modules print warnings about themselves."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -21,6 +21,10 @@ class ModelError(CpmiError):
     """A model folder is incomplete, or a model cannot do what is asked of it."""
 
 
+class TrainingError(CpmiError):
+    """A reward model cannot be trained: bad labels, nothing to learn from, or a loss that is not finite."""
+
+
 class ScoringError(CpmiError):
     """A trajectory cannot be scored; the message names it."""
 

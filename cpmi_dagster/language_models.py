@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.quiet import quiet_transformers
 from cpmi_dagster.settings import MINIATURE
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def load_language_model(
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(place, revision=revision or "main", dtype=dtype)
+        with quiet_transformers():
+            model: Any = AutoModelForCausalLM.from_pretrained(place, revision=revision or "main", dtype=dtype)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"model `{name}` cannot be loaded: {_first_line(error)}") from error
     model = model.to(target).eval()

@@ -1,6 +1,6 @@
 """How far a home is: every asset with its partitions done, failed or missing, what labeling cost, what is left."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cpmi_dagster.settings import Settings
@@ -35,7 +35,7 @@ class AssetStatus:
     seconds_left: float | None
 
 
-def asset_status(key: str, states: dict[str, str], lake: Lake, settings: Settings) -> AssetStatus:
+def asset_status(key: str, states: Mapping[str, str], lake: Lake, settings: Settings) -> AssetStatus:
     """Gather one asset's status.
 
     Args:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from transformers import PreTrainedTokenizerBase
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 
 COLUMNS = ("trajectory_id", "question_id", "question", "steps", "labels")
@@ -61,7 +61,7 @@ def training_set(
         validation_share: share of the questions kept for validation.
 
     Raises:
-        ModelError: a column is missing, labels do not fit their steps, or nothing is left to train on.
+        TrainingError: a column is missing, labels do not fit their steps, or nothing is left to train on.
     """
     _check(examples)
     encoded = encode_solutions(tokenizer, examples["question"].to_list(), examples["steps"].to_list(), max_tokens)
@@ -72,7 +72,7 @@ def training_set(
         if kept:
             sides[question_id in held_out].append(LabelledSolution(solution, labels.to_list()[:kept]))
     if not sides[False]:
-        raise ModelError(
+        raise TrainingError(
             f"no step of {examples.height} trajectories is left to train on within {max_tokens} tokens; "
             "raise training.max_tokens or give more trajectories"
         )
@@ -92,7 +92,7 @@ def validation_questions(question_ids: pl.Series, share: float, seed: int) -> se
 def _check(examples: pl.DataFrame) -> None:
     missing = [column for column in COLUMNS if column not in examples.columns]
     if missing:
-        raise ModelError(f"the training examples lack the column `{missing[0]}`; they need {', '.join(COLUMNS)}")
+        raise TrainingError(f"the training examples lack the column `{missing[0]}`; they need {', '.join(COLUMNS)}")
     label = pl.element()
     wrong = examples.filter(
         pl.col("labels").is_null()
@@ -103,7 +103,7 @@ def _check(examples: pl.DataFrame) -> None:
     )
     if wrong.height:
         first = wrong.row(0, named=True)
-        raise ModelError(
+        raise TrainingError(
             f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
             "every step needs one soft label in [0, 1]"
         )

@@ -25,8 +25,8 @@ from transformers.utils.generic import ModelOutput
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import load_tokenizer, model_identity
-from cpmi_dagster.prm.quiet import quiet_transformers
 from cpmi_dagster.prm.shared_prefix import hidden_states
+from cpmi_dagster.quiet import quiet_transformers
 
 
 @strict

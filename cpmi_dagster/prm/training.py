@@ -20,15 +20,15 @@ import polars as pl
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cpmi_dagster import settings
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, TrainingError
 from cpmi_dagster.language_models import LoadedModel, load_language_model, weights_hash
 from cpmi_dagster.prm.card import model_card
 from cpmi_dagster.prm.examples import TrainingSet, training_set
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.publish import written_at_once
-from cpmi_dagster.prm.quiet import isolated_randomness, quiet_transformers
 from cpmi_dagster.prm.trainer import CurvePoint, CurveRecorder, StepTrainer, training_arguments
+from cpmi_dagster.quiet import isolated_randomness, quiet_transformers
 
 Backbone = settings.LanguageModel | LoadedModel | Path | str
 
@@ -77,7 +77,8 @@ def train_reward_model(
         data_version: fingerprint of the soft labels, for the model card.
 
     Raises:
-        ModelError: the backbone cannot be loaded, the examples cannot be trained on, or the loss stopped being finite.
+        ModelError: the backbone cannot be loaded.
+        TrainingError: the examples cannot be trained on, or the loss stopped being finite.
     """
     with quiet_transformers(), isolated_randomness(seed):
         model, tokenizer, identity, on_cpu = _new_model(backbone)
@@ -142,7 +143,7 @@ def _fit(
     trainer.train()
     for point in recorder.points:
         if not math.isfinite(point["loss"]):
-            raise ModelError(
+            raise TrainingError(
                 f"training recipe {recipe.name} gave the loss {point['loss']} at optimiser step {point['step']}; "
                 "lower training.learning_rate or training.head_learning_rate"
             )

@@ -9,7 +9,7 @@
 from cpmi_dagster.scoring.conditionings import hardest_negatives, template_scores
 from cpmi_dagster.scoring.contexts import Context, contexts_of, contrast
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs
-from cpmi_dagster.scoring.trajectories import ScoredTrajectories, score_trajectories
+from cpmi_dagster.scoring.trajectories import ScoredTrajectories, score_in_full, score_trajectories
 
 __all__ = [
     "Context",
@@ -19,6 +19,7 @@ __all__ = [
     "contexts_of",
     "contrast",
     "hardest_negatives",
+    "score_in_full",
     "score_trajectories",
     "template_scores",
 ]

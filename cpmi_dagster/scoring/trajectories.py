@@ -4,15 +4,15 @@
 ...     "id": ["a"], "question": ["Ana has 48 shells and finds half as many. How many has she?"],
 ...     "steps": [["48 / 2 = 24", "48 + 24 = 72"]], "gold_answer": ["72"], "negative_answers": [["24", "74"]],
 ... })
->>> score_trajectories(frame, "miniature:labeler").scores
+>>> score_trajectories(frame, "miniature:labeler")
 id  step_index  conditioning  template  gold_shift  negative_shift  cpmi
 a            0  marginal             0         ...             ...   ...
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 import polars as pl
 from pydantic import ValidationError
@@ -21,7 +21,11 @@ from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.language_models import LoadedModel, load_language_model
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import answer_logprobs
-from cpmi_dagster.settings import Conditioning, Scoring
+from cpmi_dagster.settings import Conditioning, Frozen, Negatives, Scoring
+
+Group = TypeVar("Group", bound=Frozen)
+SCORING_OPTIONS = ("conditionings", "templates", "scorer", "row_tokens")
+BATCH_SEQUENCES = 64
 
 INPUT_COLUMNS: dict[str, pl.DataType] = {
     "id": pl.String(),
@@ -30,6 +34,33 @@ INPUT_COLUMNS: dict[str, pl.DataType] = {
     "gold_answer": pl.String(),
     "negative_answers": pl.List(pl.String()),
 }
+
+
+class ScoreOptions(TypedDict, total=False):
+    """How trajectories are scored; every option may be left out.
+
+    Attributes:
+        conditionings: which steps stand between the question and the answer; default marginal, incremental, prefix.
+        templates: the first so many of the paper's four wordings; default 4.
+        scorer: tree (packed; default) or reference (one sequence per context and answer; for models that cannot be
+            packed).
+        negatives: hard negatives to sample where the input lists none; default 4.
+        seed: of the sampled negatives; default 0.
+        device: auto (default) or a torch device; ignored for a loaded model.
+        dtype: auto (default), float32, bfloat16 or float16; ignored for a loaded model.
+        row_tokens: tokens of one packed row; default 1024.
+        progress: called with the number of trajectories just finished.
+    """
+
+    conditionings: Sequence[Conditioning]
+    templates: int
+    scorer: Literal["tree", "reference"]
+    negatives: int
+    seed: int
+    device: str
+    dtype: str
+    row_tokens: int
+    progress: Callable[[int], None] | None
 
 
 @dataclass(frozen=True)
@@ -48,48 +79,51 @@ class ScoredTrajectories:
 
 
 def score_trajectories(
-    trajectories: pl.DataFrame,
-    model: str | Path | LoadedModel,
-    *,
-    conditionings: Sequence[Conditioning] = ("marginal", "incremental", "prefix"),
-    templates: int = 4,
-    scorer: Literal["tree", "reference"] = "tree",
-    device: str = "auto",
-    dtype: str = "auto",
-    row_tokens: int = 1024,
-    progress: Callable[[int], None] | None = None,
-) -> ScoredTrajectories:
+    trajectories: pl.DataFrame, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
+) -> pl.DataFrame:
     """CPMI of every step of every trajectory (Eq. 3). A trajectory that cannot be scored never stops the others.
 
     Args:
-        trajectories: id, question, steps (list), gold_answer, negative_answers (list, at least one, hardest or not).
+        trajectories: id, question, steps (list), gold_answer and, optionally, negative_answers (list). With negative
+            answers no text is generated and the result is deterministic; where there are none, they are sampled.
         model: the labeler: local folder, hub id, `miniature:labeler`, or one that is loaded.
-        conditionings: which steps stand between the question and the answer.
-        templates: the first so many of the paper's four wordings.
-        scorer: tree (packed) or reference (one sequence per context and answer; for models that cannot be packed).
-        device: auto or a torch device; ignored for a loaded model.
-        dtype: auto, float32, bfloat16 or float16; ignored for a loaded model.
-        row_tokens: tokens of one packed row.
-        progress: called with the number of trajectories just finished.
+        options: see `ScoreOptions`.
+
+    Returns:
+        id, step_index, conditioning, template, gold_shift, negative_shift, cpmi (nats per token); one row per step,
+        conditioning and template. Use `score_in_full` for what was rejected, and why.
 
     Raises:
         ScoringError: a column is missing or of the wrong type, or an id is null or stands twice.
-        SettingsError: an argument has a value that does not exist.
+        SettingsError: an option has a value that does not exist.
         ModelError: the model cannot be loaded, or cannot read token trees.
     """
-    scoring = _settings(conditionings=tuple(conditionings), templates=templates, scorer=scorer, row_tokens=row_tokens)
+    return score_in_full(trajectories, model, **options).scores
+
+
+def score_in_full(
+    trajectories: pl.DataFrame, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
+) -> ScoredTrajectories:
+    """`score_trajectories`, with the log-probabilities behind the scores and what could not be scored.
+
+    Raises:
+        ScoringError, SettingsError, ModelError: as `score_trajectories`.
+    """
+    scoring = _settings(Scoring, {name: value for name, value in options.items() if name in SCORING_OPTIONS})
+    wanted = _settings(Negatives, {"count": options.get("negatives", 4)})
     frame = _checked(trajectories)
     if not isinstance(model, LoadedModel):
-        model = load_language_model(model, dtype=dtype, device=device)
-    answers = answer_logprobs(frame, _negatives(frame), model, scoring, progress)
+        model = load_language_model(model, dtype=options.get("dtype", "auto"), device=options.get("device", "auto"))
+    negatives = _negatives(frame, model, wanted, options.get("seed", 0))
+    answers = answer_logprobs(frame, negatives, model, scoring, options.get("progress"))
     scores = template_scores(answers.logprobs, scoring.conditionings)
     to_id = {"trajectory_id": "id"}
     return ScoredTrajectories(scores.rename(to_id), answers.logprobs.rename(to_id), answers.rejected.rename(to_id))
 
 
-def _settings(**values: object) -> Scoring:
+def _settings(group: type[Group], values: Mapping[str, object]) -> Group:
     try:
-        return Scoring.model_validate(values)
+        return group.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         raise SettingsError(f"`{first['loc'][0]}` is {first['input']!r}: {first['msg']}; change it") from error
@@ -97,6 +131,8 @@ def _settings(**values: object) -> Scoring:
 
 def _checked(trajectories: pl.DataFrame) -> pl.DataFrame:
     """The input's columns with their types, `id` renamed, ids present and distinct."""
+    if "negative_answers" not in trajectories.columns:
+        trajectories = trajectories.with_columns(negative_answers=pl.lit(None, pl.List(pl.String)))
     missing = [name for name in INPUT_COLUMNS if name not in trajectories.columns]
     if missing:
         raise ScoringError(
@@ -125,12 +161,24 @@ def _typed(trajectories: pl.DataFrame, name: str) -> pl.Expr:
     return pl.col(name).cast(wanted)
 
 
-def _negatives(frame: pl.DataFrame) -> pl.DataFrame:
-    """The listed negative answers as rows of `labels.hard_negatives`, ranked in their order."""
-    listed = frame.filter(pl.col("negative_answers").list.len() > 0)
-    return listed.select(
+def _negatives(frame: pl.DataFrame, model: LoadedModel, wanted: Negatives, seed: int) -> pl.DataFrame:
+    """Rows of `labels.hard_negatives`: the listed answers in their order, and sampled ones where none are listed."""
+    listed = pl.col("negative_answers").list.len().fill_null(0) > 0
+    given = frame.filter(listed).select(
         "trajectory_id",
         rank=pl.int_ranges(1, pl.col("negative_answers").list.len() + 1),
         answer="negative_answers",
         source=pl.lit("given"),
-    ).explode("rank", "answer")
+    )
+    texts = pl.all_horizontal(pl.col(name).is_not_null() for name in ("question", "steps", "gold_answer"))
+    complete = texts & ~pl.col("steps").list.contains(None) & (pl.col("steps").list.len() > 0)
+    bare = frame.filter(~listed & complete & (pl.col("gold_answer").str.strip_chars() != ""))
+    return pl.concat([given.explode("rank", "answer"), _sampled(bare, model, wanted, seed)])
+
+
+def _sampled(frame: pl.DataFrame, model: LoadedModel, wanted: Negatives, seed: int) -> pl.DataFrame:
+    from cpmi_dagster.negatives import hard_negatives
+    from cpmi_dagster.rollouts.transformers_engine import TransformersEngine
+
+    engine = None if frame.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
+    return hard_negatives(frame, engine, wanted, seed).negatives

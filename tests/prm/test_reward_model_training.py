@@ -14,7 +14,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.language_models import LoadedModel, weights_hash
 from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
 from cpmi_dagster.prm.examples import training_set, validation_questions
@@ -205,14 +205,14 @@ def test_labels_that_do_not_fit_the_steps_name_the_trajectory(
         },
         orient="row",
     )
-    with pytest.raises(ModelError, match="trajectory t7"):
+    with pytest.raises(TrainingError, match="trajectory t7"):
         training_set(examples, decoder.tokenizer, 128, 0.0, seed=0)
 
 
 def test_a_missing_column_and_an_empty_set_are_named(decoder: LoadedModel, build_examples: BuildExamples) -> None:
-    with pytest.raises(ModelError, match="lack the column `labels`"):
+    with pytest.raises(TrainingError, match="lack the column `labels`"):
         training_set(build_examples(2).drop("labels"), decoder.tokenizer, 128, 0.0, seed=0)
-    with pytest.raises(ModelError, match=r"raise training\.max_tokens"):
+    with pytest.raises(TrainingError, match=r"raise training\.max_tokens"):
         training_set(build_examples(2), decoder.tokenizer, 16, 0.0, seed=0)
 
 
@@ -220,7 +220,7 @@ def test_a_diverged_training_says_so_and_leaves_nothing(
     decoder: LoadedModel, recipe: Recipe, training: Training, build_examples: BuildExamples, tmp_path: Path
 ) -> None:
     wild = training.model_copy(update={"learning_rate": 1e38, "head_learning_rate": 1e38, "warmup_ratio": 0.0})
-    with pytest.raises(ModelError, match=r"lower training\.learning_rate"):
+    with pytest.raises(TrainingError, match=r"lower training\.learning_rate"):
         train_reward_model(build_examples(48), recipe, wild, decoder, tmp_path / "m", seed=0)
     assert list(tmp_path.iterdir()) == []
 

@@ -3,8 +3,9 @@
 import polars as pl
 import pytest
 
+from cpmi_dagster import score_trajectories
 from cpmi_dagster.errors import ModelError, ScoringError, SettingsError
-from cpmi_dagster.scoring import score_trajectories
+from cpmi_dagster.scoring import score_in_full
 
 FRAME = pl.DataFrame(
     {
@@ -18,7 +19,7 @@ FRAME = pl.DataFrame(
 
 
 def test_every_step_template_and_conditioning_gets_a_score(qwen3):
-    result = score_trajectories(FRAME, qwen3, templates=2)
+    result = score_in_full(FRAME, qwen3, templates=2)
     assert result.scores.columns == [
         "id", "step_index", "conditioning", "template", "gold_shift", "negative_shift", "cpmi",
     ]  # fmt: skip
@@ -29,8 +30,8 @@ def test_every_step_template_and_conditioning_gets_a_score(qwen3):
 
 def test_both_scorers_agree(qwen3):
     options = {"templates": 1, "conditionings": ("marginal", "leave_one_out")}
-    tree = score_trajectories(FRAME, qwen3, **options).scores
-    reference = score_trajectories(FRAME, qwen3, scorer="reference", **options).scores
+    tree = score_trajectories(FRAME, qwen3, **options)
+    reference = score_trajectories(FRAME, qwen3, scorer="reference", **options)
     assert (tree["cpmi"] - reference["cpmi"]).abs().max() < 1e-4
 
 
@@ -39,14 +40,14 @@ def test_a_model_folder_is_loaded(qwen3, tmp_path):
     qwen3.tokenizer.save_pretrained(tmp_path)
     loaded = score_trajectories(FRAME, tmp_path, templates=1, device="cpu", dtype="float32")
     given = score_trajectories(FRAME, qwen3, templates=1)
-    assert (loaded.scores["cpmi"] - given.scores["cpmi"]).abs().max() < 1e-6
+    assert (loaded["cpmi"] - given["cpmi"]).abs().max() < 1e-6
     with pytest.raises(ModelError, match="does not exist"):
         score_trajectories(FRAME, tmp_path / "nowhere")
 
 
 def test_numbers_are_welcome_as_ids(qwen3):
     numbered = FRAME.with_columns(id=pl.Series([7, 8]))
-    assert set(score_trajectories(numbered, qwen3, templates=1).scores["id"]) == {"7", "8"}
+    assert set(score_trajectories(numbered, qwen3, templates=1)["id"]) == {"7", "8"}
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,7 @@ def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, w
     ("column", "value", "reason"),
     [
         ("steps", [], "has no steps"),
-        ("negative_answers", [], "no hard negatives"),
-        ("negative_answers", None, "no hard negatives"),
+        ("negative_answers", [""], "hard negative 1 is empty"),
         ("gold_answer", "", "the gold answer is empty"),
         ("question", None, "has no question"),
     ],
@@ -78,14 +78,21 @@ def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, w
 def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(qwen3, column, value, reason):
     values = FRAME[column].to_list()
     frame = FRAME.with_columns(pl.Series(column, [values[0], value], dtype=FRAME.schema[column]))
-    result = score_trajectories(frame, qwen3, templates=1)
+    result = score_in_full(frame, qwen3, templates=1)
     assert result.rejected["id"].to_list() == ["b"]
     assert reason in result.rejected["reason"][0]
     assert set(result.scores["id"]) == {"a"}
 
 
+@pytest.mark.parametrize("absent", [FRAME.drop("negative_answers"), FRAME.with_columns(negative_answers=None)])
+def test_negatives_are_sampled_where_none_are_given(qwen3, absent):
+    result = score_in_full(absent, qwen3, templates=1, negatives=2)
+    assert result.logprobs["answer_rank"].unique().sort().to_list() == [0, 1, 2]
+    assert result.scores.equals(score_trajectories(absent, qwen3, templates=1, negatives=2))
+
+
 def test_rejecting_all_leaves_empty_tables(qwen3):
-    result = score_trajectories(FRAME.with_columns(negative_answers=None), qwen3)
+    result = score_in_full(FRAME.with_columns(steps=pl.lit([], pl.List(pl.String))), qwen3)
     assert result.scores.is_empty()
     assert result.rejected.height == 2
 

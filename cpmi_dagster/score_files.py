@@ -1,0 +1,104 @@
+"""`cpmi score`: a file of trajectories in, Parquet files of scores out.
+
+{"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3"]}
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cpmi_dagster.errors import ScoringError, SourceError
+from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
+
+
+class InputLine(BaseModel):
+    """One line of the input; other fields are let be."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    id: str | int
+    question: str
+    steps: list[str]
+    gold_answer: str
+    negative_answers: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """What to score and where the results go."""
+
+    model: str
+    input: Path
+    output: Path
+    answer_logprobs: Path | None
+    options: ScoreOptions
+
+
+def score_file(request: ScoreRequest, progress: Callable[[int, int], None]) -> ScoredTrajectories:
+    """Score a file; the output files appear whole or not at all.
+
+    Args:
+        request: model, files and options.
+        progress: told the number of trajectories just finished, and of all.
+
+    Raises:
+        SourceError: the input is missing or a line of it is wrong; the message names the line.
+        ScoringError: no trajectory could be scored.
+    """
+    frame = read_trajectories(request.input)
+    options: ScoreOptions = {**request.options, "progress": lambda count: progress(count, frame.height)}
+    result = score_in_full(frame, request.model, **options)
+    if result.scores.is_empty() and frame.height:
+        name, reason = result.rejected.select("id", "reason").row(0)
+        raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
+    _write_whole(result.scores, request.output)
+    if request.answer_logprobs:
+        _write_whole(result.logprobs, request.answer_logprobs)
+    return result
+
+
+def read_trajectories(path: Path) -> pl.DataFrame:
+    """The lines of a trajectory file as a frame for `score_trajectories`.
+
+    Raises:
+        SourceError: there is no such file, or a line is not of the form above.
+    """
+    if not path.is_file():
+        raise SourceError(f"there is no file {path}; give JSON Lines with id, question, steps and gold_answer")
+    rows = [{**line.model_dump(), "id": str(line.id)} for line in _lines(path)]
+    return pl.DataFrame(rows, schema=INPUT_COLUMNS)
+
+
+def _lines(path: Path) -> Iterator[InputLine]:
+    with path.open(encoding="utf-8") as stream:
+        for number, text in enumerate(stream, start=1):
+            if text.strip():
+                yield _line(text, f"{path}, line {number}")
+
+
+def _line(text: str, where: str) -> InputLine:
+    try:
+        row: Any = json.loads(text)
+        return InputLine.model_validate(row)
+    except json.JSONDecodeError as error:
+        raise SourceError(f"{where} is not JSON ({error.msg}); mend or remove the line") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the line"
+        raise SourceError(f"{where}: `{field}`: {first['msg']}; mend or remove the line") from error
+
+
+def _write_whole(frame: pl.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        frame.write_parquet(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
