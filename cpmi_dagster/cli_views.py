@@ -62,8 +62,8 @@ def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
 def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
     """A frame as a rich table."""
     table = Table(title=title, title_justify="left", header_style="bold")
-    for name, dtype in frame.schema.items():
-        table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold")
+    for index, (name, dtype) in enumerate(frame.schema.items()):
+        table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold", no_wrap=not index)
     for row in frame.iter_rows():
         table.add_row(*(escape(_cell(value)) for value in row))
     return table

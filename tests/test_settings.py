@@ -84,7 +84,7 @@ def test_a_mistake_is_one_sentence(tmp_path, text, message):
 
 
 def test_an_unknown_profile_lists_those_there_are():
-    with pytest.raises(SettingsError, match="give one of files, miniature, paper"):
+    with pytest.raises(SettingsError, match="give one of files, miniature, miniature-all, paper"):
         load_settings("nothing")
 
 

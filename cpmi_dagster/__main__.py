@@ -1,0 +1,5 @@
+"""`python -m cpmi_dagster` is `cpmi`."""
+
+from cpmi_dagster.cli import main
+
+main()

@@ -1,0 +1,61 @@
+"""A snapshot of the whole asset graph: keys, dependencies, partitions, pools. A change here is a change for users.
+
+After a change on purpose: `python tests/assets/test_asset_graph.py` writes the snapshot anew.
+"""
+
+import json
+from pathlib import Path
+
+from cpmi_dagster.definitions import STAGES, build_definitions
+from cpmi_dagster.settings import load_settings
+from cpmi_dagster.tables import ARTIFACT_NAMES, TABLES
+
+SNAPSHOT = Path(__file__).parent / "asset_graph.json"
+
+
+def graph() -> dict[str, dict[str, object]]:
+    """Every asset with what it depends on and how it is run."""
+    return {
+        key: {
+            "deps": sorted(stage.inputs),
+            "partitions": TABLES[key].partitioning,
+            "pool": stage.pool,
+            "eager": stage.eager,
+            "code_version": stage.code_version,
+        }
+        for stage in STAGES
+        for key in stage.tables
+    }
+
+
+def test_the_asset_graph_is_the_one_users_know():
+    assert graph() == json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+
+
+def test_every_table_is_made_by_exactly_one_stage():
+    made = [key for stage in STAGES for key in stage.tables]
+    assert sorted(made) == sorted(TABLES)
+
+
+def test_every_artifact_of_the_paper_is_an_asset():
+    from cpmi_dagster.reports.artifacts import ARTIFACTS
+
+    assert set(ARTIFACTS) == set(ARTIFACT_NAMES)
+
+
+def test_every_asset_has_an_owner_a_description_a_schema_and_a_link_to_its_code(tmp_path):
+    definitions = build_definitions(load_settings("miniature", tmp_path))
+    for spec in definitions.resolve_all_asset_specs():
+        assert spec.owners, spec.key
+        assert len(spec.description or "") > 30, spec.key
+        assert {"dagster/column_schema", "dagster/column_lineage", "dagster/code_references"} <= set(spec.metadata)
+
+
+def test_every_shipped_profile_makes_valid_definitions(tmp_path):
+    for name in ("miniature", "miniature-all", "files", "paper"):
+        definitions = build_definitions(load_settings(name, tmp_path))
+        definitions.get_repository_def().load_all_definitions()
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(json.dumps(graph(), indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,147 @@
+"""The DAG from end to end on a small part of the embedded world."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+
+import dagster as dg
+import duckdb
+import polars as pl
+import pytest
+from small_run import run_all
+
+from assets.automation import LABEL_TABLES
+from cpmi_dagster.definitions import build_definitions
+from cpmi_dagster.settings import load_settings
+from cpmi_dagster.tables import PROVENANCE, TABLES
+from resources.dagster_home import open_instance
+from resources.database import Database
+from resources.lake import Lake
+
+pytestmark = pytest.mark.slow
+
+MAY_BE_EMPTY = {"labels/rejected_trajectories"}
+
+
+def test_every_relation_has_rows_and_opens_from_plain_duckdb(finished):
+    with duckdb.connect(str(finished.home / "cpmi.duckdb"), read_only=True) as connection:
+        counts = {
+            key: connection.sql(f'select count(*) from {table.group}."{table.name}"').fetchall()[0][0]
+            for key, table in TABLES.items()
+        }
+        artifacts = connection.sql("select count(distinct artifact) from reports.paper_comparison").fetchall()[0][0]
+    assert {key for key, count in counts.items() if not count} <= MAY_BE_EMPTY
+    assert artifacts == 17
+
+
+def test_every_source_row_is_kept_or_rejected_with_a_reason(finished):
+    lake = Lake(finished.home)
+    source = lake.read("sources/math_shepherd")["row_number"].sort()
+    rejected = lake.read("alignment/rejected_rows")
+    kept = lake.read("alignment/trajectories")["row_number"]
+    assert pl.concat([kept, rejected["row_number"]]).sort().equals(source)
+    assert rejected.height == 4
+    assert rejected["reason"].str.len_chars().min() > 10
+
+
+def test_every_row_can_be_traced_to_its_run_and_code(finished):
+    lake = Lake(finished.home)
+    for key in TABLES:
+        for partition in lake.partitions(key) if TABLES[key].partitioning else [None]:
+            stored = pl.read_parquet(lake.path(key, partition), columns=list(PROVENANCE))
+            record = lake.record(key, partition)
+            assert record is not None
+            assert stored.unique().rows() in ([], [(record.run_id, record.labeler, record.code_version)])
+
+
+def test_the_report_shows_every_artifact_and_fetches_nothing(finished):
+    page = (finished.home / "report" / "index.html").read_text(encoding="utf-8")
+    assert "miniature:labeler@" in page
+    assert 'src="http' not in page
+    assert page.count("<section") >= 17
+
+
+def test_a_second_run_computes_nothing(own_copy):
+    before = {path: path.stat().st_mtime_ns for path in own_copy.home.glob("lake/**/*.parquet")}
+    outcome = run_all(own_copy)
+    after = {path: path.stat().st_mtime_ns for path in own_copy.home.glob("lake/**/*.parquet")}
+    assert not outcome.failures
+    assert after == before
+
+
+def test_a_deleted_shard_is_made_again_with_the_same_rows(own_copy):
+    lake = Lake(own_copy.home)
+    before = lake.read("labels/answer_logprobs", "001")
+    lake.path("labels/answer_logprobs", "001").unlink()
+    assert not run_all(own_copy, only=("labels",)).failures
+    assert lake.read("labels/answer_logprobs", "001").equals(before)
+
+
+def test_a_subset_of_shards_is_labelled_and_the_data_set_waits(own_copy):
+    lake = Lake(own_copy.home)
+    shutil.rmtree(lake.root / "labels")
+    outcome = run_all(own_copy, shards=["002"])
+    assert lake.partitions("labels/step_rewards") == ["002"]
+    assert "wait for the other shards" in outcome.waiting[0]
+
+
+def tick(settings) -> dg.ScheduleExecutionData:
+    definitions = build_definitions(settings)
+    schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
+    with open_instance(settings) as instance:
+        context = dg.build_schedule_context(
+            instance=instance,
+            scheduled_execution_time=datetime(2026, 1, 1, tzinfo=UTC),
+            repository_def=definitions.get_repository_def(),
+            resources={"lake": Lake(settings.home)},
+        )
+        return schedule.evaluate_tick(context)
+
+
+def test_the_schedule_asks_for_deleted_shards_and_no_others(own_copy):
+    lake = Lake(own_copy.home)
+    assert "every shard is labelled" in (tick(own_copy).skip_message or "")
+    for shard in ("001", "003"):
+        lake.path("labels/step_rewards", shard).unlink()
+    assert [request.partition_key for request in tick(own_copy).run_requests or []] == ["001", "003"]
+
+
+def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy):
+    shutil.rmtree(Lake(own_copy.home).root / "labels")
+    orchestration = own_copy.orchestration.model_copy(update={"shards_per_tick": 3})
+    limited = own_copy.model_copy(update={"orchestration": orchestration})
+    assert [request.partition_key for request in tick(limited).run_requests or []] == ["000", "001", "002"]
+
+
+def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own_copy, small_profile):
+    lake = Lake(own_copy.home)
+    undisturbed = {key: lake.read(key) for key in LABEL_TABLES}
+    shutil.rmtree(lake.root / "labels")
+    command = [sys.executable, "-m", "cpmi_dagster", "run", "-p", small_profile, "--only", "labels", "--quiet"]
+    environment = {"PATH": "/usr/bin:/bin", "CPMI_HOME": str(own_copy.home)}
+    process = subprocess.Popen(command, env=environment)
+    chunks = lake.root / ".work" / "labels" / "answer_logprobs"
+    deadline = time.monotonic() + 300
+    while not list(chunks.glob("*/chunk-00000.json")) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished_chunks = [path.read_bytes() for path in chunks.glob("*/*.parquet")]
+    assert finished_chunks
+    assert not run_all(load_settings(small_profile, own_copy.home), only=("labels",)).failures
+    measured = {"labels/labeling_costs": ["wall_seconds"]}
+    for key, before in undisturbed.items():
+        drop = measured.get(key, [])
+        assert lake.read(key).drop(drop).equals(before.drop(drop)), key
+
+
+def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):
+    lake = Lake(own_copy.home)
+    shutil.rmtree(lake.root / "labels" / "template_scores")
+    with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as reader:
+        assert not run_all(own_copy, only=("labels",)).failures
+        assert reader.sql("select count(*) from labels.step_rewards").fetchall()[0][0] > 0
+    assert Database(lake).row_counts().filter(relation='labels."template_scores"')["rows"][0] > 0

@@ -1,0 +1,37 @@
+"""A whole run of the DAG on a small part of the embedded world, made once and shared by the tests that look at it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from small_run import SMALL, run_all, write_profile
+
+from cpmi_dagster.settings import Settings, load_settings
+
+
+@pytest.fixture(scope="session")
+def small_profile(tmp_path_factory) -> str:
+    """A profile that runs the whole DAG in about a minute."""
+    return write_profile(tmp_path_factory.mktemp("profile") / "small.yaml", SMALL)
+
+
+@pytest.fixture(scope="session")
+def finished_home(small_profile, tmp_path_factory) -> Path:
+    """A home in which every asset of the small profile has been made; tests must not change it."""
+    home = tmp_path_factory.mktemp("finished")
+    outcome = run_all(load_settings(small_profile, home))
+    assert not outcome.failures, outcome.failures
+    return home
+
+
+@pytest.fixture
+def finished(finished_home, small_profile) -> Settings:
+    """The settings of the finished home."""
+    return load_settings(small_profile, finished_home)
+
+
+@pytest.fixture
+def own_copy(finished_home, small_profile, tmp_path) -> Settings:
+    """A copy of the finished home to delete from and run again in."""
+    shutil.copytree(finished_home, tmp_path / "home")
+    return load_settings(small_profile, tmp_path / "home")
