@@ -20,7 +20,7 @@ TORCH = ("pytorch", "huggingface")
 @stage(
     "labels/hard_negatives",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["negatives", "scoring.chunk_trajectories"],
+    settings=["negatives"],
     models=["labeler"],
     pool=GPU,
     kinds=TORCH,
@@ -43,7 +43,7 @@ def hard_negatives(run: StageRun, shard: str) -> Made:
     "labels/answer_logprobs",
     "labels/rejected_trajectories",
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
-    settings=["scoring"],
+    settings=["scoring.templates", "scoring.conditionings"],
     models=["labeler"],
     pool=GPU,
     kinds=TORCH,
@@ -100,7 +100,7 @@ ROLLOUT_LINEAGE = {
 @stage(
     "labels/policy_rollouts",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.batch_sequences", "rollouts.chunk_trajectories"],
+    settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
     models=["policy"],
     pool=GPU,
     kinds=TORCH,
@@ -114,7 +114,7 @@ def policy_rollouts(run: StageRun, shard: str) -> Made:
 @stage(
     "labels/prover_rollouts",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rollouts.prover_count", "rollouts.sampling", "rollouts.batch_sequences", "rollouts.chunk_trajectories"],
+    settings=["rollouts.prover_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
     models=["prover"],
     pool=GPU,
     kinds=TORCH,

@@ -31,7 +31,8 @@ app = typer.Typer(
 
 ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-OUT, ERR = Console(), Console(stderr=True)
+# without a terminal rich assumes 80 columns, too few for the tables
+OUT, ERR = Console(width=None if sys.stdout.isatty() else 120), Console(stderr=True)
 
 
 @app.command(epilog="Example: `cpmi run --shards 0-3 --only labels`")
@@ -151,8 +152,8 @@ def parse_shards(text: str | None, settings: Settings) -> list[str]:
         return settings.shard_keys
     numbers: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
             raise SettingsError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
         numbers |= set(range(int(first), int(last or first) + 1))
     beyond = [number for number in numbers if number >= settings.shards]

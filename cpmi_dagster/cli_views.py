@@ -1,10 +1,12 @@
 """How the commands show what they found on a terminal."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -17,17 +19,7 @@ if TYPE_CHECKING:
     from resources.trace import Trace
 
 MAX_CELL = 100
-STATUS_COLUMNS = (
-    "asset",
-    "partitions",
-    "done",
-    "failed",
-    "missing",
-    "rows",
-    "seconds",
-    "generated tokens",
-    "seconds left",
-)
+STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
 STATE_MARKS = {
     "done": "[green]●[/green]",
     "failed": "[red]✗[/red]",
@@ -61,7 +53,7 @@ def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
 
 def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
     """A frame as a rich table."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE)
     for index, (name, dtype) in enumerate(frame.schema.items()):
         table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold", no_wrap=not index)
     for row in frame.iter_rows():
@@ -81,22 +73,23 @@ def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:
     """Assets by partition, what labeling cost, and the time left."""
-    table = Table(title=f"Profile {settings.profile}, home {settings.home}", title_justify="left", header_style="bold")
+    title = f"Profile {settings.profile}, home {settings.home}"
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE)
     for name in STATUS_COLUMNS:
-        table.add_column(name, justify="left" if name in ("asset", "partitions") else "right", overflow="fold")
+        left = name in ("asset", "partitions")
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "partitions")
     for asset in assets:
         table.add_row(
             asset.key,
             _marks(asset),
-            str(len(asset.done)),
-            str(len(asset.failed)),
-            str(len(asset.missing)),
+            _counts(asset),
             f"{asset.rows:,}",
             f"{asset.seconds:,.1f}" if asset.seconds else "",
             f"{asset.generated_tokens:,}" if asset.generated_tokens else "",
-            "" if not asset.seconds_left else f"{asset.seconds_left:,.0f}",
+            f"{asset.seconds_left:,.0f}" if asset.seconds_left else "",
         )
     console.print(table)
+    console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()))
     spent = sum(asset.seconds for asset in assets)
     left = sum(asset.seconds_left or 0 for asset in assets)
     unknown = [asset.key for asset in assets if asset.missing and asset.seconds_left is None]
@@ -111,11 +104,13 @@ def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
     for title, frame in trace.tables.items():
         console.print(table_of(frame, title))
     console.print(_files_table(trace))
+    for line in _settings_lines(trace):
+        console.print(line, style="dim", highlight=False, markup=False)
     console.print(f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False)
 
 
 def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False)
+    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
@@ -125,16 +120,25 @@ def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
 
 
 def _files_table(trace: "Trace") -> Table:
-    table = Table(title="made by", title_justify="left", header_style="bold")
-    for name in ("table", "code version", "model", "run", "written", "fingerprint", "settings"):
-        table.add_column(name, overflow="fold")
+    table = Table(title="made by", title_justify="left", header_style="bold", box=box.SIMPLE)
+    for name in ("table", "model", "code version", "run", "written", "fingerprint"):
+        table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in trace.files.items():
-        settings = ", ".join(f"{name}={value}" for name, value in record.settings.items())
-        table.add_row(
-            key, record.code_version, record.labeler, record.run_id[:8], record.written_at,
-            record.fingerprint[:12], escape(settings),
-        )  # fmt: skip
+        written = record.written_at.removesuffix("+00:00")
+        table.add_row(key, record.labeler, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
     return table
+
+
+def _settings_lines(trace: "Trace") -> Iterator[str]:
+    """The settings behind each table of labels, one line each."""
+    for key, record in trace.files.items():
+        if key.startswith("labels/"):
+            yield f"{key}: {json.dumps(dict(record.settings))}"
+
+
+def _counts(asset: "AssetStatus") -> str:
+    failed = f" ({len(asset.failed)} failed)" if asset.failed else ""
+    return f"{len(asset.done)}/{len(asset.done) + len(asset.failed) + len(asset.missing) + len(asset.running)}{failed}"
 
 
 def _marks(asset: "AssetStatus") -> str:

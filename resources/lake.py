@@ -2,7 +2,7 @@
 
     <home>/lake/labels/hard_negatives/shard=003.parquet      partitioned by shard (or recipe=..., benchmark=...)
     <home>/lake/selection/selected_trajectories.parquet      one file
-    <home>/lake/.work/labels/answer_logprobs/shard=003-1f0c.../chunk-00002.parquet    a killed run continues here
+    <home>/lake/.work/labels/answer_logprobs/003-1f0c.../chunk-00002-of-64.parquet    a killed run continues here
 
 What made a file (fingerprint, inputs, run, model, cost) stands in the file's own footer, so that one rename commits the
 rows and their provenance together. `Lake.write` checks the table's contract first.
@@ -190,29 +190,29 @@ class ChunkStore:
         self.folder = work / name
         self.partition = name.split("-", maxsplit=1)[0]
 
-    def load(self, index: int) -> tuple[dict[str, pl.DataFrame], dict[str, Any]] | None:
+    def load(self, chunk: str) -> tuple[dict[str, pl.DataFrame], dict[str, Any]] | None:
         """The frames and facts of a chunk, or None where it was not finished."""
-        facts = self.folder / f"chunk-{index:05d}.json"
+        facts = self.folder / f"chunk-{chunk}.json"
         if not facts.is_file():
             return None
         stored = json.loads(facts.read_text(encoding="utf-8"))
-        frames = {name: pl.read_parquet(self._path(index, name)) for name in stored["frames"]}
+        frames = {name: pl.read_parquet(self._path(chunk, name)) for name in stored["frames"]}
         return frames, stored["facts"]
 
-    def save(self, index: int, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
+    def save(self, chunk: str, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
         """Commit a chunk: its frames first, then the small file that says they are whole."""
         for name, frame in frames.items():
-            _write_whole(frame, self._path(index, name), {})
+            _write_whole(frame, self._path(chunk, name), {})
         text = json.dumps({"frames": list(frames), "facts": dict(facts)})
-        _replace(self.folder / f"chunk-{index:05d}.json", text.encode())
+        _replace(self.folder / f"chunk-{chunk}.json", text.encode())
 
     def clear(self) -> None:
         """Remove the chunks of this partition, those of earlier fingerprints included."""
         for folder in self.work.glob(f"{self.partition}-*"):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _path(self, index: int, name: str) -> Path:
-        return self.folder / f"chunk-{index:05d}.{name.replace('/', '.')}.parquet"
+    def _path(self, chunk: str, name: str) -> Path:
+        return self.folder / f"chunk-{chunk}.{name.replace('/', '.')}.parquet"
 
 
 def content_hash(frame: pl.DataFrame) -> str:

@@ -163,7 +163,8 @@ class Stage:
             code_version=self.code_version,
             inputs={name: facts[name] for name in ("inputs", "sources", "models")},
             settings={"seed": facts["seed"], **facts["settings"]},
-            cost=made.cost.to_dict(),
+            # the work was done once, however many tables came of it
+            cost=made.cost.to_dict() if key == self.tables[0] else {},
             notes=list(made.notes),
             files=list(made.files),
         )

@@ -102,7 +102,8 @@ class StageRun:
         """
         advance = self.track(partition, frame.height)
         slices = list(frame.iter_slices(size)) or [frame]
-        made = [self._chunk(number, rows, make, advance) for number, rows in enumerate(slices)]
+        names = [f"{number:05d}-of-{size}" for number in range(len(slices))]
+        made = [self._chunk(name, rows, make, advance) for name, rows in zip(names, slices, strict=True)]
         return Made(
             frames={key: pl.concat([chunk.frame(key) for chunk in made]) for key in self.tables},
             labeler=made[0].labeler,
@@ -110,8 +111,8 @@ class StageRun:
             notes=[note for chunk in made for note in chunk.notes],
         )
 
-    def _chunk(self, number: int, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]) -> Made:
-        stored = self.chunks.load(number) if self.chunks else None
+    def _chunk(self, name: str, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]) -> Made:
+        stored = self.chunks.load(name) if self.chunks else None
         if stored is not None:
             frames, facts = stored
             advance(rows.height)
@@ -119,7 +120,7 @@ class StageRun:
         made = make(rows, advance)
         if self.chunks:
             facts = {"labeler": made.labeler, "cost": made.cost.to_dict(), "notes": list(made.notes)}
-            self.chunks.save(number, {key: made.frame(key) for key in self.tables}, facts)
+            self.chunks.save(name, {key: made.frame(key) for key in self.tables}, facts)
         return made
 
 

@@ -88,20 +88,25 @@ def test_a_subset_of_shards_is_labelled_and_the_data_set_waits(own_copy):
     assert "wait for the other shards" in outcome.waiting[0]
 
 
-def tick(settings) -> dg.ScheduleExecutionData:
-    definitions = build_definitions(settings)
-    schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
-    with open_instance(settings) as instance:
-        context = dg.build_schedule_context(
-            instance=instance,
-            scheduled_execution_time=datetime(2026, 1, 1, tzinfo=UTC),
-            repository_def=definitions.get_repository_def(),
-            resources={"lake": Lake(settings.home)},
-        )
-        return schedule.evaluate_tick(context)
+@pytest.fixture
+def tick(own_copy):
+    """Evaluates one tick of the schedule under a profile."""
+    with open_instance(own_copy) as instance:
+
+        def evaluate(settings):
+            definitions = build_definitions(settings)
+            context = dg.build_schedule_context(
+                instance=instance,
+                scheduled_execution_time=datetime(2026, 1, 1, tzinfo=UTC),
+                repository_def=definitions.get_repository_def(),
+                resources={"lake": Lake(settings.home)},
+            )
+            return definitions.resolve_schedule_def("missing_or_failed_shards").evaluate_tick(context)
+
+        yield evaluate
 
 
-def test_the_schedule_asks_for_deleted_shards_and_no_others(own_copy):
+def test_the_schedule_asks_for_deleted_shards_and_no_others(own_copy, tick):
     lake = Lake(own_copy.home)
     assert "every shard is labelled" in (tick(own_copy).skip_message or "")
     for shard in ("001", "003"):
@@ -109,7 +114,7 @@ def test_the_schedule_asks_for_deleted_shards_and_no_others(own_copy):
     assert [request.partition_key for request in tick(own_copy).run_requests or []] == ["001", "003"]
 
 
-def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy):
+def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy, tick):
     shutil.rmtree(Lake(own_copy.home).root / "labels")
     orchestration = own_copy.orchestration.model_copy(update={"shards_per_tick": 3})
     limited = own_copy.model_copy(update={"orchestration": orchestration})
@@ -125,7 +130,7 @@ def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own
     process = subprocess.Popen(command, env=environment)
     chunks = lake.root / ".work" / "labels" / "answer_logprobs"
     deadline = time.monotonic() + 300
-    while not list(chunks.glob("*/chunk-00000.json")) and time.monotonic() < deadline and process.poll() is None:
+    while not list(chunks.glob("*/chunk-*.json")) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()

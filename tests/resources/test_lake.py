@@ -96,22 +96,22 @@ def test_content_does_not_depend_on_the_run_that_wrote_it():
 
 def test_chunks_come_back_until_their_file_is_finished(lake):
     store = lake.chunks(KEY, "000", "fingerprint")
-    store.save(0, {KEY: ROWS}, {"cost": 1})
-    frames, facts = lake.chunks(KEY, "000", "fingerprint").load(0) or ({}, {})
+    store.save("0", {KEY: ROWS}, {"cost": 1})
+    frames, facts = lake.chunks(KEY, "000", "fingerprint").load("0") or ({}, {})
     assert frames[KEY].equals(ROWS)
     assert facts == {"cost": 1}
-    assert store.load(1) is None
+    assert store.load("1") is None
     store.clear()
-    assert store.load(0) is None
+    assert store.load("0") is None
 
 
 def test_chunks_of_other_inputs_are_not_used(lake):
-    lake.chunks(KEY, "000", "old" * 8).save(0, {KEY: ROWS}, {})
-    assert lake.chunks(KEY, "000", "new" * 8).load(0) is None
+    lake.chunks(KEY, "000", "old" * 8).save("0", {KEY: ROWS}, {})
+    assert lake.chunks(KEY, "000", "new" * 8).load("0") is None
 
 
 def test_a_chunk_without_its_closing_file_does_not_exist(lake):
     store = lake.chunks(KEY, "000", "fingerprint")
-    store.save(0, {KEY: ROWS}, {})
-    (store.folder / "chunk-00000.json").unlink()
-    assert store.load(0) is None
+    store.save("0", {KEY: ROWS}, {})
+    (store.folder / "chunk-0.json").unlink()
+    assert store.load("0") is None
