@@ -29,7 +29,7 @@ def asset_spec(stage: "Stage", key: str) -> dg.AssetSpec:
     return dg.AssetSpec(
         key.split("/"),
         deps=[dg.AssetKey(name.split("/")) for name in stage.inputs],
-        description=f"{table.meaning}\n\n{inspect.getdoc(stage.body) or ''}",
+        description="\n\n".join(dict.fromkeys([table.meaning, inspect.getdoc(stage.body) or ""])),
         group_name=table.group,
         code_version=stage.code_version,
         owners=OWNERS,
@@ -47,13 +47,14 @@ def column_schema(table: Table) -> dg.TableSchema:
     """Columns, types, meanings and keys of a table."""
     meanings = column_meanings(table)
     keys = set(table.schema.primary_key())
+    may_be_null = {name for name, column in table.schema.columns().items() if column.nullable}
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
                 name,
                 type=str(dtype),
                 description=meanings[name],
-                constraints=dg.TableColumnConstraints(nullable=name not in keys, unique={name} == keys),
+                constraints=dg.TableColumnConstraints(nullable=name in may_be_null, unique={name} == keys),
             )
             for name, dtype in columns_of(table).items()
         ]
