@@ -12,6 +12,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
 from resources.dagster_home import PID_TAG
+from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -63,6 +64,20 @@ def run_phases(
         if outcome.failures:
             break
     return outcome
+
+
+def check_shards(lake: Lake, settings: Settings) -> None:
+    """Refuse a home whose rows were dealt to more shards: the extra files would show the same rows twice.
+
+    Raises:
+        SettingsError: it was.
+    """
+    beyond = set(lake.partitions("sources/math_shepherd")) - set(settings.shard_keys)
+    if beyond:
+        raise SettingsError(
+            f"{settings.home} holds shard {max(beyond)}, but profile `{settings.profile}` has {settings.shards} "
+            "shards; use another CPMI_HOME, or delete its lake"
+        )
 
 
 def chosen_tables(only: Sequence[str]) -> set[str]:

@@ -11,7 +11,7 @@ import polars as pl
 from rich.console import Console
 
 from assets import alignment, automation, benchmarks, checks, dataset, labels, models, reports, selection, sources
-from assets.runs import Outcome, chosen_tables, run_phases
+from assets.runs import Outcome, check_shards, chosen_tables, run_phases
 from cpmi_dagster.settings import Settings, load_settings
 from cpmi_dagster.tables import TABLES
 from resources.dagster_home import open_instance, serve_ui
@@ -70,9 +70,10 @@ def run_with_progress(
     """Materialize what is missing or stale in this process, with a line for every stage that is done.
 
     Raises:
-        SettingsError: `only` names no asset.
+        SettingsError: `only` names no asset, or the home was made with more shards.
     """
     wanted = chosen_tables(only)
+    check_shards(Lake(settings.home), settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in STAGES}
     with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
         definitions = build_definitions(settings, progress, frozenset(wanted if force else ()))

@@ -1,8 +1,8 @@
 """The token-tree scorer beside the reference scorer, in one run: tokens, seconds, ratios, largest difference.
 
-Workload: questions with 6 steps, the gold answer and 4 negatives, K = 4 templates, the three conditionings that come from
-one pass; a context and its answer have 450 tokens on average. The model is a randomly initialised Qwen3 of the size asked
-for: speed does not depend on what the weights are.
+Workload: questions with 6 steps, the gold answer and 4 negatives, K = 4 templates, the three conditionings that come
+from one pass; a context and its answer have 450 tokens on average. The model is a randomly initialised Qwen3 of the
+size asked for: speed does not depend on what the weights are.
 
     python performance/scoring.py --trajectories 1 --parameters 25
 """

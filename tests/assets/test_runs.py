@@ -1,0 +1,47 @@
+"""What `cpmi run` selects, and what it refuses."""
+
+import polars as pl
+import pytest
+
+from assets.runs import _ranges, check_shards, chosen_tables
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.settings import load_settings
+from cpmi_dagster.tables import TABLES
+from resources.lake import FileRecord, Lake
+
+
+def test_without_a_choice_everything_is_wanted():
+    assert chosen_tables([]) == set(TABLES)
+
+
+def test_a_group_and_an_asset_may_be_named():
+    assert chosen_tables(["dataset", "labels/step_rewards"]) == {
+        "dataset/soft_labels",
+        "dataset/cpmi_80k",
+        "dataset/dataset_statistics",
+        "labels/step_rewards",
+    }
+
+
+def test_a_name_that_is_neither_lists_the_groups():
+    with pytest.raises(SettingsError, match="groups are alignment, benchmarks"):
+        chosen_tables(["label"])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ranges"),
+    [([], []), ([3], [(3, 3)]), ([0, 1, 2], [(0, 2)]), ([0, 2, 3, 7], [(0, 0), (2, 3), (7, 7)])],
+)
+def test_shards_become_runs_of_consecutive_ones(numbers, ranges):
+    assert list(_ranges(numbers)) == ranges
+
+
+def test_a_home_with_more_shards_than_the_profile_is_refused(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    lake = Lake(tmp_path)
+    rows = pl.DataFrame({"row_number": [0], "input": ["a"], "label": ["b"], "task": ["GSM8K"], "value": [["+"]]})
+    lake.write(rows, FileRecord("sources/math_shepherd", "003", "f", "r", "", "1"))
+    check_shards(lake, settings)
+    lake.write(rows, FileRecord("sources/math_shepherd", "007", "f", "r", "", "1"))
+    with pytest.raises(SettingsError, match="holds shard 007, but profile `miniature` has 4 shards"):
+        check_shards(lake, settings)
