@@ -67,13 +67,15 @@ State = Literal["done", "missing", "failed", "in progress"]
 
 
 def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings) -> list[str]:
-    """Shards of which some label table is not on disk, or whose last run failed; not those in progress."""
+    """Shards of which some label table is not on disk, then those whose last run failed; not those in progress.
+
+    Failed ones come last, so that shards that fail for good do not keep the others waiting.
+    """
     by_table = [partition_states(instance, lake, settings, table) for table in LABEL_TABLES]
-    return [shard for shard in settings.shard_keys if _needs_work({states[shard] for states in by_table})]
-
-
-def _needs_work(states: set[State]) -> bool:
-    return bool(states & {"missing", "failed"}) and "in progress" not in states
+    states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
+    idle = [shard for shard, found in states.items() if "in progress" not in found]
+    failed = [shard for shard in idle if "failed" in states[shard]]
+    return [shard for shard in idle if "missing" in states[shard] and shard not in failed] + failed
 
 
 def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:

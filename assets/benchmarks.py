@@ -19,7 +19,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 @stage(
     CANDIDATES,
     inputs=[PROBLEMS],
-    settings=["benchmarks.candidates", "benchmarks.sampling", "benchmarks.batch_sequences", "benchmarks.best_of_n"],
+    settings=["benchmarks.candidates", "benchmarks.sampling"],
     models=["policy"],
     pool="gpu",
     kinds=TORCH,

@@ -20,7 +20,7 @@ TORCH = ("pytorch", "huggingface")
 @stage(
     "labels/hard_negatives",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["negatives"],
+    settings=["negatives", "scoring.chunk_trajectories"],
     models=["labeler"],
     pool=GPU,
     kinds=TORCH,

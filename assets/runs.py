@@ -1,17 +1,16 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import dagster as dg
 
-from assets.automation import CANDIDATES, LABEL, PHASES, TRAIN
+from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
-from resources.dagster_home import PID_TAG
+from resources.dagster_home import PROCESS_TAG, this_process
 from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -34,6 +33,7 @@ class Outcome:
 def run_phases(
     definitions: dg.Definitions,
     settings: Settings,
+    lake: Lake,
     instance: dg.DagsterInstance,
     shards: Sequence[str],
     only: Sequence[str] = (),
@@ -43,6 +43,7 @@ def run_phases(
     Args:
         definitions: the code location of the profile.
         settings: the profile.
+        lake: tells which shards are labelled.
         instance: where Dagster records the runs.
         shards: which shards to label; everything before labeling is done for all shards.
         only: `group/asset` keys or group names; all by default.
@@ -56,7 +57,7 @@ def run_phases(
         selection = [key for key in tables if key in wanted]
         if not selection:
             continue
-        if reason := _why_wait(phase, shards, settings):
+        if reason := _why_wait(phase, shards, settings, lake):
             outcome.waiting.append(reason)
             break
         for tags in _partition_tags(phase, settings, shards):
@@ -97,16 +98,19 @@ def chosen_tables(only: Sequence[str]) -> set[str]:
     return {key for key, table in TABLES.items() if key in only or table.group in only}
 
 
-def _why_wait(phase: str, shards: Sequence[str], settings: Settings) -> str | None:
-    if phase in ("ingest", LABEL) or set(shards) == set(settings.shard_keys):
+def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake) -> str | None:
+    missing = set(settings.shard_keys) - set(shards) - set(lake.partitions("labels/step_rewards"))
+    if phase in (INGEST, LABEL) or not missing:
         return None
-    return f"`{phase}` and what follows wait for the other shards: soft labels are taken over the whole set"
+    return (
+        f"`{phase}` and what follows wait for shards {', '.join(sorted(missing))}: soft labels are over the whole set"
+    )
 
 
 def _partition_tags(phase: str, settings: Settings, shards: Sequence[str]) -> Iterator[dict[str, str]]:
     """One set of run tags per contiguous range of partitions."""
     by_phase = {
-        "ingest": settings.shard_keys,
+        INGEST: settings.shard_keys,
         LABEL: list(shards),
         CANDIDATES: list(settings.benchmarks.best_of_n),
         TRAIN: settings.recipe_names,
@@ -114,7 +118,7 @@ def _partition_tags(phase: str, settings: Settings, shards: Sequence[str]) -> It
     if phase not in by_phase:
         yield {}
         return
-    everything = settings.shard_keys if phase in ("ingest", LABEL) else by_phase[phase]
+    everything = settings.shard_keys if phase in (INGEST, LABEL) else by_phase[phase]
     for first, last in _ranges([everything.index(key) for key in by_phase[phase]]):
         yield {RANGE_START: everything[first], RANGE_END: everything[last]}
 
@@ -140,7 +144,7 @@ def _run_job(
     result = definitions.resolve_job_def(phase).execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(key.split("/")) for key in selection],
-        tags={**tags, PID_TAG: str(os.getpid())},
+        tags={**tags, PROCESS_TAG: this_process()},
         run_config=QUIET_LOGS,
         raise_on_error=False,
     )

@@ -55,7 +55,7 @@ def run(
         ERR.print(message, highlight=False)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))
-    if not quiet:
+    if not quiet and not outcome.waiting:
         views.show_results(OUT, definitions.headline(settings), settings)
 
 

@@ -90,9 +90,10 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Set
         )
     console.print(table)
     console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()))
-    spent = sum(asset.seconds for asset in assets)
-    left = sum(asset.seconds_left or 0 for asset in assets)
-    unknown = [asset.key for asset in assets if asset.missing and asset.seconds_left is None]
+    labels = [asset for asset in assets if asset.key.startswith("labels/")]
+    spent = sum(asset.seconds for asset in labels)
+    left = sum(asset.seconds_left or 0 for asset in labels)
+    unknown = [asset.key for asset in labels if asset.missing and asset.seconds_left is None]
     later = f"; unknown for {len(unknown)} assets that have not begun" if unknown else ""
     console.print(f"Labeling took {spent:,.1f} s so far; about {left:,.0f} s left{later}.", highlight=False)
 

@@ -73,11 +73,12 @@ def run_with_progress(
         SettingsError: `only` names no asset, or the home was made with more shards.
     """
     wanted = chosen_tables(only)
-    check_shards(Lake(settings.home), settings)
+    lake = Lake(settings.home)
+    check_shards(lake, settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in STAGES}
     with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
         definitions = build_definitions(settings, progress, frozenset(wanted if force else ()))
-        outcome = run_phases(definitions, settings, instance, shards, only)
+        outcome = run_phases(definitions, settings, lake, instance, shards, only)
         progress.summary()
     return outcome
 
@@ -118,7 +119,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None) -> Trace:
         CpmiError: there is no such trajectory or step.
     """
     lake = Lake(settings.home)
-    return follow(Database(lake), lake, trajectory_id, step)
+    return follow(Database(lake), lake, settings, trajectory_id, step)
 
 
 def serve(settings: Settings, profile: str | None, port: int) -> None:

@@ -30,7 +30,7 @@ class ScoringError(CpmiError):
 
 
 class LakeError(CpmiError):
-    """A file of the lake is missing, truncated or not what its sidecar says."""
+    """A file of the lake is missing, truncated or not one of ours."""
 
 
 class BenchmarkError(CpmiError):

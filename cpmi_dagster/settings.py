@@ -88,7 +88,7 @@ class LanguageModel(Frozen):
 
 
 class Models(Frozen):
-    """The models of METHOD's notation table."""
+    """The models a run uses, by role."""
 
     labeler: LanguageModel
     policy: LanguageModel
@@ -242,6 +242,19 @@ class Settings(BaseSettings):
         """The environment overrides the profile, which arrives as keyword arguments."""
         return (env_settings, init_settings)
 
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "Settings":
+        names = self.recipe_names
+        if len(set(names)) < len(names):
+            raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` stands twice")
+        for recipe in self.recipes:
+            if recipe.reward_type not in self.rewards.types:
+                raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
+        for name in self.benchmarks.best_of_n:
+            if name not in self.sources.benchmarks:
+                raise ValueError(f"benchmarks.best_of_n: `{name}` is not among sources.benchmarks")
+        return self
+
     @property
     def shard_keys(self) -> list[str]:
         """Partition keys `000`, `001`, ..."""
@@ -276,6 +289,7 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
     Raises:
         SettingsError: the profile does not exist, is not YAML, or has an unknown or wrong key.
     """
+    _check_environment()
     chosen = str(profile or os.environ.get("CPMI_PROFILE") or DEFAULT_PROFILE)
     values = _read_profile(chosen)
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
@@ -286,6 +300,14 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
         raise SettingsError(_explain(chosen, error)) from error
     # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
     return settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
+
+
+def _check_environment() -> None:
+    """A mistyped variable would otherwise change nothing, without a word."""
+    known = {f"CPMI_{name}".upper() for name in Settings.model_fields}
+    for variable in os.environ:
+        if variable.startswith("CPMI_") and variable.partition("__")[0] not in known:
+            raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
 
 def _read_profile(profile: str) -> dict[str, Any]:
@@ -325,14 +347,20 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _resolve_paths(values: Any, folder: Path) -> Any:
-    """Make `path` and model `name` values that point at files beside the profile absolute."""
+def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Make the `path` of sources, the `name` of models and `home` absolute where they point beside the profile."""
+    kinds = {"sources": "path", "models": "name"}
+    own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
+    return own if "home" not in own else {**own, "home": str(folder / Path(str(own["home"])).expanduser())}
+
+
+def _resolve_below(values: Any, field: str, folder: Path) -> Any:
     if isinstance(values, list):
-        return [_resolve_paths(value, folder) for value in values]
+        return [_resolve_below(value, field, folder) for value in values]
     if not isinstance(values, dict):
         return values
     return {
-        key: _resolve_path(value, folder) if key in {"path", "name"} else _resolve_paths(value, folder)
+        key: _resolve_path(value, folder) if key == field else _resolve_below(value, field, folder)
         for key, value in values.items()
     }
 

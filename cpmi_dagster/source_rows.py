@@ -27,7 +27,11 @@ def number_rows(raw: pl.DataFrame) -> pl.DataFrame:
     if missing or not {"label", "value"} & set(raw.columns):
         wanted = ", ".join((*REQUIRED, "label"))
         raise SourceError(f"the trajectory source has columns {', '.join(raw.columns)}; it needs {wanted}")
-    numbered = raw.with_row_index("row_number").with_columns(pl.col("row_number").cast(pl.Int64))
+    numbered = (
+        raw.drop("row_number", strict=False)
+        .with_row_index("row_number")
+        .with_columns(pl.col("row_number").cast(pl.Int64))
+    )
     empty = numbered.filter(pl.any_horizontal(pl.col(name).is_null() for name in REQUIRED))
     if empty.height:
         raise SourceError(f"row {empty['row_number'][0]} of the trajectory source lacks its input or task; mend it")

@@ -1,6 +1,7 @@
 """Dagster's own folder, `<home>/dagster`: its database, its logs and the `dagster.yaml` written here."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import yaml
 from cpmi_dagster.settings import Settings
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
-PID_TAG = "cpmi/pid"
+PROCESS_TAG = "cpmi/process"
 DIED = (
     "The process of this run ended without a word (killed, or out of memory); run again to continue where it stopped."
 )
@@ -43,14 +44,14 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     instance = dg.DagsterInstance.from_config(str(write_dagster_yaml(settings)))
     for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         run = record.dagster_run
-        if PID_TAG in run.tags and not _is_alive(int(run.tags[PID_TAG])):
+        if has_died(run.tags.get(PROCESS_TAG, "")):
             instance.report_run_failed(run, DIED)
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return instance
 
 
 def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
-    """Replace this process with `dg dev`: the webserver on 127.0.0.1 and the daemon, for this home.
+    """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
 
     Args:
         settings: the profile.
@@ -61,7 +62,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
         **os.environ,
         "DAGSTER_HOME": str(write_dagster_yaml(settings)),
         "CPMI_HOME": str(settings.home),
-        "CPMI_PROFILE": profile or settings.profile,
+        "CPMI_PROFILE": profile or os.environ.get("CPMI_PROFILE") or settings.profile,
     }
     arguments = ["dagster", "dev", "-w", str(WORKSPACE), "-h", "127.0.0.1", "-p", str(port)]
     os.execve(sys.executable, [sys.executable, "-m", *arguments], environment)
@@ -81,11 +82,27 @@ def _configuration(settings: Settings) -> dict[str, object]:
     }
 
 
-def _is_alive(pid: int) -> bool:
+def this_process() -> str:
+    """Names this process as a run's tag: host, pid and start time, since pids are used again."""
+    return f"{socket.gethostname()} {os.getpid()} {_start_time(os.getpid())}"
+
+
+def has_died(process: str) -> bool:
+    """Whether a process named by `this_process` ran on this host and is gone; False for other hosts and other text."""
+    host, _, rest = process.partition(" ")
+    pid, _, started = rest.partition(" ")
+    return host == socket.gethostname() and pid.isdigit() and _start_time(int(pid)) != started
+
+
+def _start_time(pid: int) -> str:
+    """When a process started, in the kernel's ticks; where there is no /proc, whether it is there at all."""
+    stat = Path(f"/proc/{pid}/stat")
+    if stat.is_file():
+        return stat.read_text().rpartition(")")[2].split()[19]
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return False
+        return "gone"
     except PermissionError:
-        return True
-    return True
+        return "alive"
+    return "alive"

@@ -1,7 +1,7 @@
 """Where rows come from: local files and folders, the embedded world, or the hub.
 
 Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all such files in name order.
-`miniature:NAME` is a file of the embedded world, which is written to `<home>/world` at its first use.
+`miniature:NAME` is a file of the embedded world, which is written to `<home>/world/seed-N` at its first use.
 """
 
 import gzip
@@ -66,7 +66,7 @@ class DataSources:
 
         if name not in WORLD_FILES:
             raise SourceError(f"the embedded world has no file `{name}`; it has {', '.join(WORLD_FILES)}")
-        folder = self._home / "world"
+        folder = self._home / "world" / f"seed-{self._seed}"
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
             if not all((folder / file).is_file() for file in WORLD_FILES.values()):
@@ -91,7 +91,7 @@ class DataSources:
         try:
             rows = load_dataset(str(source.hub), source.config, split=split, revision=self._revision(source))
         except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise SourceError(f"the data set `{source.hub}` cannot be read from the hub: {reason}") from error
         return pl.from_arrow(rows.with_format("arrow")[:])  # pyright: ignore[reportReturnType]
 

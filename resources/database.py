@@ -6,8 +6,9 @@ has open; the next connection sees the new one.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -43,6 +44,8 @@ class Database:
                     _show_comparison(connection)
                     connection.commit()
                 os.replace(temporary, self.path)
+            except duckdb.Error as error:
+                raise LakeError(f"{self.path} cannot be published: {_first_line(error)}") from error
             finally:
                 temporary.unlink(missing_ok=True)
 
@@ -94,17 +97,21 @@ select schema_name || '."' || name || '"' from (
 """
 
 
-def ask(connection: duckdb.DuckDBPyConnection, sql: str) -> pl.DataFrame:
+def ask(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
     """The rows of a query.
 
     Raises:
         CpmiError: DuckDB refuses it; the message is DuckDB's first line.
     """
     try:
-        relation = connection.sql(sql)
+        relation = connection.sql(sql, params=dict(params or {}) or None)
         return relation.pl() if relation is not None else pl.DataFrame()
     except duckdb.Error as error:
-        raise CpmiError(f"the query failed: {str(error).strip().splitlines()[0]}") from error
+        raise CpmiError(f"the query failed: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _show_comparison(connection: duckdb.DuckDBPyConnection) -> None:

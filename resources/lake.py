@@ -2,7 +2,7 @@
 
     <home>/lake/labels/hard_negatives/shard=003.parquet      partitioned by shard (or recipe=..., benchmark=...)
     <home>/lake/selection/selected_trajectories.parquet      one file
-    <home>/lake/.work/labels/answer_logprobs/003-1f0c.../chunk-00002-of-64.parquet    a killed run continues here
+    <home>/lake/.work/labels/answer_logprobs/003-1f0c.../chunk-00002-…    a killed run continues here
 
 What made a file (fingerprint, inputs, run, model, cost) stands in the file's own footer, so that one rename commits the
 rows and their provenance together. `Lake.write` checks the table's contract first.
@@ -59,7 +59,7 @@ class Lake:
     def __init__(self, home: Path, forget: frozenset[str] = frozenset()) -> None:
         self.home = home
         self.root = home / "lake"
-        self._forget = forget
+        self.forget = forget
 
     def path(self, key: str, partition: str | None = None) -> Path:
         """Where a table, or one partition of it, lies."""
@@ -88,7 +88,7 @@ class Lake:
             return None
         try:
             return FileRecord(**json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY]))
-        except (pl.exceptions.PolarsError, KeyError, TypeError, OSError) as error:
+        except (pl.exceptions.PolarsError, KeyError, TypeError, ValueError, OSError) as error:
             raise _damaged(path, error) from error
 
     def intact_record(self, key: str, partition: str | None = None) -> FileRecord | None:
@@ -109,7 +109,7 @@ class Lake:
         Raises:
             LakeError: the file is damaged.
         """
-        record = None if key in self._forget else self.record(key, partition)
+        record = None if key in self.forget else self.record(key, partition)
         return (
             record is not None
             and record.fingerprint == fingerprint
@@ -155,7 +155,11 @@ class Lake:
         """
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
-        wanted = [partitions] if isinstance(partitions, str) else list(partitions or self.partitions(key))
+        wanted = (
+            [partitions]
+            if isinstance(partitions, str)
+            else list(self.partitions(key) if partitions is None else partitions)
+        )
         own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
         empty = TABLES[key].schema.create_empty().select(columns or own)
         return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])

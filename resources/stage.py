@@ -15,6 +15,7 @@ is missing or stale; each partition is reported as materialized the moment it is
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -22,10 +23,10 @@ import polars as pl
 
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.settings import DataSource, Settings
-from cpmi_dagster.tables import TABLES, Partitioning
+from cpmi_dagster.tables import TABLES, Partitioning, columns_of
 from resources import presentation
 from resources.data_sources import DataSources
-from resources.database import Database
+from resources.database import RESULT_GROUPS, Database
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
 from resources.language_models import LanguageModels, Role
 from resources.progress import Progress
@@ -40,6 +41,7 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
     ("dataset/soft_labels", "recipe"): lambda settings, recipe: (
         pl.col("reward_type") == settings.recipe(recipe).reward_type
     ),
+    ("sources/benchmark_problems", "benchmark"): lambda _, benchmark: pl.col("benchmark") == benchmark,
 }
 
 
@@ -110,11 +112,14 @@ class Stage:
                 return self._skip(run, partition, began)
             new_relation = not all(run.lake.exists(key) for key in self.tables)
             chunks = run.lake.chunks(self.tables[0], partition, fingerprint)
+            if self.tables[0] in run.lake.forget:
+                chunks.clear()
             run = replace(run, chunks=chunks)
             made = self.body(run, partition) if self.partitioning else self.body(run)
             records = [self._write(run, made, key, partition, fingerprint, facts) for key in self.tables]
             chunks.clear()
-        if new_relation:
+        # views show new rows by themselves; real tables, and relations that were empty, are published anew
+        if new_relation or TABLES[self.tables[0]].group in RESULT_GROUPS:
             run.database.publish()
         seconds = time.monotonic() - began
         run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)
@@ -131,6 +136,9 @@ class Stage:
         """Everything the rows of a partition depend on, as JSON-able facts."""
         facts = {
             "code_version": self.code_version,
+            "columns": {
+                key: {name: str(kind) for name, kind in columns_of(TABLES[key]).items()} for key in self.tables
+            },
             "seed": run.settings.seed,
             "settings": {path: _setting(run.settings, path) for path in self.settings},
             "models": {role: [run.models.identity(role), run.models.spec(role).dtype] for role in self.models},
@@ -253,6 +261,8 @@ def _setting(settings: Settings, path: str) -> Any:
     value: Any = settings
     for part in path.split("."):
         value = getattr(value, part)
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, tuple):
         return [item.model_dump(mode="json") if hasattr(item, "model_dump") else item for item in value]
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else value

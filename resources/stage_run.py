@@ -102,7 +102,7 @@ class StageRun:
         """
         advance = self.track(partition, frame.height)
         slices = list(frame.iter_slices(size)) or [frame]
-        names = [f"{number:05d}-of-{size}" for number in range(len(slices))]
+        names = [f"{number:05d}-rows-{size}" for number in range(len(slices))]
         made = [self._chunk(name, rows, make, advance) for name, rows in zip(names, slices, strict=True)]
         return Made(
             frames={key: pl.concat([chunk.frame(key) for chunk in made]) for key in self.tables},

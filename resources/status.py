@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
 from resources.lake import Lake
-from resources.stage_run import partitions_of
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,3 @@ def asset_status(key: str, states: Mapping[str, str], lake: Lake, settings: Sett
         generated_tokens=int(sum(cost.get("generated_tokens", 0) for cost in costs)),
         seconds_left=seconds / len(done) * len(waiting) if done else None,
     )
-
-
-def partition_names(key: str, settings: Settings) -> list[str]:
-    """Partition keys of an asset, or `all`."""
-    return partitions_of(key, settings) or ["all"]

@@ -7,9 +7,11 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from cpmi_dagster.alignment import shard_key
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
-from resources.database import Database
+from resources.database import Database, ask
 from resources.lake import FileRecord, Lake
 
 ONE_ROW = {
@@ -60,12 +62,13 @@ class Trace:
     files: Mapping[str, FileRecord]
 
 
-def trace(database: Database, lake: Lake, trajectory_id: str, step: int | None = None) -> Trace:
+def trace(database: Database, lake: Lake, settings: Settings, trajectory_id: str, step: int | None = None) -> Trace:
     """Follow a trajectory, or one of its steps, back to its source.
 
     Args:
         database: the published results.
         lake: the files behind them.
+        settings: the profile.
         trajectory_id: as in `alignment.trajectories`.
         step: 0-based step; all by default.
 
@@ -77,32 +80,32 @@ def trace(database: Database, lake: Lake, trajectory_id: str, step: int | None =
         facts = {title: _first(connection, sql, trajectory_id) for title, sql in ONE_ROW.items()}
         _check(connection, facts["trajectory"], trajectory_id, step)
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
-    shard = facts["selection"].get("shard")
+    shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
     return Trace(facts, tables, _files(lake, shard))
 
 
 def _first(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str) -> dict[str, Any]:
-    rows = connection.sql(sql, params={"id": trajectory_id}).pl()
+    rows = ask(connection, sql, {"id": trajectory_id})
     return rows.row(0, named=True) if rows.height else {}
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, step: int | None) -> pl.DataFrame:
     wanted = {"id": trajectory_id, "step": step}
-    return connection.sql(sql, params={name: wanted[name] for name in wanted if f"${name}" in sql}).pl()
+    return ask(connection, sql, {name: wanted[name] for name in wanted if f"${name}" in sql})
 
 
 def _check(
     connection: duckdb.DuckDBPyConnection, found: Mapping[str, Any], trajectory_id: str, step: int | None
 ) -> None:
     if not found:
-        rows = connection.sql("select min(trajectory_id) from alignment.trajectories").fetchall()
-        example = f", for example {rows[0][0]}" if rows[0][0] else ""
+        first = ask(connection, "select min(trajectory_id) from alignment.trajectories").item()
+        example = f", for example {first}" if first else ""
         raise CpmiError(f"there is no trajectory `{trajectory_id}`; ids stand in alignment.trajectories{example}")
     steps: Sequence[str] = found["steps"]
     if step is not None and not 0 <= step < len(steps):
         raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")
 
 
-def _files(lake: Lake, shard: str | None) -> dict[str, FileRecord]:
-    records = {key: lake.record(key, shard if TABLES[key].partitioning else None) for key in MADE_BY if shard or key}
+def _files(lake: Lake, shard: str) -> dict[str, FileRecord]:
+    records = {key: lake.record(key, shard if TABLES[key].partitioning else None) for key in MADE_BY}
     return {key: record for key, record in records.items() if record}

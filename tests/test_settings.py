@@ -97,3 +97,31 @@ def test_settings_never_change():
 def test_an_unknown_recipe_lists_those_there_are():
     with pytest.raises(SettingsError, match="it has mc_bce"):
         load_settings("miniature").recipe("nothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recipes: [{name: a, reward_type: mc}, {name: a, reward_type: pav}]", "the name `a` stands twice"),
+        ("recipes: [{name: a, reward_type: cpmi_leave_one_out}]", "needs `cpmi_leave_one_out` among rewards.types"),
+        ("benchmarks: {best_of_n: [nothing]}", "`nothing` is not among sources.benchmarks"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_before_anything_runs(tmp_path, text, message):
+    with pytest.raises(SettingsError, match=message):
+        load_settings(write(tmp_path, f"extends: miniature\n{text}\n"))
+
+
+def test_a_mistyped_variable_is_named(monkeypatch):
+    monkeypatch.setenv("CPMI_SCORNG__ROW_TOKENS", "5")
+    with pytest.raises(SettingsError, match="CPMI_SCORNG__ROW_TOKENS is not a setting"):
+        load_settings("miniature")
+
+
+def test_a_folder_named_like_a_recipe_changes_nothing(tmp_path):
+    (tmp_path / "mc_bce").mkdir()
+    assert "mc_bce" in load_settings(write(tmp_path, "extends: miniature\n")).recipe_names
+
+
+def test_a_home_in_a_profile_counts_from_the_profile(tmp_path):
+    assert load_settings(write(tmp_path, "extends: miniature\nhome: ./results\n")).home == tmp_path / "results"

@@ -1,6 +1,6 @@
 """What stands before an answer, and which two contexts each conditioning compares (Eq. 3).
 
-For a trajectory of three steps, `last` = 2, METHOD's table at step 1 reads
+For a trajectory of three steps, `last` = 2, the table at step 1 reads
 
     conditioning     with the step        without it
     marginal         step/1      q s1     question     q

@@ -115,3 +115,9 @@ def test_a_chunk_without_its_closing_file_does_not_exist(lake):
     store.save("0", {KEY: ROWS}, {})
     (store.folder / "chunk-0.json").unlink()
     assert store.load("0") is None
+
+
+def test_reading_no_partitions_gives_no_rows(lake):
+    lake.write(ROWS, record())
+    assert lake.read(KEY, []).is_empty()
+    assert lake.read(KEY).height == 2
