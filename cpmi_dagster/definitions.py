@@ -53,7 +53,7 @@ def build_resources(settings: Settings, progress: Progress, forget: frozenset[st
 def build_definitions(
     settings: Settings, progress: Progress | None = None, forget: frozenset[str] = frozenset()
 ) -> dg.Definitions:
-    """The code location of a profile. A run is one process: models are loaded once, and a GPU belongs to one run."""
+    """The code location of a profile. A run is one process: its models are loaded once."""
     return dg.Definitions(
         assets=[stage.bind(settings) for stage in STAGES],
         asset_checks=list(checks.CHECKS),
