@@ -64,12 +64,23 @@ def test_the_report_shows_every_artifact_and_fetches_nothing(finished):
     assert page.count("<section") >= 17
 
 
-def test_a_second_run_computes_nothing(own_copy):
-    before = {path: path.stat().st_mtime_ns for path in own_copy.home.glob("lake/**/*.parquet")}
-    outcome = run_all(own_copy)
-    after = {path: path.stat().st_mtime_ns for path in own_copy.home.glob("lake/**/*.parquet")}
-    assert not outcome.failures
-    assert after == before
+def lake_times(settings) -> dict[str, int]:
+    """When each file of the lake was written."""
+    root = settings.home / "lake"
+    return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in root.glob("**/*.parquet")}
+
+
+def test_a_second_run_computes_nothing_and_a_moved_home_is_published_anew(own_copy):
+    database = "reports/results_database.parquet"
+    as_made = lake_times(own_copy)
+    assert not run_all(own_copy).failures
+    moved = lake_times(own_copy)
+    assert {key for key in moved if moved[key] != as_made[key]} == {database}
+    with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as connection:
+        views = connection.sql("select sql from duckdb_views() where not internal").pl()["sql"]
+    assert views.str.contains(str(own_copy.home), literal=True).any()
+    assert not run_all(own_copy).failures
+    assert lake_times(own_copy) == moved
 
 
 def test_a_deleted_shard_is_made_again_with_the_same_rows(own_copy):
@@ -85,7 +96,7 @@ def test_a_subset_of_shards_is_labelled_and_the_data_set_waits(own_copy):
     shutil.rmtree(lake.root / "labels")
     outcome = run_all(own_copy, shards=["002"])
     assert lake.partitions("labels/step_rewards") == ["002"]
-    assert "wait for the other shards" in outcome.waiting[0]
+    assert "wait for shards 000, 001, 003" in outcome.waiting[0]
 
 
 @pytest.fixture
