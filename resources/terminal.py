@@ -90,4 +90,4 @@ class TerminalProgress:
         else:
             some = f", {tally.skipped} unchanged" if tally.skipped else ""
             result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
-        self._console.print(f"  {stage:<28}{parts:>14}  {result}", highlight=False)
+        self._console.print(f"  {stage:<28}{parts:>14}  {result}", highlight=False, soft_wrap=True)
