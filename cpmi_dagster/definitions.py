@@ -99,7 +99,7 @@ def status(settings: Settings) -> list[AssetStatus]:
     lake = Lake(settings.home)
     with open_instance(settings) as instance:
         states = {key: automation.partition_states(instance, lake, settings, key) for key in TABLES}
-    return [asset_status(key, found, lake, settings) for key, found in states.items()]
+    return [asset_status(key, found, lake) for key, found in states.items()]
 
 
 def query(settings: Settings, sql: str) -> pl.DataFrame:

@@ -155,11 +155,9 @@ class Lake:
         """
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
-        wanted = (
-            [partitions]
-            if isinstance(partitions, str)
-            else list(self.partitions(key) if partitions is None else partitions)
-        )
+        if partitions is None:
+            partitions = self.partitions(key)
+        wanted = [partitions] if isinstance(partitions, str) else list(partitions)
         own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
         empty = TABLES[key].schema.create_empty().select(columns or own)
         return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
 from resources.lake import Lake
 
@@ -14,7 +13,6 @@ class AssetStatus:
 
     Attributes:
         key: `group/name`.
-        partitioned: whether it has partitions at all.
         done, failed, missing, running: partition keys; an unpartitioned asset has the one key `all`.
         rows: rows on disk.
         seconds: measured labeling time of what is done.
@@ -23,7 +21,6 @@ class AssetStatus:
     """
 
     key: str
-    partitioned: bool
     done: Sequence[str]
     failed: Sequence[str]
     missing: Sequence[str]
@@ -34,14 +31,13 @@ class AssetStatus:
     seconds_left: float | None
 
 
-def asset_status(key: str, states: Mapping[str, str], lake: Lake, settings: Settings) -> AssetStatus:
+def asset_status(key: str, states: Mapping[str, str], lake: Lake) -> AssetStatus:
     """Gather one asset's status.
 
     Args:
         key: `group/name`.
         states: done, missing, failed or in progress, by partition (`all` where there are none).
         lake: the files.
-        settings: the profile.
     """
     partitioned = TABLES[key].partitioning is not None
     done = [name for name, state in states.items() if state == "done"]
@@ -51,7 +47,6 @@ def asset_status(key: str, states: Mapping[str, str], lake: Lake, settings: Sett
     waiting = [name for name, state in states.items() if state in ("missing", "failed")]
     return AssetStatus(
         key=key,
-        partitioned=partitioned,
         done=done,
         failed=[name for name, state in states.items() if state == "failed"],
         missing=[name for name, state in states.items() if state == "missing"],
