@@ -85,11 +85,24 @@ def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Setting
     """
     partitions = partitions_of(key, settings)
     if partitions is None:
-        return {"all": "done" if lake.exists(key) else "missing"}
+        return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
     definition = dg.StaticPartitionsDefinition(partitions)
     known = instance.get_status_by_partition(dg.AssetKey(key.split("/")), partitions, definition) or {}
     on_disk = set(lake.partitions(key))
     return {partition: _state(known.get(partition), partition in on_disk) for partition in partitions}
+
+
+def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
+    """Judged by the last run that meant to make the asset, if it did not get to it."""
+    records = instance.get_asset_records([dg.AssetKey(key.split("/"))])
+    entry = records[0].asset_entry if records else None
+    last, made = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
+    run = instance.get_run_by_id(last) if last and (made is None or made.run_id != last) else None
+    if run is not None and run.is_failure_or_canceled:
+        return "failed"
+    if run is not None and not run.is_finished:
+        return "in progress"
+    return "done" if on_disk else "missing"
 
 
 def _state(status: Enum | None, on_disk: bool) -> State:

@@ -1,6 +1,7 @@
 """The policy's candidate solutions, and what every reward model says of benchmarks and candidates."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -8,6 +9,9 @@ from cpmi_dagster.benchmarks import best_of_n
 from cpmi_dagster.rollouts.candidates import sample_candidates
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
+
+if TYPE_CHECKING:
+    from cpmi_dagster.prm.model import LoadedRewardModel
 
 PROBLEMS = "sources/benchmark_problems"
 MODELS = "models/process_reward_models"
@@ -103,7 +107,7 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame
     return scored.drop("question", "steps", strict=False)
 
 
-def _reward_model(run: StageRun, recipe: str):
+def _reward_model(run: StageRun, recipe: str) -> "LoadedRewardModel":
     from cpmi_dagster.prm.model import load_reward_model
 
     path = run.read(MODELS, recipe)["path"][0]

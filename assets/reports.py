@@ -1,6 +1,5 @@
 """Every table and figure of the paper beside ours, the HTML report, and the published database."""
 
-import os
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +9,7 @@ import polars as pl
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.tables import TABLES
+from cpmi_dagster.whole_files import write_whole
 from resources.lake import Lake
 from resources.stage import Stage, stage
 from resources.stage_run import Made, StageRun
@@ -74,7 +74,7 @@ def report(run: StageRun) -> Made:
         provenance=_provenance(run.lake),
         versions={name: version(name) for name in VERSIONS},
     )
-    _write_whole(run.settings.home / REPORT_FILE, render_report(context))
+    write_whole(run.settings.home / REPORT_FILE, render_report(context))
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
     return Made(pl.DataFrame(row), files=[str(REPORT_FILE)])
 
@@ -119,13 +119,6 @@ def _provenance(lake: Lake) -> pl.DataFrame:
                 }
             )
     return pl.DataFrame(rows)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 STAGES = (*ARTIFACT_STAGES, report, results_database)

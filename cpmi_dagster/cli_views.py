@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -46,7 +47,7 @@ def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
     if form == "csv":
         console.file.write(_flat(frame).write_csv())
     elif form == "json":
-        console.file.write(frame.write_json() + "\n")
+        console.file.write(_json_text(frame.to_dicts()) + "\n")
     else:
         console.print(table_of(frame))
 
@@ -158,5 +159,18 @@ def _cell(value: Any) -> str:
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     """Lists and structs as JSON text: CSV has no nesting."""
     nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
-    texts = [pl.struct(pl.col(name).alias("value")).struct.json_encode().alias(name) for name in nested]
-    return frame.with_columns(texts)
+    texts = {name: [None if value is None else _json_text(value) for value in frame[name]] for name in nested}
+    return frame.with_columns(**{name: pl.Series(values, dtype=pl.String) for name, values in texts.items()})
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_json_value)
+
+
+def _json_value(value: Any) -> Any:
+    """What JSON has no type for: DuckDB's sums of integers come as decimals."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, pl.Series):
+        return value.to_list()
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -4,7 +4,7 @@
 """
 
 import json
-import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
+from cpmi_dagster.whole_files import whole_file
 
 
 class InputLine(BaseModel):
@@ -48,18 +49,21 @@ def score_file(request: ScoreRequest, progress: Callable[[int, int], None]) -> S
         progress: told the number of trajectories just finished, and of all.
 
     Raises:
-        SourceError: the input is missing or a line of it is wrong; the message names the line.
+        SourceError: the input is missing or a line of it is wrong; the message names the line. Or an output cannot be
+            written, which is found out before anything is scored.
         ScoringError: no trajectory could be scored.
     """
     frame = read_trajectories(request.input)
+    _check_writable(request.output, request.answer_logprobs)
     options: ScoreOptions = {**request.options, "progress": lambda count: progress(count, frame.height)}
     result = score_in_full(frame, request.model, **options)
     if result.scores.is_empty() and frame.height:
         name, reason = result.rejected.select("id", "reason").row(0)
         raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
-    _write_whole(result.scores, request.output)
-    if request.answer_logprobs:
-        _write_whole(result.logprobs, request.answer_logprobs)
+    for path, rows in ((request.output, result.scores), (request.answer_logprobs, result.logprobs)):
+        if path is not None:
+            with whole_file(path) as unfinished:
+                rows.write_parquet(unfinished)
     return result
 
 
@@ -73,6 +77,20 @@ def read_trajectories(path: Path) -> pl.DataFrame:
         raise SourceError(f"there is no file {path}; give JSON Lines with id, question, steps and gold_answer")
     rows = [{**line.model_dump(), "id": str(line.id)} for line in _lines(path)]
     return pl.DataFrame(rows, schema=INPUT_COLUMNS)
+
+
+def _check_writable(*paths: Path | None) -> None:
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise SourceError(f"the output {path} is a folder; give a file name")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise SourceError(f"the output {path} cannot be written ({error.strerror}); give another place") from error
 
 
 def _lines(path: Path) -> Iterator[InputLine]:
@@ -92,13 +110,3 @@ def _line(text: str, where: str) -> InputLine:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the line"
         raise SourceError(f"{where}: `{field}`: {first['msg']}; mend or remove the line") from error
-
-
-def _write_whole(frame: pl.DataFrame, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        frame.write_parquet(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

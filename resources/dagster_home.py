@@ -9,6 +9,7 @@ import dagster as dg
 import yaml
 
 from cpmi_dagster.settings import Settings
+from cpmi_dagster.whole_files import write_whole
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 PROCESS_TAG = "cpmi/process"
@@ -33,9 +34,7 @@ def write_dagster_yaml(settings: Settings) -> Path:
     text = yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        temporary = folder / f".dagster.yaml.{os.getpid()}"
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, file)
+        write_whole(file, text)
     return folder
 
 

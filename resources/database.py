@@ -5,7 +5,6 @@ show a shard the moment it is done. An asset that has not been made yet is an em
 has open; the next connection sees the new one.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from filelock import FileLock
 
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.tables import TABLES, Table, column_meanings, columns_of
+from cpmi_dagster.whole_files import whole_file
 from resources.lake import Lake
 
 FILE_NAME = "cpmi.duckdb"
@@ -34,20 +34,15 @@ class Database:
         """Write a new file that shows the lake as it is now, and put it in place of the old one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path.with_suffix(".lock")):
-            temporary = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
-            temporary.unlink(missing_ok=True)
             try:
-                with duckdb.connect(str(temporary)) as connection:
+                with whole_file(self.path) as unfinished, duckdb.connect(str(unfinished)) as connection:
                     connection.begin()
                     for table in TABLES.values():
                         self._show(connection, table)
                     _show_comparison(connection)
                     connection.commit()
-                os.replace(temporary, self.path)
             except duckdb.Error as error:
                 raise LakeError(f"{self.path} cannot be published: {_first_line(error)}") from error
-            finally:
-                temporary.unlink(missing_ok=True)
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -101,13 +96,15 @@ def ask(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, An
     """The rows of a query.
 
     Raises:
-        CpmiError: DuckDB refuses it; the message is DuckDB's first line.
+        CpmiError: DuckDB refuses it, with DuckDB's first line; or a column's type has no counterpart here.
     """
     try:
         relation = connection.sql(sql, params=dict(params or {}) or None)
         return relation.pl() if relation is not None else pl.DataFrame()
     except duckdb.Error as error:
         raise CpmiError(f"the query failed: {_first_line(error)}") from error
+    except pl.exceptions.PolarsError as error:
+        raise CpmiError(f"a column has a type that cannot be shown; cast it, as in `x::varchar` ({error})") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -6,13 +6,13 @@ Later runs obey the file, so a data set that moves on the hub does not change a 
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Literal
 
 from filelock import FileLock
 
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.whole_files import write_whole
 
 LOCK_FILE = "hub.lock.json"
 
@@ -39,9 +39,7 @@ class HubLock:
             entry = f"{kind} {name}"
             if entry not in known:
                 known[entry] = _resolve(kind, name)
-                temporary = self.path.with_suffix(".tmp")
-                temporary.write_text(json.dumps(known, indent=2, sort_keys=True), encoding="utf-8")
-                os.replace(temporary, self.path)
+                write_whole(self.path, json.dumps(known, indent=2, sort_keys=True))
             return known[entry]
 
 

@@ -11,7 +11,6 @@ rows and their provenance together. `Lake.write` checks the table's contract fir
 import hashlib
 import io
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,6 +24,7 @@ from filelock import FileLock
 
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.tables import PROVENANCE, TABLES, columns_of
+from cpmi_dagster.whole_files import whole_file, write_whole
 
 FOOTER_KEY = "cpmi"
 
@@ -137,7 +137,7 @@ class Lake:
         stamped = valid.with_columns(
             **{name: pl.lit(getattr(record, name), dtype) for name, dtype in PROVENANCE.items()}
         )
-        _write_whole(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
+        _write_parquet(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
         return complete
 
     def read(
@@ -169,6 +169,8 @@ class Lake:
         own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
         try:
             return pl.read_parquet(path, columns=list(columns or own))
+        except pl.exceptions.ColumnNotFoundError as error:
+            raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
         except (pl.exceptions.PolarsError, OSError) as error:
             raise _damaged(path, error) from error
 
@@ -178,10 +180,13 @@ class Lake:
         path.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(path)
 
+    def work_folder(self, name: str) -> Path:
+        """A place for unfinished work; nothing in it is ever read as a result."""
+        return self.root / ".work" / name
+
     def chunks(self, key: str, partition: str | None, fingerprint: str) -> "ChunkStore":
         """Where the finished chunks of an unfinished file are kept."""
-        work = self.root / ".work" / key
-        return ChunkStore(work, f"{partition or 'all'}-{fingerprint[:16]}")
+        return ChunkStore(self.work_folder(key), f"{partition or 'all'}-{fingerprint[:16]}")
 
 
 class ChunkStore:
@@ -204,9 +209,9 @@ class ChunkStore:
     def save(self, chunk: str, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
         """Commit a chunk: its frames first, then the small file that says they are whole."""
         for name, frame in frames.items():
-            _write_whole(frame, self._path(chunk, name), {})
+            _write_parquet(frame, self._path(chunk, name), {})
         text = json.dumps({"frames": list(frames), "facts": dict(facts)})
-        _replace(self.folder / f"chunk-{chunk}.json", text.encode())
+        write_whole(self.folder / f"chunk-{chunk}.json", text)
 
     def clear(self) -> None:
         """Remove the chunks of this partition, those of earlier fingerprints included."""
@@ -238,21 +243,9 @@ def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:
         raise LakeError(f"{key}: the rows break the table's contract, nothing was written: {error}") from error
 
 
-def _write_whole(frame: pl.DataFrame, path: Path, footer: dict[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        frame.write_parquet(temporary, metadata=footer)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+def _write_parquet(frame: pl.DataFrame, path: Path, footer: dict[str, str]) -> None:
+    with whole_file(path) as unfinished:
+        frame.write_parquet(unfinished, metadata=footer)
 
 
 def _damaged(path: Path, error: Exception) -> LakeError:

@@ -123,6 +123,14 @@ def test_a_wrong_line_of_the_input_is_named(tmp_path, line, message):
     assert not (tmp_path / "out.parquet").exists()
 
 
+def test_an_output_that_cannot_be_written_is_found_out_before_scoring(tmp_path):
+    (tmp_path / "in.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
+    (tmp_path / "file").touch()
+    for output, message in ((tmp_path, "is a folder"), (tmp_path / "file" / "out.parquet", "cannot be written")):
+        with pytest.raises(CpmiError, match=message):
+            invoke("score", "--model", "nowhere", "--input", str(tmp_path / "in.jsonl"), "--output", str(output))
+
+
 @pytest.mark.slow
 def test_status_shows_every_asset(home):
     output = invoke("status", "-p", home).output
@@ -137,6 +145,17 @@ def test_query_gives_tables_csv_and_json(home):
     assert {row["reward_type"] for row in rows} >= {"mc", "pav", "cpmi", "rand_merge"}
     assert invoke("query", sql, "--format", "csv", "-p", home).output.startswith("reward_type,steps\ncpmi,")
     assert "reward_type" in invoke("query", sql, "-p", home).output
+
+
+@pytest.mark.slow
+def test_query_writes_numbers_as_numbers_and_lists_as_json(home):
+    sql = "select sum(x) as total, [1, 2] as list, 'é' as text from (values (1), (2)) t(x)"
+    assert json.loads(invoke("query", sql, "--format", "json", "-p", home).output) == [
+        {"total": 3, "list": [1, 2], "text": "é"}
+    ]
+    assert invoke("query", sql, "--format", "csv", "-p", home).output == 'total,list,text\n3,"[1, 2]",é\n'
+    with pytest.raises(CpmiError, match="cast it"):
+        invoke("query", "select interval 3 days", "-p", home)
 
 
 @pytest.mark.slow

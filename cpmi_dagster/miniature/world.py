@@ -8,7 +8,6 @@ and no question occurs in two of its files, except that Math-Shepherd's are amon
 """
 
 import json
-import os
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from cpmi_dagster.miniature.question_rows import (
 )
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
 from cpmi_dagster.miniature.word_problems import HARD
+from cpmi_dagster.whole_files import write_whole
 
 WORLD_FILES: dict[str, str] = {
     name: f"{name}.jsonl"
@@ -76,10 +76,7 @@ class WorldSize:
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write JSON Lines so that the file is either there whole or not at all."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    unfinished.write_text(text, encoding="utf-8", newline="\n")
-    unfinished.replace(path)
+    write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def _references(pool: QuestionPool, size: WorldSize) -> dict[Task, list[Problem]]:

@@ -6,6 +6,9 @@ After a change on purpose: `python tests/assets/test_asset_graph.py` writes the 
 import json
 from pathlib import Path
 
+import pytest
+
+from assets.automation import JOBS
 from cpmi_dagster.definitions import STAGES, build_definitions
 from cpmi_dagster.settings import load_settings
 from cpmi_dagster.tables import ARTIFACT_NAMES, TABLES
@@ -51,10 +54,13 @@ def test_every_asset_has_an_owner_a_description_a_schema_and_a_link_to_its_code(
         assert {"dagster/column_schema", "dagster/column_lineage", "dagster/code_references"} <= set(spec.metadata)
 
 
-def test_every_shipped_profile_makes_valid_definitions(tmp_path):
-    for name in ("miniature", "miniature-all", "files", "paper"):
-        definitions = build_definitions(load_settings(name, tmp_path))
-        definitions.get_repository_def().load_all_definitions()
+@pytest.mark.parametrize("name", ["miniature", "miniature-all", "files", "paper"])
+def test_every_shipped_profile_has_all_assets_and_jobs(tmp_path, name):
+    repository = build_definitions(load_settings(name, tmp_path)).get_repository_def()
+    repository.load_all_definitions()
+    keys = {key.to_user_string() for key in repository.assets_defs_by_key}
+    assert keys == set(TABLES)
+    assert set(JOBS) <= {job.name for job in repository.get_all_jobs()}
 
 
 if __name__ == "__main__":

@@ -53,4 +53,4 @@ def test_solutions_are_split_into_lines_and_graded():
 
 def test_no_problems_give_an_empty_frame():
     candidates, _ = sample_candidates(problems().head(0), Solver(), 2, SAMPLING, seed=0)
-    CandidateSolutions.validate(candidates)
+    assert CandidateSolutions.validate(candidates).is_empty()

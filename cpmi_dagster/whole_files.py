@@ -1,0 +1,33 @@
+"""Files that are there whole or not at all: written beside their place, then renamed into it.
+
+with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.4711.tmp
+    frame.write_parquet(unfinished)                            -> out/scores.parquet
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a name to write under; the file takes its own name when the block ends, and is gone if the block fails.
+
+    Args:
+        path: Where the file shall be; its folder is made if absent, an older file there is replaced.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file with `whole_file`."""
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
