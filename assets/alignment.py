@@ -1,11 +1,15 @@
 """Source rows become trajectories with a gold answer, or rejected rows with a reason."""
 
+import dagster as dg
 import polars as pl
 
-from cpmi_dagster.alignment import align_trajectories
-from cpmi_dagster.math_shepherd import parse_rows
+from cpmi_dagster.alignment import ReferenceIndex, align_trajectories
+from cpmi_dagster.alignment_review import render_review, review_alignment
+from cpmi_dagster.math_shepherd import parse_rows, without_duplicates
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
+
+SHARD_EXAMPLES = 5
 
 
 @stage(
@@ -24,12 +28,18 @@ from resources.stage_run import Made, StageRun
 def trajectories(run: StageRun, shard: str) -> Made:
     """Parse each row into steps, find its question among the references, take that problem's answer as gold."""
     parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
-    aligned, unmatched = align_trajectories(parsed, run.read("sources/reference_problems"))
-    rejected = pl.concat([malformed, unmatched]).sort("row_number")
+    parsed, repeated = without_duplicates(parsed)
+    index = run.once("reference index", lambda: ReferenceIndex(run.read("sources/reference_problems")))
+    aligned, unmatched = align_trajectories(parsed, index)
+    rejected = pl.concat([malformed, repeated, unmatched]).sort("row_number")
     rows = aligned.height + rejected.height
+    review = review_alignment(aligned, rejected, index.references, SHARD_EXAMPLES)
     return Made(
         frames={"alignment/trajectories": aligned, "alignment/rejected_rows": rejected},
-        metadata={"match_rate": aligned.height / rows if rows else 1.0},
+        metadata={
+            "match_rate": aligned.height / rows if rows else 1.0,
+            "alignment": dg.MetadataValue.md(render_review(review)),
+        },
     )
 
 

@@ -48,11 +48,12 @@ def _artifact_stage(artifact: Artifact) -> Stage:
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
 DRAWN_FROM = tuple(dict.fromkeys(key for artifact in ARTIFACTS.values() for key in artifact.needs))
 MODELS = "models/process_reward_models"
+TRAJECTORIES, REJECTED, REFERENCES = "alignment/trajectories", "alignment/rejected_rows", "sources/reference_problems"
 
 
 @stage(
     "reports/report",
-    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS],
+    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED, REFERENCES],
     settings=MEASURED_BY,
     models=["labeler", "policy", "prover", "backbone"],
     kinds=("html", "matplotlib"),
@@ -60,6 +61,7 @@ MODELS = "models/process_reward_models"
 )
 def report(run: StageRun) -> Made:
     """One self-contained HTML file: every artifact beside the paper's figures, with plots and provenance."""
+    from cpmi_dagster.alignment_review import review_alignment
     from cpmi_dagster.reports.differences import differences_to_baseline
     from cpmi_dagster.reports.html import ReportContext, render_report
 
@@ -71,6 +73,7 @@ def report(run: StageRun) -> Made:
         inputs=inputs,
         models={role: run.models.identity(role) for role in ("labeler", "policy", "prover", "backbone")},
         differences=differences_to_baseline(inputs),
+        alignment=review_alignment(run.read(TRAJECTORIES), run.read(REJECTED), run.read(REFERENCES)),
         provenance=_provenance(run.lake),
         versions={name: version(name) for name in VERSIONS},
     )

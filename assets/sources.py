@@ -1,14 +1,20 @@
 """What is read from outside: trajectories, reference problems, benchmarks."""
 
+from itertools import islice
+
 import polars as pl
 
 from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.references import read_references
 from cpmi_dagster.settings import DataSource, Settings
-from cpmi_dagster.source_rows import number_rows, rows_by_shard
+from cpmi_dagster.source_rows import number_rows
 from cpmi_dagster.tables import BenchmarkProblems, StepTruth
+from resources.shard_spool import ShardSpool
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
+
+BATCH_ROWS = 10_000
+PERCENT = 100
 
 
 @stage(
@@ -18,12 +24,23 @@ from resources.stage_run import Made, StageRun
 )
 def math_shepherd(run: StageRun, shard: str) -> Made:
     """Rows are dealt to shards by a hash of their question, so that a question's trajectories stay together."""
+    return Made(run.once("rows by shard", lambda: _deal(run)).read(shard))
 
-    def read() -> dict[str, pl.DataFrame]:
-        rows = number_rows(run.sources.rows(run.settings.sources.math_shepherd))
-        return rows_by_shard(rows, run.settings.shards)
 
-    return Made(run.once("rows by shard", read)[shard])
+def _deal(run: StageRun) -> ShardSpool:
+    """Read the source once, batch by batch, however many shards are asked for."""
+    spool = ShardSpool(run.lake.work_folder("spool"))
+    advance = run.track("reading", PERCENT)
+    rows = run.sources.stream(run.settings.sources.math_shepherd)
+    first, percent, batch = 0, 0, list(islice(rows, BATCH_ROWS))
+    spool.append(number_rows([], 0, run.settings.shards))
+    while batch:
+        spool.append(number_rows((row for row, _ in batch), first, run.settings.shards))
+        first, read = first + len(batch), int(PERCENT * batch[-1][1])
+        advance(read - percent)
+        percent, batch = read, list(islice(rows, BATCH_ROWS))
+    spool.close()
+    return spool
 
 
 def _step_truth(settings: Settings) -> dict[str, DataSource]:
@@ -45,7 +62,7 @@ def step_truth(run: StageRun) -> Made:
 def reference_problems(run: StageRun) -> Made:
     """The reference solution's `#### n` or last `\\boxed{}` is the gold answer."""
     read = [
-        read_references(run.sources.rows(source), source.source, source.split)
+        read_references(run.sources.rows(source), source.source, source.split, source.config)
         for source in run.settings.sources.references
     ]
     return Made(pl.concat(read))

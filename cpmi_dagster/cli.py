@@ -16,6 +16,7 @@ from rich.markup import escape
 from cpmi_dagster import cli_views as views
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.settings import Conditioning, Settings, load_settings
+from cpmi_dagster.shards import shard_name
 
 if TYPE_CHECKING:
     from cpmi_dagster.scoring.trajectories import ScoreOptions
@@ -159,7 +160,7 @@ def parse_shards(text: str | None, settings: Settings) -> list[str]:
     beyond = [number for number in numbers if number >= settings.shards]
     if beyond or not numbers:
         raise SettingsError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
-    return [f"{number:03d}" for number in sorted(numbers)]
+    return [shard_name(number) for number in sorted(numbers)]
 
 
 def parse_conditionings(text: str) -> list[Conditioning]:

@@ -103,16 +103,19 @@ def parse_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Parse a frame of raw rows; every row is in exactly one of the two results.
 
     Args:
-        rows: Columns row_number, input, label, task and, where the source has it, value.
+        rows: Columns row_number, input, label, task, value and defect of `sources.math_shepherd`.
 
     Returns:
-        Parsed rows (`PARSED_COLUMNS`), and rejected ones (`REJECTED_COLUMNS`, stage `parse`).
+        Parsed rows (`PARSED_COLUMNS`), and rejected ones (`REJECTED_COLUMNS`): stage `read` where the source's row has
+        a defect, else stage `parse`.
     """
-    values = rows["value"].to_list() if "value" in rows.columns else [None] * rows.height
     parsed: dict[str, list[Any]] = {column: [] for column in PARSED_COLUMNS}
     rejected: dict[str, list[Any]] = {column: [] for column in REJECTED_COLUMNS}
-    raw = rows.select("row_number", "task", "input", "label").iter_rows()
-    for (row_number, task, text, label), value in zip(raw, values, strict=True):
+    raw = rows.select("row_number", "task", "input", "label", "value", "defect").iter_rows()
+    for row_number, task, text, label, value, defect in raw:
+        if defect is not None:
+            _append(rejected, (row_number, "read", defect, text[:EXCERPT_CHARACTERS]))
+            continue
         try:
             trajectory = parse_row(text, label, value)
         except MalformedRow as error:
@@ -123,6 +126,26 @@ def parse_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
                 trajectory.final_answer,
             ))  # fmt: skip
     return pl.DataFrame(parsed, schema=PARSED_COLUMNS), pl.DataFrame(rejected, schema=REJECTED_COLUMNS)
+
+
+def without_duplicates(parsed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Keep the first of the rows with the same question and steps.
+
+    Args:
+        parsed: Parsed rows (`PARSED_COLUMNS`), all those of a question among them.
+
+    Returns:
+        The rows kept, and the others as rejected rows (`REJECTED_COLUMNS`, stage `duplicate`).
+    """
+    text = pl.concat_str("question", pl.col("steps").list.join("\n"), separator="\n")
+    rows = parsed.with_columns(first=pl.col("row_number").min().over(text))
+    is_first = pl.col("row_number") == pl.col("first")
+    return rows.filter(is_first).drop("first"), rows.filter(~is_first).select(
+        "row_number",
+        pl.lit("duplicate").alias("stage"),
+        pl.format("the same question and steps as row {}", "first").alias("reason"),
+        pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
+    )
 
 
 def _append(columns: dict[str, list[Any]], row: tuple[Any, ...]) -> None:

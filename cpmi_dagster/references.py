@@ -34,7 +34,7 @@ REFERENCE_COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-def read_references(rows: pl.DataFrame, source: ReferenceName, split: str) -> pl.DataFrame:
+def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, config: str | None = None) -> pl.DataFrame:
     """Bring problems of one source into the shape of `sources.reference_problems`.
 
     Args:
@@ -42,6 +42,7 @@ def read_references(rows: pl.DataFrame, source: ReferenceName, split: str) -> pl
             where there are such columns).
         source: Which of the two.
         split: Split the rows are filed under.
+        config: Part of the source that the rows are; it stands before the row number in the ids of rows without id.
 
     Returns:
         One row per problem, in order, with `REFERENCE_COLUMNS`.
@@ -50,14 +51,16 @@ def read_references(rows: pl.DataFrame, source: ReferenceName, split: str) -> pl
         SourceError: a row lacks its question or its solution.
     """
     fields = (QUESTION_FIELDS[source], SOLUTION_FIELDS[source])
+    place = f"{config}/" if config else ""
     problems = [
-        _read_problem(row, number, source, split, fields) for number, row in enumerate(rows.iter_rows(named=True))
+        _read_problem(row, f"{place}{number}", source, split, fields)
+        for number, row in enumerate(rows.iter_rows(named=True))
     ]
     return pl.DataFrame(problems, schema=REFERENCE_COLUMNS, orient="row")
 
 
 def _read_problem(
-    row: dict[str, Any], number: int, source: ReferenceName, split: str, fields: tuple[str, str]
+    row: dict[str, Any], number: str, source: ReferenceName, split: str, fields: tuple[str, str]
 ) -> tuple[str | None, ...]:
     for field in fields:
         if not isinstance(row.get(field), str):
@@ -65,7 +68,7 @@ def _read_problem(
                 f"row {number} of {source}/{split} has no text in `{field}`; {source} rows need {' and '.join(fields)}"
             )
     question, solution = (row[field] for field in fields)
-    problem_id = _first_present(row, ID_FIELDS) or str(number)
+    problem_id = _first_present(row, ID_FIELDS) or number
     answer = _gsm8k_answer(solution) if source == "gsm8k" else boxed_answer(solution)
     level, subject = _first_present(row, ("level",)), _first_present(row, SUBJECT_FIELDS)
     return source, split, problem_id, question, solution, answer or "", level, subject

@@ -15,9 +15,9 @@ from hashlib import blake2b
 
 import polars as pl
 
-from cpmi_dagster.alignment import shard_key
 from cpmi_dagster.quotas import CELLS, Cell, Shares, choose_quotas, exact_share, name_shortfalls
 from cpmi_dagster.settings import Selection
+from cpmi_dagster.shards import shard_key
 
 MIXED, PURE = "mixed", "pure"
 GSM8K = "GSM8K"

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.shards import shard_name
 
 PROFILES = Path(__file__).parent / "profiles"
 DEFAULT_PROFILE = "miniature"
@@ -258,7 +259,7 @@ class Settings(BaseSettings):
     @property
     def shard_keys(self) -> list[str]:
         """Partition keys `000`, `001`, ..."""
-        return [f"{shard:03d}" for shard in range(self.shards)]
+        return [shard_name(shard) for shard in range(self.shards)]
 
     @property
     def recipe_names(self) -> list[str]:

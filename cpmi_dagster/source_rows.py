@@ -1,52 +1,91 @@
-"""Raw rows of a trajectory source, numbered and dealt to shards before anything is judged.
+"""Rows of a trajectory source, in whichever form of `source_forms`, numbered and dealt to shards; not judged yet.
 
-{"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
--> row_number 17, shard "002" by the hash of its question
+    {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
+    -> row_number 17, shard "002" by the hash of its question
+
+A row that cannot be read is kept as it is, with its defect, and rejected when the rows are parsed. Math-Shepherd's own
+rows pass through unchanged, except that lone surrogates, which no text file can hold, become U+FFFD.
 """
 
-import polars as pl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-from cpmi_dagster.alignment import question_id, shard_key
+import polars as pl
+from pydantic import ValidationError
+
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.math_shepherd import question_of
-from cpmi_dagster.tables import MathShepherd
+from cpmi_dagster.question_text import question_id
+from cpmi_dagster.shards import shard_key
+from cpmi_dagster.source_forms import FORMS, RawRow, encodable, form_of
 
-REQUIRED = ("input", "task")
+CACHED_SHARDS = 1 << 15
+ROW_SCHEMA: dict[str, pl.DataType] = {
+    "row_number": pl.Int64(),
+    "input": pl.String(),
+    "label": pl.String(),
+    "task": pl.String(),
+    "value": pl.List(pl.String()),
+    "defect": pl.String(),
+    "shard": pl.String(),
+}
 
 
-def number_rows(raw: pl.DataFrame) -> pl.DataFrame:
-    """The source's rows with the columns of sources.math_shepherd.
+@dataclass(frozen=True)
+class Unreadable:
+    """A line of a source that is no JSON object: its text, what is wrong with it, and where it stands."""
+
+    text: str
+    reason: str
+    place: str
+
+
+Row = Mapping[str, Any] | Unreadable
+
+
+def number_rows(rows: Iterable[Row], first: int, shards: int) -> pl.DataFrame:
+    """A batch of source rows with the columns of `sources.math_shepherd` and their shard.
 
     Args:
-        raw: columns input, label and task; a source with a `value` list may lack labels.
+        rows: Objects in one of the forms above, and lines that are none.
+        first: Number of the first of them in the source, counted from 0.
+        shards: How many shards the questions are dealt to.
 
     Raises:
-        SourceError: a column is missing, or a row has no text in it.
+        SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.
     """
-    missing = [name for name in REQUIRED if name not in raw.columns]
-    if missing or not {"label", "value"} & set(raw.columns):
-        wanted = ", ".join((*REQUIRED, "label"))
-        raise SourceError(f"the trajectory source has columns {', '.join(raw.columns)}; it needs {wanted}")
-    numbered = (
-        raw.drop("row_number", strict=False)
-        .with_row_index("row_number")
-        .with_columns(pl.col("row_number").cast(pl.Int64))
-    )
-    empty = numbered.filter(pl.any_horizontal(pl.col(name).is_null() for name in REQUIRED))
-    if empty.height:
-        raise SourceError(f"row {empty['row_number'][0]} of the trajectory source lacks its input or task; mend it")
-    optional = {"label": pl.lit("", pl.String), "value": pl.lit(None, pl.List(pl.String))}
-    absent = [default.alias(name) for name, default in optional.items() if name not in numbered.columns]
-    return numbered.with_columns(absent).with_columns(pl.col("label").fill_null("")).select(MathShepherd.column_names())
+    columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
+    for number, row in enumerate(rows, start=first):
+        raw = read_row(row)
+        if number == 0 and raw.defect and isinstance(row, Mapping) and form_of(row) is None:
+            raise SourceError(f"the trajectory source has columns {', '.join(row)}; it needs {FORMS}")
+        shard = _shard_of(question_of(raw.input), shards)
+        for column, value in zip(columns.values(), (number, *raw, shard), strict=True):
+            column.append(value)
+    return pl.DataFrame(columns, schema=ROW_SCHEMA)
 
 
-def rows_by_shard(rows: pl.DataFrame, shards: int) -> dict[str, pl.DataFrame]:
-    """Rows of sources.math_shepherd by partition key; every shard is there, empty ones too.
+def read_row(row: Row) -> RawRow:
+    """One row of any form. Never raises: what is wrong stands in the row's defect."""
+    if isinstance(row, Unreadable):
+        return RawRow(encodable(row.text), defect=row.reason)
+    form = form_of(row)
+    if form is None:
+        defect = f"the row has columns {', '.join(map(str, row))}; it needs {FORMS}"
+        return RawRow(encodable(str(dict(row))), defect=encodable(defect))
+    try:
+        return form.model_validate(row).raw()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        reason = first["msg"].removeprefix("Value error, ")
+        text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
+        return RawRow(encodable(text), defect=f"`{place}`: {reason}" if place else reason)
 
-    Args:
-        rows: columns of sources.math_shepherd.
-        shards: how many shards the questions are dealt to.
-    """
-    keys = [shard_key(question_id(question_of(text)), shards) for text in rows["input"]]
-    dealt = rows.with_columns(shard=pl.Series(keys, dtype=pl.String))
-    return {f"{shard:03d}": dealt.filter(shard=f"{shard:03d}").drop("shard") for shard in range(shards)}
+
+@lru_cache(maxsize=CACHED_SHARDS)
+def _shard_of(question: str, shards: int) -> str:
+    """Cached: a corpus has many rows of every question."""
+    return shard_key(question_id(question), shards)

@@ -78,6 +78,11 @@ def _step_text(segment: str) -> str:
     return clean(text[header.end() :]) if header else text
 
 
+def has_header(step: str) -> bool:
+    """Whether a step starts with `Step i:`."""
+    return _HEADER.match(clean(step)) is not None
+
+
 def clean(text: str) -> str:
     """The text without white space and zero-width characters around it."""
     return text.strip(_BLANKS)

@@ -27,8 +27,9 @@ class MathShepherd(dy.Schema):
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source")
     input = dy.String(description="question and steps, each step closed by the marker `ки`")
     label = dy.String(description="the same text with `+` or `-` in place of each marker")
-    task = dy.String(description="GSM8K or MATH, as the source says")
+    task = dy.String(description="GSM8K or MATH, as the source says; empty where it does not")
     value = dy.List(dy.String(), nullable=True, description="step labels of sources that keep them beside the text")
+    defect = dy.String(nullable=True, description="why the row cannot be read; null for nearly all")
 
 
 class ReferenceProblems(dy.Schema):
@@ -86,7 +87,7 @@ class RejectedRows(dy.Schema):
     """Source rows that did not become trajectories, each with its reason."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
-    stage = dy.String(description="parse, align or answer")
+    stage = dy.String(description="read, parse, duplicate, align or answer")
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
     excerpt = dy.String(description="the first characters of the row")
 

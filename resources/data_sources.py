@@ -4,21 +4,25 @@ Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all s
 `miniature:NAME` is a file of the embedded world, which is written to `<home>/world/seed-N` at its first use.
 """
 
-import gzip
 import hashlib
-import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 from filelock import FileLock
 
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.settings import MINIATURE, DataSource, Settings
+from cpmi_dagster.source_rows import Row, Unreadable
+from resources.data_files import SUFFIXES, read_file
 from resources.hub import HubLock
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HUB_BATCH = 1_000
 
 
 class DataSources:
@@ -40,16 +44,30 @@ class DataSources:
             return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
         return {**read, "files": [self._digest(file) for file in self._files(source)]}
 
+    def stream(self, source: DataSource) -> Iterator[tuple[Row, float]]:
+        """Rows one by one, with the share of the source that has been read; a broken line is an `Unreadable` row.
+
+        Raises:
+            SourceError: the source does not exist, or a file of it is damaged.
+        """
+        rows = self._hub_rows(source) if source.hub is not None else self._local_rows(source)
+        return islice(rows, source.limit) if source.limit else rows
+
     def rows(self, source: DataSource) -> pl.DataFrame:
         """All rows of a source, in order, with the source's own columns.
 
         Raises:
-            SourceError: the source does not exist, or a line of it is not JSON.
+            SourceError: the source does not exist, or a line of it is no JSON object.
         """
-        if source.hub is not None:
-            return self._hub_rows(source)
-        frame = pl.concat([_read_file(file) for file in self._files(source)], how="diagonal_relaxed")
-        return frame.head(source.limit) if source.limit else frame
+        rows = []
+        for row, _ in self.stream(source):
+            if isinstance(row, Unreadable):
+                raise SourceError(f"{row.place}: {row.reason}; mend or remove it")
+            rows.append(row)
+        try:
+            return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"{_place(source)} holds text that is not UTF-8; save it as UTF-8") from error
 
     def _files(self, source: DataSource) -> list[Path]:
         path = self._local_path(str(source.path))
@@ -84,39 +102,28 @@ class DataSources:
     def _revision(self, source: DataSource) -> str:
         return source.revision or HubLock(self._home).revision("dataset", str(source.hub))
 
-    def _hub_rows(self, source: DataSource) -> pl.DataFrame:
+    def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
+        files = self._files(source)
+        sizes = [file.stat().st_size for file in files]
+        for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
+            for row, share in read_file(file):
+                yield row, (sum(sizes[:number]) + share * size) / max(1, sum(sizes))
+
+    def _hub_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         from datasets import load_dataset
 
-        split = f"{source.split}[:{source.limit}]" if source.limit else source.split
         try:
-            rows = load_dataset(str(source.hub), source.config, split=split, revision=self._revision(source))
+            rows = load_dataset(
+                str(source.hub), source.config, split=source.split, revision=self._revision(source)
+            ).with_format("arrow")
         except (OSError, ValueError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise SourceError(f"the data set `{source.hub}` cannot be read from the hub: {reason}") from error
-        return pl.from_arrow(rows.with_format("arrow")[:])  # pyright: ignore[reportReturnType]
+        for start in range(0, len(rows), HUB_BATCH):
+            batch = cast("pa.Table", rows[start : start + HUB_BATCH])
+            for number, row in enumerate(batch.to_pylist(), start=start + 1):
+                yield row, number / len(rows)
 
 
-def _read_file(file: Path) -> pl.DataFrame:
-    if file.suffix == ".parquet":
-        return pl.read_parquet(file)
-    with _open(file) as stream:
-        if ".jsonl" not in file.name:
-            return pl.DataFrame(json.load(stream), infer_schema_length=None, strict=False)
-        return pl.DataFrame(list(_lines(stream, file)), infer_schema_length=None, strict=False)
-
-
-def _open(file: Path) -> IO[str]:
-    return gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8")
-
-
-def _lines(stream: IO[str], file: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(stream, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise SourceError(f"{file}, line {number} is not JSON ({error.msg}); mend or remove the line") from error
-        if not isinstance(row, dict):
-            raise SourceError(f"{file}, line {number} must be a JSON object; mend or remove the line")
-        yield row
+def _place(source: DataSource) -> str:
+    return str(source.path or source.hub)

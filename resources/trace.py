@@ -7,9 +7,9 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from cpmi_dagster.alignment import shard_key
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.settings import Settings
+from cpmi_dagster.shards import shard_key
 from cpmi_dagster.tables import TABLES
 from resources.database import Database, ask
 from resources.lake import FileRecord, Lake

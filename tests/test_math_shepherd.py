@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.math_shepherd import PARSED_COLUMNS, parse_row, parse_rows, question_of, render_row
+from cpmi_dagster.math_shepherd import (
+    PARSED_COLUMNS,
+    REJECTED_COLUMNS,
+    parse_row,
+    parse_rows,
+    question_of,
+    render_row,
+    without_duplicates,
+)
+from cpmi_dagster.tables import MathShepherd
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "math_shepherd"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -157,19 +166,34 @@ def test_no_text_breaks_the_parser(text: str, label: str, value: list[str] | Non
         assert question_of(text) == trajectory.question
 
 
+def raw_rows(texts: list[tuple[str, str]]) -> pl.DataFrame:
+    rows = [(number, text, label, "GSM8K", None, None) for number, (text, label) in enumerate(texts)]
+    return pl.DataFrame(rows, schema=MathShepherd.create_empty().schema, orient="row")
+
+
 def test_every_row_is_parsed_or_rejected_never_both():
-    rows = pl.DataFrame(
-        {"row_number": [5, 6, 7], "input": [INPUT, "", INPUT], "label": [LABEL, "", "?"], "task": ["GSM8K"] * 3}
-    )
+    rows = raw_rows([(INPUT, LABEL), ("", ""), (INPUT, "?")])
     parsed, rejected = parse_rows(rows)
-    assert parsed["row_number"].to_list() == [5]
-    assert rejected["row_number"].to_list() == [6, 7]
+    assert parsed["row_number"].to_list() == [0]
+    assert rejected["row_number"].to_list() == [1, 2]
     assert rejected["stage"].unique().to_list() == ["parse"]
     assert dict(parsed.schema) == PARSED_COLUMNS
 
 
 def test_a_frame_without_good_rows_keeps_its_columns():
-    rows = pl.DataFrame({"row_number": [0], "input": [""], "label": [""], "task": ["MATH"], "value": [None]})
-    parsed, rejected = parse_rows(rows)
+    parsed, rejected = parse_rows(raw_rows([("", "")]))
     assert dict(parsed.schema) == PARSED_COLUMNS
     assert (parsed.height, rejected.height) == (0, 1)
+
+
+def test_of_the_same_trajectories_the_first_is_kept():
+    parsed, _ = parse_rows(
+        raw_rows([(INPUT, LABEL), (INPUT + " ", LABEL + " "), (INPUT.replace("3", "4"), LABEL.replace("3", "4"))])
+    )
+    kept, rejected = without_duplicates(parsed)
+    assert kept["row_number"].to_list() == [0, 2]
+    assert rejected.select("row_number", "stage", "reason").rows() == [
+        (1, "duplicate", "the same question and steps as row 0")
+    ]
+    assert dict(kept.schema) == PARSED_COLUMNS
+    assert dict(rejected.schema) == REJECTED_COLUMNS

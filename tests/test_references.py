@@ -42,6 +42,12 @@ def test_a_row_without_its_fields_is_named(rows: dict):
         read_references(pl.DataFrame(rows), "gsm8k", "train")
 
 
+def test_rows_without_id_are_named_by_the_part_of_the_source_they_stand_in():
+    rows = pl.DataFrame({"problem": ["What?"], "solution": [r"$\boxed{1}$"]})
+    problems = [read_references(rows, "math", "train", config) for config in (None, "algebra", "geometry")]
+    assert pl.concat(problems)["problem_id"].to_list() == ["0", "algebra/0", "geometry/0"]
+
+
 def test_no_rows_give_no_problems():
     assert dict(read_references(pl.DataFrame(), "math", "train").schema) == REFERENCE_COLUMNS
 

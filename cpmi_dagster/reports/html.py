@@ -11,6 +11,7 @@ import polars as pl
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from cpmi_dagster.alignment_review import AlignmentReview
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
 from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA
 from cpmi_dagster.reports.figures import Plot, report_plots
@@ -33,6 +34,7 @@ class ReportContext:
         inputs: frames that plots are drawn from.
         models: identity (id + revision or weights hash) by role: labeler, policy, prover, backbone.
         differences: `differences_to_baseline`; without it the reading goes by intervals.
+        alignment: how the questions were found, and what was lost.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         versions: version by library.
     """
@@ -43,6 +45,7 @@ class ReportContext:
     inputs: ReportInputs = field(default_factory=ReportInputs)
     models: Mapping[str, str] = field(default_factory=dict)
     differences: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DIFFERENCE_SCHEMA))
+    alignment: AlignmentReview | None = None
     provenance: pl.DataFrame = field(default_factory=pl.DataFrame)
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,6 +84,7 @@ def render_report(context: ReportContext) -> str:
         headline=_headline_table(headline),
         reading=headline_reading(headline, context.differences),
         sections=[_section(artifact, context.comparisons, plots) for artifact in ARTIFACTS.values()],
+        alignment=_alignment_tables(context.alignment),
         provenance=_plain_table(context.provenance),
         versions=context.versions,
     )
@@ -108,10 +112,22 @@ def _headline_table(headline: pl.DataFrame) -> dict[str, list]:
     return {"columns": ["Reward", *(column.title for column in HEADLINE_COLUMNS)], "rows": rows}
 
 
+def _alignment_tables(review: AlignmentReview | None) -> dict[str, dict[str, list]]:
+    """The tables of a review that have rows, by their titles."""
+    tables = review.tables() if review else {}
+    return {title: _plain_table(frame) for title, frame in tables.items() if frame.height}
+
+
 def _plain_table(frame: pl.DataFrame) -> dict[str, list]:
     """Columns and rows of a frame as text."""
-    rows = [["–" if value is None else str(value) for value in row] for row in frame.iter_rows()]
+    rows = [[_plain_cell(value) for value in row] for row in frame.iter_rows()]
     return {"columns": frame.columns, "rows": rows}
+
+
+def _plain_cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _resource(name: str) -> str:

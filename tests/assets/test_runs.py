@@ -2,11 +2,14 @@
 
 import polars as pl
 import pytest
+from small_run import run_all
 
+from assets.automation import partition_states
 from assets.runs import _ranges, check_shards, chosen_tables
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.settings import load_settings
 from cpmi_dagster.tables import TABLES
+from resources.dagster_home import open_instance
 from resources.lake import FileRecord, Lake
 
 
@@ -39,9 +42,20 @@ def test_shards_become_runs_of_consecutive_ones(numbers, ranges):
 def test_a_home_with_more_shards_than_the_profile_is_refused(tmp_path):
     settings = load_settings("miniature", tmp_path)
     lake = Lake(tmp_path)
-    rows = pl.DataFrame({"row_number": [0], "input": ["a"], "label": ["b"], "task": ["GSM8K"], "value": [["+"]]})
+    row = {"row_number": 0, "input": "a", "label": "b", "task": "GSM8K", "value": ["+"], "defect": None}
+    rows = pl.DataFrame([row])
     lake.write(rows, FileRecord("sources/math_shepherd", "003", "f", "r", "", "1"))
     check_shards(lake, settings)
     lake.write(rows, FileRecord("sources/math_shepherd", "007", "f", "r", "", "1"))
     with pytest.raises(SettingsError, match="holds shard 007, but profile `miniature` has 4 shards"):
         check_shards(lake, settings)
+
+
+def test_an_asset_whose_last_run_failed_is_shown_as_failed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CPMI_SOURCES__REFERENCES", '[{"path": "/nowhere.jsonl", "source": "gsm8k", "split": "train"}]')
+    settings = load_settings("miniature", tmp_path)
+    outcome = run_all(settings, only=("sources/reference_problems",))
+    assert "there is no data at /nowhere.jsonl" in "; ".join(outcome.failures)
+    with open_instance(settings) as instance:
+        states = partition_states(instance, Lake(tmp_path), settings, "sources/reference_problems")
+    assert states == {"all": "failed"}

@@ -8,6 +8,7 @@ import pytest
 
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.settings import DataSource, load_settings
+from cpmi_dagster.source_rows import Unreadable
 from resources.data_sources import DataSources
 
 ROWS = [{"question": "1 + 1?", "answer": "#### 2"}, {"question": "Wie heißt sie?", "answer": "#### ñ"}]
@@ -60,14 +61,50 @@ def test_the_version_changes_with_the_content_and_only_then(tmp_path, sources):
 
 def test_a_broken_line_is_named(tmp_path, sources):
     (tmp_path / "rows.jsonl").write_text(LINES + "{broken\n", encoding="utf-8")
-    with pytest.raises(SourceError, match=r"rows\.jsonl, line 3 is not JSON"):
+    with pytest.raises(SourceError, match=r"rows\.jsonl, line 3: not JSON"):
         sources.rows(DataSource(path=str(tmp_path / "rows.jsonl")))
 
 
 def test_a_line_that_is_no_object_is_named(tmp_path, sources):
     (tmp_path / "rows.jsonl").write_text("[1]\n", encoding="utf-8")
-    with pytest.raises(SourceError, match="line 1 must be a JSON object"):
+    with pytest.raises(SourceError, match="line 1: not a JSON object"):
         sources.rows(DataSource(path=str(tmp_path / "rows.jsonl")))
+
+
+@pytest.mark.parametrize("name", ["rows.json", "rows.parquet", "rows.jsonl.gz"])
+def test_a_file_that_is_not_what_its_name_says_is_named(tmp_path, sources, name):
+    (tmp_path / name).write_bytes(b"\x1f\x8b no such thing")
+    with pytest.raises(SourceError, match=rf"{name} is (not JSON|no Parquet file|damaged)"):
+        sources.rows(DataSource(path=str(tmp_path / name)))
+
+
+def test_a_truncated_gzip_file_is_named(tmp_path, sources):
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(LINES.encode() * 100)[:-20])
+    with pytest.raises(SourceError, match=r"rows\.jsonl\.gz is damaged .*; fetch it again"):
+        sources.rows(DataSource(path=str(tmp_path / "rows.jsonl.gz")))
+
+
+def test_a_stream_goes_on_after_a_broken_line_and_says_how_far_it_is(tmp_path, sources):
+    (tmp_path / "rows.jsonl").write_bytes(b'{"a": 1}\r\n{broken\n\n[]\n{"a": "\xff\xe2\x80\xa8"}\n')
+    rows, shares = zip(*sources.stream(DataSource(path=str(tmp_path / "rows.jsonl"))), strict=True)
+    assert [row.reason.partition(" (")[0] if isinstance(row, Unreadable) else row for row in rows] == [
+        {"a": 1},
+        "not JSON",
+        "not a JSON object",
+        {"a": "\udcff\u2028"},
+    ]
+    assert shares[-1] == 1.0
+
+
+def test_a_hub_data_set_is_read_with_its_own_library(tmp_path, sources, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "data_set"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text(LINES, encoding="utf-8")
+    source = DataSource(hub=str(folder), revision="main", split="train")
+    assert sources.rows(source).to_dicts() == ROWS
+    assert [share for _, share in sources.stream(source)] == [0.5, 1.0]
+    assert sources.rows(source.model_copy(update={"limit": 1})).to_dicts() == ROWS[:1]
 
 
 def test_a_missing_file_says_what_to_give(tmp_path, sources):

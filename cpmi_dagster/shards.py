@@ -1,0 +1,16 @@
+"""Shards, the unit of partition: `000`, `001`, …; all trajectories of a question are in one."""
+
+
+def shard_name(number: int) -> str:
+    """Partition key of a shard: 3 is `003`."""
+    return f"{number:03d}"
+
+
+def shard_key(question_id: str, shards: int) -> str:
+    """Partition key of the shard a question belongs to.
+
+    Args:
+        question_id: Hash of the question, in hexadecimal.
+        shards: How many shards there are.
+    """
+    return shard_name(int(question_id, 16) % shards)
