@@ -20,8 +20,12 @@ from cpmi_dagster.equivalence.decide import decide
 
 CACHED_VERDICTS = 1 << 16
 
-_STATEMENT = re.compile(r"the (?:final )?answer is\s*:?|####|^(?:a|answer)\s*:", re.IGNORECASE | re.MULTILINE)
-_BOX = re.compile(r"\\f?boxed\s*(\{|[^{}\s$]+)")
+_STATEMENT = re.compile(r"(?P<mark>the (?:final )?answer is\s*:|####|^(?:a|answer)\s*:)|the (?:final )?answer is",
+                        re.IGNORECASE | re.MULTILINE)  # fmt: skip
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
+_UNBRACED = re.compile(r"(?:\\[A-Za-z]+|[^\s{}$\\])*")
+_DISPLAYED = re.compile(r"(?:\\\[|\$\$)\s*(.*?)\s*(?:\\\]|\$\$)", re.DOTALL)
+_INLINE = re.compile(r"\\\((.*)\\\)|\$([^$]+)\$", re.DOTALL)
 _NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
 _STOPS = ".,;"
 
@@ -33,30 +37,31 @@ def extract_answer(text: str) -> str | None:
         text: A solution, or a line of one.
 
     Returns:
-        What follows the last `####` or `The answer is`, or stands in the last `\boxed{}`, whichever comes last; None
-        if the text states no answer.
+        What follows the last `####` or `The answer is:`, or stands in the last `\boxed{}`, whichever comes last; an
+        `answer is` without a colon counts only where there is no box. None if the text states no answer.
     """
+    boxed = boxed_answer(text)
     statements = list(_STATEMENT.finditer(text))
-    stated = statements[-1].start() if statements else -1
-    boxed = text.rfind("\\boxed")
-    if boxed > stated and (answer := boxed_answer(text)):
-        return answer
+    stated = max((found.start() for found in statements if found["mark"]), default=-1)
+    if boxed and (stated < 0 or stated < _last_box(text)):
+        return boxed
+    end = len(text)
     for statement in reversed(statements):
-        if answer := _rest_of_line(text, statement.end()):
+        if answer := _stated_answer(text[statement.end() : end]):
             return answer
-    return boxed_answer(text) or None
+        end = statement.start()
+    return boxed or None
 
 
 def boxed_answer(text: str) -> str | None:
-    r"""What stands in the last `\boxed{…}`, or behind a last `\boxed` without braces; None without a box."""
+    r"""What stands in the last `\boxed{…}` or `\fbox{…}`, or behind a last one without braces; None without a box."""
     boxes = list(_BOX.finditer(text))
     if not boxes:
         return None
-    last = boxes[-1]
-    if last.group(1) != "{":
-        return last.group(1).rstrip(_STOPS)
-    end = _closing_brace(text, last.end())
-    return text[last.end() : end].strip()
+    start = boxes[-1].end()
+    if text[start : start + 1] != "{":
+        return _without_stops(_unbraced(text, start))
+    return text[start + 1 : _closing_brace(text, start + 1)].strip()
 
 
 def hash_answer(text: str) -> str | None:
@@ -114,13 +119,37 @@ def _closing_brace(text: str, start: int) -> int:
     return len(text)
 
 
-def _rest_of_line(text: str, start: int) -> str:
-    line = text[start:].lstrip(" \t:*").split("\n")[0]
-    return _unwrapped(_NEXT_SENTENCE.split(line)[0].strip(" \t\r*").rstrip(_STOPS).strip())
+def _last_box(text: str) -> int:
+    return max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+
+
+def _unbraced(text: str, start: int) -> str:
+    """A run without blanks, with the groups in braces that belong to it."""
+    position = start
+    while True:
+        run = _UNBRACED.match(text, position)
+        position = run.end() if run else position
+        if text[position : position + 1] != "{":
+            return text[start:position]
+        position = min(_closing_brace(text, position + 1) + 1, len(text))
+
+
+def _stated_answer(rest: str) -> str:
+    """The answer right behind its announcement: a displayed formula, or the line up to the next sentence."""
+    rest = rest.lstrip(" \t\r\n:*")
+    if displayed := _DISPLAYED.match(rest):
+        return _unwrapped(displayed.group(1))
+    line = rest.split("\n", maxsplit=1)[0]
+    return _unwrapped(_NEXT_SENTENCE.split(line, maxsplit=1)[0].strip(" \t\r*"))
 
 
 def _unwrapped(answer: str) -> str:
-    r"""Without the dollar signs around it: `$\frac{1}{2}$` is `\frac{1}{2}`, `$5` stays."""
-    if len(answer) > 1 and answer[0] == answer[-1] == "$":
-        return answer.strip("$").strip().rstrip(_STOPS)
-    return answer
+    r"""Without stops, fences and box around it: `$\boxed{\frac{1}{2}}$.` is `\frac{1}{2}`, `$5` stays."""
+    answer = _without_stops(answer)
+    if inline := _INLINE.fullmatch(answer):
+        answer = _without_stops(inline.group(1) or inline.group(2) or "")
+    return (boxed_answer(answer) or "") if _BOX.match(answer) else answer
+
+
+def _without_stops(text: str) -> str:
+    return text.strip().rstrip(f"{_STOPS} ").strip()

@@ -4,7 +4,7 @@
 
 A worker is a Python process of its own, started afresh rather than forked, so it can be used from any thread, inside
 other worker processes and after libraries that must not be forked. A pair that takes longer than `PAIR_SECONDS` counts
-as not equivalent, and its worker is ended.
+as not equivalent; its worker is ended, and another is started at once so that the next pair need not wait for it.
 """
 
 import atexit
@@ -17,11 +17,12 @@ from pathlib import Path
 
 from cpmi_dagster.errors import CpmiError
 
-PAIR_SECONDS = 4.5
+PAIR_SECONDS = 4.0
 START_SECONDS = 120.0
 MAX_WORKERS = 2
 WORKER_SCRIPT = Path(__file__).with_name("math_verify_worker.py")
 READY = "ready\n"
+VERDICTS = {"true\n": True, "false\n": False}
 
 
 class WorkerDied(Exception):
@@ -36,6 +37,7 @@ class Worker:
     """One math-verify process."""
 
     def __init__(self) -> None:
+        self.is_ready = False
         self.process = subprocess.Popen(
             [sys.executable, "-P", str(WORKER_SCRIPT)],
             stdin=subprocess.PIPE,
@@ -45,11 +47,13 @@ class Worker:
         )
 
     def wait_until_ready(self) -> None:
-        """Wait for the libraries to load.
+        """Wait for the libraries to load, where they have not yet.
 
         Raises:
             CpmiError: they cannot be loaded.
         """
+        if self.is_ready:
+            return
         try:
             reply = self._read_line(START_SECONDS)
         except (WorkerDied, TimedOut):
@@ -57,6 +61,7 @@ class Worker:
         if reply != READY:
             self.stop()
             raise CpmiError("math-verify does not start; reinstall it with `pip install math-verify`")
+        self.is_ready = True
 
     def judge(self, gold: str, candidate: str) -> bool:
         """The verdict on one pair.
@@ -71,7 +76,10 @@ class Worker:
             self.process.stdin.flush()
         except OSError as error:
             raise WorkerDied from error
-        return self._read_line(PAIR_SECONDS) == "true\n"
+        verdict = VERDICTS.get(self._read_line(PAIR_SECONDS))
+        if verdict is None:
+            raise WorkerDied
+        return verdict
 
     def stop(self) -> None:
         """End the process and release its pipes."""
@@ -116,12 +124,12 @@ class WorkerPool:
                     verdict = worker.judge(gold, candidate)
                 except TimedOut:
                     worker.stop()
+                    self._put_back(Worker())
                     return False
                 except WorkerDied:
                     worker.stop()
                     continue
-                with self._lock:
-                    self._idle.append(worker)
+                self._put_back(worker)
                 return verdict
             return False
 
@@ -138,11 +146,20 @@ class WorkerPool:
 
     def _take(self) -> Worker:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            idle = self._idle.pop() if self._idle else None
+        if idle is not None:
+            try:
+                idle.wait_until_ready()
+                return idle
+            except CpmiError:
+                pass  # killed while it was starting: one more is worth a try
         worker = Worker()
         worker.wait_until_ready()
         return worker
+
+    def _put_back(self, worker: Worker) -> None:
+        with self._lock:
+            self._idle.append(worker)
 
 
 _POOL = WorkerPool()

@@ -5,15 +5,18 @@ r"""Exact arithmetic with rationals, square roots, π, i and letters: a sum of c
 
 Square roots are reduced to square-free radicands, which are linearly independent over the rationals, so two
 polynomials are equal exactly when their terms are. What the arithmetic cannot carry out (a root or a quotient of a sum,
-a power with a letter in it) becomes an opaque symbol: equal terms are still equal, different ones decide nothing.
+a power with a letter in it, a sine) becomes an opaque symbol: equal terms are still equal, different ones decide
+nothing. Whole coefficients are ints, which are a good deal faster than fractions.
 """
 
 from fractions import Fraction
-from math import gcd, isqrt
+from hashlib import blake2b
+from math import comb, factorial, gcd, isqrt
 
 Symbols = tuple[tuple[str, int], ...]
 Monomial = tuple[int, Symbols]
-Polynomial = dict[Monomial, Fraction]
+Rational = int | Fraction
+Polynomial = dict[Monomial, Rational]
 
 ONE: Monomial = (1, ())
 IMAGINARY = "i"
@@ -22,20 +25,22 @@ MAX_BITS = 1 << 15
 MAX_POWER = 1024
 MAX_TERMS = 64
 MAX_RADICAND = 10**9
+MAX_FACTORIAL = 3000
+MAX_DESCRIPTION = 120
 
 
 class Undecidable(Exception):
     """The text is not an expression of this arithmetic, or is too large for it."""
 
 
-def number(value: Fraction | int) -> Polynomial:
+def number(value: Rational) -> Polynomial:
     """A rational constant."""
-    return {ONE: Fraction(value)} if value else {}
+    return {ONE: _whole_if_possible(value)} if value else {}
 
 
 def symbol(name: str) -> Polynomial:
     """A letter, π or i."""
-    return {(1, ((name, 1),)): Fraction(1)}
+    return {(1, ((name, 1),)): 1}
 
 
 def opaque(description: str) -> Polynomial:
@@ -48,38 +53,43 @@ def is_opaque(polynomial: Polynomial) -> bool:
     return any(name.startswith(OPAQUE) for _, symbols in polynomial for name, _ in symbols)
 
 
-def as_rational(polynomial: Polynomial) -> Fraction | None:
+def as_rational(polynomial: Polynomial) -> Rational | None:
     """The value of a constant without roots; None for anything else."""
     if not polynomial:
-        return Fraction(0)
+        return 0
     return polynomial.get(ONE) if len(polynomial) == 1 else None
 
 
 def describe(polynomial: Polynomial) -> str:
-    """The same text for equal polynomials."""
-    return repr(sorted(polynomial.items()))
+    """The same short text for equal polynomials; a digest where it would be long, for descriptions nest."""
+    terms = sorted(polynomial.items())  # hexadecimal, for Python refuses to write very long decimals
+    text = ";".join(f"{value.numerator:x}/{value.denominator:x}*{monomial}" for monomial, value in terms)
+    return text if len(text) <= MAX_DESCRIPTION else blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def add(left: Polynomial, right: Polynomial) -> Polynomial:
     """Sum of two polynomials."""
     total = dict(left)
     for monomial, coefficient in right.items():
-        total[monomial] = total.get(monomial, Fraction(0)) + coefficient
+        total[monomial] = total.get(monomial, 0) + coefficient
     return _checked(total)
 
 
-def scale(polynomial: Polynomial, factor: Fraction | int) -> Polynomial:
+def scale(polynomial: Polynomial, factor: Rational) -> Polynomial:
     """Polynomial times a rational."""
     return _checked({monomial: coefficient * factor for monomial, coefficient in polynomial.items()})
 
 
 def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
     """Product of two polynomials."""
+    for constant, other in ((left, right), (right, left)):
+        if len(constant) == 1 and ONE in constant:
+            return scale(other, constant[ONE])
     product: Polynomial = {}
     for first, a in left.items():
         for second, b in right.items():
             monomial, factor = _multiply_monomials(first, second)
-            product[monomial] = product.get(monomial, Fraction(0)) + a * b * factor
+            product[monomial] = product.get(monomial, 0) + a * b * factor
     return _checked(product)
 
 
@@ -92,11 +102,11 @@ def divide(left: Polynomial, right: Polynomial) -> Polynomial:
     if not right:
         raise Undecidable("division by zero")
     if len(right) > 1:
-        leading = right[min(right)]
-        return multiply(left, scale(opaque("1/" + describe(scale(right, 1 / leading))), 1 / leading))
+        inverse = Fraction(1) / right[min(right)]
+        return multiply(left, scale(opaque("1/" + describe(scale(right, inverse))), inverse))
     (((radicand, symbols), coefficient),) = right.items()
     inverse, factor = _multiply_monomials((radicand, ()), (1, tuple((name, -power) for name, power in symbols)))
-    return multiply(left, {inverse: factor / (coefficient * radicand)})
+    return multiply(left, {inverse: Fraction(factor) / (coefficient * radicand)})
 
 
 def power(base: Polynomial, exponent: Polynomial) -> Polynomial:
@@ -128,15 +138,33 @@ def square_root(radicand: Polynomial) -> Polynomial:
 
 
 def root(degree: int, radicand: Polynomial) -> Polynomial:
-    """n-th root; opaque unless it is a square root or a perfect power."""
+    """n-th root; opaque unless it is a square root or a perfect power of positive numbers."""
     if degree == 2:
         return square_root(radicand)
     value = as_rational(radicand)
+    if value is not None and value < 0 and degree % 2:
+        return scale(root(degree, number(-value)), -1)
     if value is not None and value > 0:
         parts = [round(part ** (1 / degree)) for part in (value.numerator, value.denominator) if part < MAX_RADICAND]
         if len(parts) == 2 and Fraction(parts[0] ** degree, parts[1] ** degree) == value:
             return number(Fraction(*parts))
     return opaque(f"root{degree}{describe(radicand)}")
+
+
+def apply(function: str, *arguments: Polynomial) -> Polynomial:
+    """A function's value: exact for `!`, `binom` and `|` of whole numbers, else opaque."""
+    values = [as_rational(argument) for argument in arguments]
+    known = [int(value) for value in values if value is not None and value.denominator == 1]
+    if function == "|" and values[0] is not None:
+        return number(abs(values[0]))
+    if len(known) == len(values) and all(0 <= value <= MAX_FACTORIAL for value in known):
+        if function == "!":
+            return number(factorial(known[0]))
+        if function == "binom":
+            return number(comb(*known))
+    if function == "|":
+        return opaque(f"|{min(describe(scale(arguments[0], sign)) for sign in (1, -1))}|")
+    return opaque(f"{function}({','.join(map(describe, arguments))})")
 
 
 def _integer_power(base: Polynomial, exponent: int) -> Polynomial:
@@ -161,10 +189,10 @@ def _square_root_of_integer(value: int) -> Polynomial:
             value //= factor * factor
             outside *= factor
         factor += 1
-    return {(value, ()): Fraction(outside)}
+    return {(value, ()): outside}
 
 
-def _multiply_monomials(left: Monomial, right: Monomial) -> tuple[Monomial, Fraction]:
+def _multiply_monomials(left: Monomial, right: Monomial) -> tuple[Monomial, int]:
     common = gcd(left[0], right[0])
     radicand = (left[0] // common) * (right[0] // common)
     powers = dict(left[1])
@@ -174,15 +202,32 @@ def _multiply_monomials(left: Monomial, right: Monomial) -> tuple[Monomial, Frac
     if quarter_turns % 2:
         powers[IMAGINARY] = 1
     symbols = tuple(sorted((name, exponent) for name, exponent in powers.items() if exponent))
-    return (radicand, symbols), Fraction(-common if quarter_turns >= 2 else common)
+    return (radicand, symbols), -common if quarter_turns >= 2 else common
+
+
+def _whole_if_possible(value: Rational) -> Rational:
+    return value.numerator if value.denominator == 1 else value
 
 
 def _checked(polynomial: Polynomial) -> Polynomial:
-    terms = {monomial: coefficient for monomial, coefficient in polynomial.items() if coefficient}
+    """The terms that are not zero, none of them too large."""
+    terms: Polynomial = {}
+    for monomial, coefficient in polynomial.items():
+        if coefficient:
+            terms[monomial] = _manageable(coefficient)
+            if monomial is not ONE and (monomial[0] > MAX_RADICAND or any(abs(e) > MAX_POWER for _, e in monomial[1])):
+                raise Undecidable("number too large")
     if len(terms) > MAX_TERMS:
         raise Undecidable("too many terms")
-    for (radicand, symbols), coefficient in terms.items():
-        bits = coefficient.numerator.bit_length() + coefficient.denominator.bit_length()
-        if bits > MAX_BITS or radicand > MAX_RADICAND or any(abs(exponent) > MAX_POWER for _, exponent in symbols):
-            raise Undecidable("number too large")
     return terms
+
+
+def _manageable(value: Rational) -> Rational:
+    if type(value) is int:
+        bits = value.bit_length()
+    else:
+        bits = value.numerator.bit_length() + value.denominator.bit_length()
+        value = value.numerator if value.denominator == 1 else value
+    if bits > MAX_BITS:
+        raise Undecidable("number too large")
+    return value
