@@ -1,11 +1,12 @@
 r"""Hard negatives: wrong answers that a reader of the steps might give (section 5.1, appendix A).
 
-    gold "18", samples ["20\nBecause", "18.0", "The answer is: 21.", "20", ""]
+    gold "18", samples ["20\nBecause", "18.0", "The answer is: $21$.", "20", ""]
       -> HardNegative("20", "model"), HardNegative("21", "model"),
          HardNegative("17", "plus_minus_1"), HardNegative("16", "plus_minus_2")
 
 Model samples come first, in the order sampled; what equals the gold answer or an earlier negative is dropped; edits of
 the gold answer (`mistakes`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
+Trajectories with the same prompt share its samples: no trajectory's negatives depend on the others in its batch.
 """
 
 import re
@@ -16,7 +17,7 @@ from itertools import chain
 
 import polars as pl
 
-from cpmi_dagster.answers import is_equivalent
+from cpmi_dagster.answers import boxed_answer, is_equivalent
 from cpmi_dagster.costs import Cost
 from cpmi_dagster.mistakes.propose import propose
 from cpmi_dagster.rollouts.engine import RolloutEngine, timed_generate
@@ -32,6 +33,8 @@ HARD_NEGATIVE_COLUMNS: dict[str, pl.DataType] = {
     "source": pl.String(),
 }
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
+_BLANKS_AND_STOPS = " \t\r,;."
+_FENCED = re.compile(r"\$([^$]+)\$")
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,12 @@ def clean_sample(text: str, max_characters: int) -> str | None:
         max_characters: Longest answer kept.
 
     Returns:
-        Its first line without a repeated `The answer is:` and trailing stops; None if that is empty or too long.
+        Its first line without a repeated `The answer is:`, a box or dollar signs around it and trailing stops; None if
+        that is empty, too long, or has a bracket that does not close.
     """
     line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
-    answer = _REPEATED_PREFIX.sub("", line.strip()).strip().rstrip(".,;").strip()
-    return answer if answer and len(answer) <= max_characters else None
+    answer = _unwrapped(_without_stops(_REPEATED_PREFIX.sub("", line.strip())))
+    return answer if answer and _is_whole(answer) and len(answer) <= max_characters else None
 
 
 def choose_negatives(gold: str, samples: Sequence[str], negatives: Negatives, seed: int) -> list[HardNegative]:
@@ -141,8 +145,29 @@ def _sample(
         render_negative_prompt(question, steps, gold)
         for question, steps, gold in trajectories.select("question", "steps", "gold_answer").iter_rows()
     ]
-    generations, cost = timed_generate(engine, prompts, negatives.sampling, negatives.samples, seed, stop="line")
-    return [[generation.text for generation in group] for group in generations], cost
+    distinct = list(dict.fromkeys(prompts))
+    generations, cost = timed_generate(engine, distinct, negatives.sampling, negatives.samples, seed, stop="line")
+    texts = {
+        prompt: [generation.text for generation in group] for prompt, group in zip(distinct, generations, strict=True)
+    }
+    return [texts[prompt] for prompt in prompts], cost
+
+
+def _unwrapped(answer: str) -> str:
+    """Without a box or dollar signs around it."""
+    inside = boxed_answer(answer) if answer.startswith("\\boxed") else None
+    fenced = _FENCED.fullmatch(inside or answer)
+    return _without_stops(fenced.group(1) if fenced else inside or answer)
+
+
+def _without_stops(answer: str) -> str:
+    return answer.rstrip(_BLANKS_AND_STOPS).lstrip()
+
+
+def _is_whole(answer: str) -> bool:
+    """Whether every brace and bracket closes; an interval may open with one kind and close with another."""
+    opened, closed = (sum(map(answer.count, brackets)) for brackets in ("([", ")]"))
+    return opened == closed and answer.count("{") == answer.count("}")
 
 
 def _heuristics(gold: str, seed: int) -> Iterator[HardNegative]:

@@ -18,6 +18,7 @@ from cpmi_dagster.negatives import (
 )
 from cpmi_dagster.rollouts.engine import Generation
 from cpmi_dagster.settings import Negatives
+from cpmi_dagster.templates import render_negative_prompt
 
 GOLDS = [
     "18", "0", "1", "-4", "1234567", "3.50", "0.5", r"1,\!250", r"\$18.90", "75\\%", r"120^\circ", "10 \\text{ cm}",
@@ -62,10 +63,6 @@ def test_heuristics_make_the_mistake_they_are_named_for(gold: str, answer: str, 
     assert (answer, heuristic) in [tuple(proposal) for proposal in propose(gold, seed=0)]
 
 
-def test_digits_stay_below_the_base():
-    assert all("8" not in proposal.answer.split("_")[0] for proposal in propose("7_8", seed=0))
-
-
 def test_plain_numbers_turn_negative_only_as_a_last_resort():
     assert [negative.answer for negative in heuristic_negatives("18", 6, seed=3) if "-" in negative.answer] == []
 
@@ -96,6 +93,12 @@ def test_numbers_always_have_four_negatives(gold: str, seed: int):
         ("\n20", None),
         ("x" * 33, None),
         ("  3.5 ", "3.5"),
+        (" .5.", ".5"),
+        (r"$\frac{1}{2}$.", r"\frac{1}{2}"),
+        (r"\boxed{7}", "7"),
+        ("$20", "$20"),
+        ("[2, 5)", "[2, 5)"),
+        (r"\frac{1}{", None),
     ],
 )
 def test_a_sample_is_cut_to_its_first_line(text: str, answer: str | None):
@@ -110,36 +113,82 @@ def test_model_samples_come_first_and_what_equals_the_gold_is_dropped():
     assert all(negative.source.startswith("plus_minus") for negative in chosen[2:])
 
 
-class EchoEngine:
-    """Answers every prompt with its gold answer, its length and a number that depends on the prompt alone."""
+class ScriptedEngine:
+    """Answers every prompt with its gold answer, its length and what the script adds; keeps what it was asked for."""
 
-    identity = "echo"
+    identity = "scripted"
+
+    def __init__(self, *more: str) -> None:
+        self.more = more
+        self.asked: list[tuple] = []
 
     def generate(self, prompts, sampling, samples, seed, stop="answer"):
-        texts = [["12", f"{len(prompt)}.\nmore"] for prompt in prompts]
+        self.asked.append((prompts, sampling, samples, seed, stop))
+        texts = [["12", f"{len(prompt)}.\nmore", *self.more] for prompt in prompts]
         return [[Generation(text, 3, False, prompt_tokens=10) for text in group] for group in texts]
 
 
-def some_trajectories(count: int) -> pl.DataFrame:
+def some_trajectories(count: int, repeated: bool = False) -> pl.DataFrame:
+    """Trajectories of one question, of growing length or all with the same steps."""
+    steps = [["5 + 7 = 12."] * (1 if repeated else number + 1) for number in range(count)]
     return pl.DataFrame(
         {
             "trajectory_id": [f"t{number:09d}" for number in range(count)],
             "question": ["What is 5 + 7?"] * count,
-            "steps": [["5 + 7 = 12. The answer is: 12"]] * count,
+            "steps": steps,
             "gold_answer": ["12"] * count,
         }
     )
 
 
-def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours():
-    trajectories, settings_ = some_trajectories(5), Negatives(samples=2)
-    whole = hard_negatives(trajectories, EchoEngine(), settings_, seed=7)
-    parts = [hard_negatives(trajectories[start : start + 2], EchoEngine(), settings_, seed=7) for start in (0, 2, 4)]
+@pytest.mark.parametrize("repeated", [False, True])
+def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours(repeated: bool):
+    trajectories, settings_ = some_trajectories(5, repeated), Negatives(samples=2)
+    whole = hard_negatives(trajectories, ScriptedEngine(), settings_, seed=7)
+    parts = [
+        hard_negatives(trajectories[start : start + 2], ScriptedEngine(), settings_, seed=7) for start in (0, 2, 4)
+    ]
     assert whole.negatives.equals(pl.concat([part.negatives for part in parts]))
     assert dict(whole.negatives.schema) == HARD_NEGATIVE_COLUMNS
     assert whole.negatives["rank"].to_list() == [1, 2, 3, 4] * 5
     assert whole.negatives["source"].to_list()[::4] == ["model"] * 5
-    assert (whole.cost.forward_tokens, whole.cost.generated_tokens) == (5 * 16, 5 * 6)
+    prompts = 1 if repeated else 5
+    assert (whole.cost.forward_tokens, whole.cost.generated_tokens) == (prompts * 16, prompts * 6)
+
+
+def test_the_model_is_asked_once_for_all_with_the_released_settings():
+    engine = ScriptedEngine()
+    hard_negatives(some_trajectories(3), engine, Negatives(), seed=7)
+    ((prompts, sampling, samples, seed, stop),) = engine.asked
+    assert (len(prompts), samples, seed, stop) == (3, 8, 7, "line")
+    assert (sampling.temperature, sampling.top_p, sampling.max_new_tokens) == (1.05, 0.9, 24)
+    assert sampling.top_k == 0
+    assert (Negatives().count, Negatives().max_answer_characters) == (4, 32)
+
+
+def test_the_prompt_is_that_of_the_appendix():
+    assert render_negative_prompt("What is 5 + 7?", ["5 + 7 = 13. ", "So 13."], "12") == (
+        "You are a careful math solver. Follow the steps methodically. Keep each step concise.\n"
+        "At the end, output exactly one line in the format:\n"
+        "The answer is: <final answer>\n\n"
+        "Problem:\nWhat is 5 + 7?\n"
+        "Solution: Let's think step by step.\n"
+        "\n(Gold answer: 12)\n\n"
+        "Generate several plausible but incorrect answers to the given question. Identify any wrong step and take that "
+        "step's wrong computed result or the mistaken number used in it as a hard-negative example. Try to include all "
+        "earlier steps' wrong intermediate outputs if possible. If all steps seem correct, return a plausible wrong "
+        "number (±1, ±2, or ±10%).\n\n"
+        "Output exactly one short line after 'The answer is:' no units or words. \n"
+        "\n5 + 7 = 13.\nSo 13.\nThe answer is: "
+    )
+
+
+def test_samples_that_repeat_one_another_in_other_notation_count_once():
+    more = ("13.0", r"$\frac{26}{2}$", r"\boxed{14}", "14 because 5 + 9 is fourteen and that is all", "15 (", "16\n17")
+    result = hard_negatives(some_trajectories(1), ScriptedEngine(*more), Negatives(count=9), seed=0)
+    sampled = result.negatives.filter(pl.col("source") == "model")["answer"].to_list()
+    assert sampled[1:] == ["13.0", "14", "16"]
+    assert result.negatives.height == 9
 
 
 def test_without_an_engine_all_negatives_are_heuristic():

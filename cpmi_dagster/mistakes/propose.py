@@ -1,67 +1,129 @@
 """All edits of an answer, in a seeded order that mixes the kinds and keeps the less likely mistakes for last.
 
-propose("18", seed=0)  ->  19 (plus_minus_1), 16 (plus_minus_2), 20 (plus_minus_10_percent), 17, 20, 16, … -18
+propose("18", seed=0)  ->  19 (plus_minus_1), 16 (plus_minus_2), 17 (plus_minus_1), 20 (plus_minus_2), … -18
 """
 
 import random
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import chain, zip_longest
-from math import gcd
+from typing import NamedTuple
 
-from cpmi_dagster.mistakes.numerals import (
-    brace_arguments,
-    is_plain_number,
-    propose_fraction_swaps,
+from cpmi_dagster.mistakes.chains import is_chain, propose_chain_changes, propose_last_side
+from cpmi_dagster.mistakes.digits import is_in_base, propose_digit_changes, propose_wider_digit_changes
+from cpmi_dagster.mistakes.fraction_changes import propose_constant_swaps, propose_fraction_swaps
+from cpmi_dagster.mistakes.intervals import propose_bracket_changes, propose_other_half_lines
+from cpmi_dagster.mistakes.letters import propose_letters
+from cpmi_dagster.mistakes.lists import propose_entry_swaps, propose_missing_entries
+from cpmi_dagster.mistakes.multiples import propose_multiples, propose_term_multiples
+from cpmi_dagster.mistakes.notation import brace_arguments, written_like
+from cpmi_dagster.mistakes.number_changes import (
     propose_larger_changes,
+    propose_negative_numbers,
     propose_number_changes,
+    propose_single_changes,
+    propose_wider_changes,
 )
-from cpmi_dagster.mistakes.operators import (
-    propose_bracket_changes,
-    propose_finite_ends,
-    propose_multiples,
-    propose_operator_changes,
-    propose_sign_changes,
-)
+from cpmi_dagster.mistakes.numerals import is_plain_number
+from cpmi_dagster.mistakes.operators import propose_operator_changes, propose_sign_changes
+from cpmi_dagster.mistakes.plausible import is_nonsense, is_unpolished
 from cpmi_dagster.mistakes.proposal import Proposal
-from cpmi_dagster.mistakes.words import propose_letters, propose_phrases, propose_words
+from cpmi_dagster.mistakes.words import propose_phrases, propose_words
+
+CACHED_GOLDS = 1 << 14
+LONGEST_ANSWER = 400
 
 Proposer = Callable[[str], Iterator[Proposal]]
 
-LIKELY: tuple[Proposer, ...] = (
-    propose_operator_changes,
-    propose_number_changes,
-    propose_fraction_swaps,
-    propose_bracket_changes,
-    propose_words,
-    propose_letters,
+
+class Proposers(NamedTuple):
+    """Who proposes edits of an answer: the likely mistakes, two tiers of less likely ones, the last resorts."""
+
+    likely: tuple[Proposer, ...]
+    less_likely: tuple[Proposer, ...] = ()
+    unlikely: tuple[Proposer, ...] = ()
+    last: tuple[Proposer, ...] = ()
+
+
+USUAL = Proposers(
+    likely=(
+        propose_operator_changes,
+        propose_number_changes,
+        propose_fraction_swaps,
+        propose_bracket_changes,
+        propose_entry_swaps,
+        propose_words,
+        propose_letters,
+    ),
+    less_likely=(
+        propose_wider_changes,
+        propose_constant_swaps,
+        propose_other_half_lines,
+        propose_missing_entries,
+        propose_term_multiples,
+    ),
+    unlikely=(propose_multiples, propose_single_changes, propose_phrases),
+    last=(propose_larger_changes, propose_negative_numbers),
 )
-LAST_RESORTS: tuple[Proposer, ...] = (propose_larger_changes, propose_multiples, propose_phrases, propose_finite_ends)
-_FRACTION = re.compile(r"frac\{-?(\d+)\}\{-?(\d+)\}|(\d+)/(\d+)")
+IN_BASE = Proposers((propose_digit_changes,), (propose_wider_digit_changes, propose_sign_changes))
+_SIGNED = re.compile(r"[-+]|^\(.*,|^\\left\s*\(|matrix|(?<![A-Z]{2})=")
+_WORDS = re.compile(r"\\(?:text\w*|mbox|mathrm)\{[^{}]*\}|\\[A-Za-z]+")
 
 
 def propose(answer: str, seed: int) -> Iterator[Proposal]:
-    """Edits of an answer, each text once, the answer itself never.
+    """Edits of an answer, each text once, the answer itself never; none of a text too long to be an answer.
 
     Args:
         answer: Gold answer.
         seed: Decides the order among edits of one kind, and of the kinds.
     """
-    text = brace_arguments(answer.strip())
+    stripped = answer.strip()
+    if len(stripped) > LONGEST_ANSWER:
+        return
+    gold = brace_arguments(stripped)
     rng = random.Random(f"{seed}:{answer}")
-    sign_is_likely = not is_plain_number(text) or text.startswith("-")
-    likely = [*LIKELY, propose_sign_changes] if sign_is_likely else [*LIKELY]
-    rest = LAST_RESORTS if sign_is_likely else (*LAST_RESORTS, propose_sign_changes, _propose_negatives)
-    offered = [proposal for proposer in likely for proposal in proposer(text)]
-    unreduced = [proposal for proposal in offered if _has_unreduced_fraction(proposal.answer)]
-    first = [proposal for proposal in offered if proposal not in unreduced]
-    last = [proposal for proposer in rest for proposal in proposer(text)]
-    seen = {answer, text}
-    for proposal in chain(_mixed(first, rng), _mixed(unreduced, rng), _mixed(last, rng)):
-        if proposal.answer not in seen:
-            seen.add(proposal.answer)
-            yield proposal
+    seen = {answer, stripped, gold}
+    for proposal in chain.from_iterable(_mixed(tier, rng) for tier in _tiers(gold)):
+        written = written_like(proposal.answer, stripped)
+        if written not in seen:
+            seen.add(written)
+            yield Proposal(written, proposal.heuristic)
+
+
+@lru_cache(maxsize=CACHED_GOLDS)
+def _tiers(gold: str) -> tuple[list[Proposal], ...]:
+    """Likely mistakes, less likely ones, last resorts, and what one would have simplified before giving it."""
+    tiers: list[list[Proposal]] = []
+    unpolished: list[Proposal] = []
+    for proposers in _proposers(gold):
+        offered = (proposal for proposer in proposers for proposal in proposer(gold))
+        tiers.append([])
+        for proposal in offered:
+            if not is_nonsense(proposal.answer, gold):
+                (unpolished if is_unpolished(proposal.answer, gold) else tiers[-1]).append(proposal)
+    return (*tiers, unpolished)
+
+
+def _proposers(gold: str) -> Proposers:
+    if is_in_base(gold):
+        return IN_BASE
+    if is_chain(gold):
+        return Proposers(
+            (lambda side: propose_chain_changes(side, propose_number_changes),),
+            (lambda side: propose_chain_changes(side, propose_wider_changes),),
+            (lambda side: propose_last_side(side, propose_number_changes),),
+        )
+    place = 0 if _has_sign(gold) else 3 if is_plain_number(gold) else 1
+    tiers = list(USUAL)
+    tiers[place] = (*tiers[place], propose_sign_changes)
+    return Proposers(*tiers)
+
+
+def _has_sign(gold: str) -> bool:
+    """Whether the answer has a sign, or is of a kind that often has: a point, a matrix, an equation, with letters."""
+    return bool(_SIGNED.search(gold)) or bool(re.search(r"[a-z]", _WORDS.sub("", gold)))
 
 
 def _mixed(proposals: Iterable[Proposal], rng: random.Random) -> Iterator[Proposal]:
@@ -75,15 +137,3 @@ def _mixed(proposals: Iterable[Proposal], rng: random.Random) -> Iterator[Propos
         rng.shuffle(queue)
     for round_ in zip_longest(*queues):
         yield from (proposal for proposal in round_ if proposal is not None)
-
-
-def _has_unreduced_fraction(answer: str) -> bool:
-    r"""Whether some fraction of numbers, like `\frac{2}{4}`, would have been reduced."""
-    parts = (tuple(int(part) for part in found.groups() if part) for found in _FRACTION.finditer(answer))
-    return any(gcd(*part) != 1 for part in parts)
-
-
-def _propose_negatives(answer: str) -> Iterator[Proposal]:
-    """For numbers near zero: the values below it."""
-    if answer in {"0", "1"}:
-        yield from (Proposal(str(int(answer) - step), f"plus_minus_{step}") for step in (1, 2) if int(answer) < step)

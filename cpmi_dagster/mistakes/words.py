@@ -1,8 +1,7 @@
-r"""Change a word or a letter of an answer for another of its kind.
+r"""Change a word of an answer for another of its kind.
 
-\text{Sunday}   -> \text{Monday}, \text{Saturday} …        \text{(C)}     -> \text{(A)}, \text{(B)} …
-\text{A,B,E}    -> \text{A,C,E}, …                         \text{CBAD}    -> \text{BCAD}, \text{CABD} …
-\text{Evelyn}   -> \text{Alice}, …                         \text{yes}     -> \text{no}, …
+\text{Sunday}   -> \text{Monday}, \text{Saturday} … (word)      \text{Evelyn} -> \text{Alice}, … (phrase)
+\text{odd}      -> \text{even}, \text{neither} … (word)         \mbox{four}   -> \mbox{three}, \mbox{six} … (word)
 """
 
 import re
@@ -10,69 +9,61 @@ from collections.abc import Iterator
 
 from cpmi_dagster.mistakes.proposal import Proposal
 
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+ORDERED_GROUPS: tuple[tuple[str, ...], ...] = (
+    MONTHS,
+    ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
+)  # fmt: skip
 GROUPS: tuple[tuple[str, ...], ...] = (
     ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-    ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-     "December"),
-    ("north", "east", "south", "west"),
+    ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"),
     ("odd", "even", "neither", "both", "cannot be determined"),
-    ("yes", "no", "maybe", "cannot be determined"),
-    ("true", "false", "undefined", "cannot be determined"),
+    ("yes", "no", "maybe", "sometimes", "cannot be determined"),
+    ("true", "false", "undefined", "sometimes", "cannot be determined"),
     ("circle", "ellipse", "parabola", "hyperbola", "line", "two lines", "point", "empty"),
     ("triangle", "square", "rectangle", "rhombus", "trapezoid", "pentagon", "hexagon", "octagon"),
-    ("scalene", "isosceles", "equilateral", "right"),
-    ("acute", "right", "obtuse", "straight"),
+    ("scalene", "isosceles", "equilateral", "right", "obtuse"),
+    ("acute", "right", "obtuse", "straight", "reflex"),
     ("red", "orange", "yellow", "green", "blue", "purple", "gray", "white", "black", "brown", "pink"),
-    ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    ("first", "second", "third", "fourth", "fifth"),
-    ("increasing", "decreasing", "constant", "neither"),
-    ("infinite", "none", "one", "undefined"),
-    ("a.m.", "p.m."),
-)  # fmt: skip
+    ("increasing", "decreasing", "constant", "neither", "cannot be determined"),
+    ("infinite", "infinitely many", "none", "one", "undefined"),
+)
 NAMES = ("Alice", "Ben", "Carla", "David", "Evelyn", "Frank", "Maria", "Sam", "Angela", "Briana")
 PHRASES = ("none", "all of them", "cannot be determined", "no solution", "undefined")
-OPTION_LETTERS = "ABCDEFGH"
+NEAR = 3
+SHORTEST_PHRASE = 3
 _WORD = re.compile(r"[A-Za-z][A-Za-z.]*(?: [A-Za-z]+)*")
 _TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm|mathbf|overline)\{([^{}]*)\}")
-_COMMAND = re.compile(r"\\[A-Za-z]+")
-_LETTER = re.compile(r"(?<![A-Za-z\\])[A-Z](?![A-Za-z])")
-_LETTER_STRING = re.compile(r"(?<![A-Za-z\\])[A-Z]{2,6}(?![A-Za-z])")
 
 
 def propose_words(answer: str) -> Iterator[Proposal]:
-    """The answer with one word exchanged for another of its group, or for a name or phrase where it is in none."""
+    """The answer with one word exchanged for another of its group, in an order for one near by."""
     for found in _words_of(answer):
-        alternatives = _same_group(found.group()) or ()
-        for word in alternatives:
+        for word in _others_of_group(found.group()):
             changed = word.capitalize() if found.group()[0].isupper() else word
             yield Proposal(answer[: found.start()] + changed + answer[found.end() :], "word")
 
 
-def propose_letters(answer: str) -> Iterator[Proposal]:
-    """An answer of option letters with one letter exchanged, or of a string of letters with two neighbours swapped."""
-    bare = _COMMAND.sub("", answer)
-    if any(character.isdigit() or character in "+-=^_" for character in bare):
-        return
-    if not re.search(r"[a-z]", bare):
-        for found in _LETTER.finditer(answer):
-            for letter in OPTION_LETTERS:
-                if letter not in bare:
-                    yield Proposal(answer[: found.start()] + letter + answer[found.end() :], "letter")
-    for found in _LETTER_STRING.finditer(answer):
-        for swapped in _with_neighbours_swapped(found.group()):
-            yield Proposal(answer[: found.start()] + swapped + answer[found.end() :], "letter")
-
-
 def propose_phrases(answer: str) -> Iterator[Proposal]:
-    """Another name for a name, another short phrase for a text no group knows."""
-    if any(character.isdigit() for character in answer):
+    """Another name for a name, another short phrase for a text no group knows; nothing for lists and letters."""
+    if any(character.isdigit() or character == "," for character in answer):
         return
     for found in _words_of(answer):
-        if _same_group(found.group()) or len(found.group()) < 3:
+        word = found.group()
+        if _others_of_group(word) or len(word) < SHORTEST_PHRASE or word.isupper():
             continue
-        is_name = found.group()[0].isupper() and " " not in found.group() and not found.group().isupper()
+        is_name = word[0].isupper() and " " not in word
         for phrase in NAMES if is_name else PHRASES:
             yield Proposal(answer[: found.start()] + phrase + answer[found.end() :], "phrase")
+
+
+def is_known_word(text: str) -> bool:
+    """Whether some group has the word."""
+    return bool(_others_of_group(text))
 
 
 def _words_of(answer: str) -> list[re.Match[str]]:
@@ -83,15 +74,11 @@ def _words_of(answer: str) -> list[re.Match[str]]:
     return [found for start, end in spans for found in _WORD.finditer(answer, start, end)]
 
 
-def _same_group(word: str) -> list[str] | None:
-    for group in GROUPS:
-        lowered = [member.lower() for member in group]
-        if word.lower().rstrip(".") in lowered or word.lower() in lowered:
-            return [member for member in group if member.lower() != word.lower().rstrip(".")]
-    return None
-
-
-def _with_neighbours_swapped(letters: str) -> Iterator[str]:
-    for index in range(len(letters) - 1):
-        if letters[index] != letters[index + 1]:
-            yield letters[:index] + letters[index + 1] + letters[index] + letters[index + 2 :]
+def _others_of_group(word: str) -> list[str]:
+    sought = {word.lower(), word.lower().rstrip(".")}
+    for group in (*ORDERED_GROUPS, *GROUPS):
+        place = next((place for place, member in enumerate(group) if member.lower() in sought), None)
+        if place is not None:
+            near = group[max(0, place - NEAR) : place + NEAR + 1] if group in ORDERED_GROUPS else group
+            return [member for member in near if member != group[place]]
+    return []
