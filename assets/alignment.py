@@ -15,6 +15,7 @@ SHARD_EXAMPLES = 5
 @stage(
     "alignment/trajectories",
     "alignment/rejected_rows",
+    code_version="2",
     inputs=["sources/math_shepherd", "sources/reference_problems"],
     lineage={
         "steps": ["sources/math_shepherd.input"],

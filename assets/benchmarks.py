@@ -22,6 +22,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 @stage(
     CANDIDATES,
+    code_version="2",
     inputs=[PROBLEMS],
     settings=["benchmarks.candidates", "benchmarks.sampling"],
     models=["policy"],
@@ -73,6 +74,7 @@ def prmbench_predictions(run: StageRun, recipe: str) -> Made:
 
 @stage(
     "benchmarks/best_of_n_choices",
+    code_version="2",
     inputs=[PROBLEMS, CANDIDATES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n"],
     pool="gpu",

@@ -19,6 +19,7 @@ TORCH = ("pytorch", "huggingface")
 
 @stage(
     "labels/hard_negatives",
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["negatives", "scoring.chunk_trajectories"],
     models=["labeler"],
@@ -99,6 +100,7 @@ ROLLOUT_LINEAGE = {
 
 @stage(
     "labels/policy_rollouts",
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
     models=["policy"],
@@ -113,6 +115,7 @@ def policy_rollouts(run: StageRun, shard: str) -> Made:
 
 @stage(
     "labels/prover_rollouts",
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["rollouts.prover_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
     models=["prover"],

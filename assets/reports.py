@@ -1,5 +1,6 @@
 """Every table and figure of the paper beside ours, the HTML report, and the published database."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -40,8 +41,11 @@ def _artifact_stage(artifact: Artifact) -> Stage:
         return Made(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
     measure.__name__ = artifact.name
-    measure.__doc__ = f"{artifact.title} ({artifact.label or 'not in the paper'}): the paper's figures beside ours."
-    declare = stage(_artifact_key(artifact.name), inputs=artifact.needs, settings=MEASURED_BY, eager=True)
+    beside = f" ({artifact.label}): the paper's figures beside ours." if artifact.label else "; ours alone."
+    measure.__doc__ = artifact.title + beside
+    declare = stage(
+        _artifact_key(artifact.name), inputs=artifact.needs, settings=MEASURED_BY, code_version="2", eager=True
+    )
     return declare(measure)
 
 
@@ -53,6 +57,7 @@ TRAJECTORIES, REJECTED, REFERENCES = "alignment/trajectories", "alignment/reject
 
 @stage(
     "reports/report",
+    code_version="2",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED, REFERENCES],
     settings=MEASURED_BY,
     models=["labeler", "policy", "prover", "backbone"],
@@ -115,13 +120,19 @@ def _provenance(lake: Lake) -> pl.DataFrame:
                 {
                     "relation": key.replace("/", "."),
                     "rows": sum(record.rows for record in records),
-                    "code_version": records[0].code_version,
-                    "model": records[0].labeler,
-                    "run_id": records[0].run_id[:8],
-                    "fingerprint": " ".join(sorted({record.fingerprint[:8] for record in records})[:4]),
+                    "code_version": _one_or_count((record.code_version for record in records), "versions"),
+                    "model": _one_or_count((record.labeler for record in records), "models"),
+                    "run_id": _one_or_count((record.run_id[:8] for record in records), "runs"),
+                    "fingerprint": " ".join(sorted({record.fingerprint[:8] for record in records})),
                 }
             )
     return pl.DataFrame(rows)
+
+
+def _one_or_count(values: Iterable[str], what: str) -> str:
+    """The value that all records have, or how many there are: `7 models`."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else f"{len(found)} {what}"
 
 
 STAGES = (*ARTIFACT_STAGES, report, results_database)

@@ -161,4 +161,6 @@ def _sentence(event: dg.DagsterEvent, error: object) -> str:
     if failure is not None and failure.description:
         return failure.description
     cause = getattr(error, "cause", None) or error
+    if getattr(cause, "cls_name", "") == "DagsterExecutionInterruptedError":
+        return "interrupted; run again to continue where it stopped"
     return str(getattr(cause, "message", cause)).strip().splitlines()[0]

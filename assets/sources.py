@@ -56,6 +56,7 @@ def step_truth(run: StageRun) -> Made:
 
 @stage(
     "sources/reference_problems",
+    code_version="2",
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
     settings=["sources.references"],
 )

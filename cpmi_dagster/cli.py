@@ -33,7 +33,7 @@ app = typer.Typer(
 ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 # without a terminal rich assumes 80 columns, too few for the tables
-OUT, ERR = Console(width=None if sys.stdout.isatty() else 120), Console(stderr=True)
+OUT, ERR = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 
 
 @app.command(epilog="Example: `cpmi run --shards 0-3 --only labels`")
@@ -140,6 +140,7 @@ def ui(
     """Serve the Dagster UI with its daemon on 127.0.0.1."""
     from cpmi_dagster import definitions
 
+    ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
     definitions.serve(load_settings(profile), profile, port)
 
 

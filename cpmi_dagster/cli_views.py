@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_CELL = 100
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
+MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
 STATE_MARKS = {
     "done": "[green]●[/green]",
     "failed": "[red]✗[/red]",
@@ -70,6 +71,9 @@ def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, soft_wrap=True)
     console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, soft_wrap=True)
+    console.print(
+        'Next      cpmi ui (the DAG in a browser), cpmi status, cpmi query "…", cpmi trace …', highlight=False
+    )
 
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:
@@ -78,7 +82,9 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Set
     table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE)
     for name in STATUS_COLUMNS:
         left = name in ("asset", "partitions")
-        table.add_column(name, justify="left" if left else "right", no_wrap=name != "partitions")
+        table.add_column(
+            name, justify="left" if left else "right", no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name)
+        )
     for asset in assets:
         table.add_row(
             asset.key,
@@ -94,17 +100,21 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Set
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)
-    unknown = [asset.key for asset in labels if asset.missing and asset.seconds_left is None]
-    later = f"; unknown for {len(unknown)} assets that have not begun" if unknown else ""
-    console.print(f"Labeling took {spent:,.1f} s so far; about {left:,.0f} s left{later}.", highlight=False)
+    unknown = [asset for asset in labels if (asset.missing or asset.failed) and asset.seconds_left is None]
+    later = f"about {left:,.0f} s left" if not unknown else "the time left shows once every label has a finished shard"
+    console.print(f"Labeling took {spent:,.1f} s so far; {later}.", highlight=False)
 
 
 def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
     """A label's whole history."""
     for title, facts in trace.facts.items():
-        console.print(_facts_table(title, facts))
+        if facts:
+            console.print(_facts_table(title, facts))
+    if not trace.facts["selection"]:
+        console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
     for title, frame in trace.tables.items():
-        console.print(table_of(frame, title))
+        if frame.height:
+            console.print(table_of(frame, title))
     console.print(_files_table(trace))
     for line in _settings_lines(trace):
         console.print(line, style="dim", highlight=False, markup=False)

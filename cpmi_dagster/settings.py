@@ -377,7 +377,14 @@ def _explain(profile: str, error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "profile"
     if first["type"] == "extra_forbidden":
-        return f"profile `{profile}`: `{where}` is not a setting; remove it or check its spelling"
+        return f"{_place(profile, where)}: `{where}` is not a setting; remove it or check its spelling"
     if first["type"] == "missing":
         return f"profile `{profile}`: the setting `{where}` is missing; add it"
-    return f"profile `{profile}`: `{where}` is wrong: {first['msg']}"
+    return f"{_place(profile, where)}: `{where}` is wrong: {first['msg']}"
+
+
+def _place(profile: str, where: str) -> str:
+    """The environment variable a setting was given by, else the profile."""
+    variable = f"CPMI_{where.replace('.', '__')}".upper()
+    given = next((name for name in os.environ if variable.startswith(name.upper()) and name.startswith("CPMI_")), None)
+    return f"environment variable {given}" if given and "__" in given else f"profile `{profile}`"

@@ -5,7 +5,8 @@
 DATA holds gsm8k/train.jsonl.gz and math/train.jsonl.gz. About 30 rows are made of every problem: the steps are lines of
 its own solution, shortened or repeated to the step counts of the published label set, some numbers changed; the rows
 stand as in the original, by task and then by outcome, and a few of every thousand are irregular in one of the ways
-known from the corpus. Each size runs `cpmi run` in a process of its own, which is what is timed.
+known from the corpus. Each size runs `cpmi run` in a process of its own, which is what is timed. With `--fuzz` every
+line is damaged at random: nothing may crash, and every row must end among the trajectories or the rejected rows.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import yaml
 
 from cpmi_dagster.answers import boxed_answer, hash_answer
 from cpmi_dagster.step_segments import MARKER
+from resources.lake import Lake
 
 FULL_SIZE = 444_655
 ROWS_PER_QUESTION = 30
@@ -127,6 +129,40 @@ IRREGULARITIES: tuple[Callable[[dict], dict | str], ...] = (
 )
 
 
+def fuzzed(text: str, rng: random.Random) -> str:
+    """The line with up to eight places cut out, doubled, or overwritten with anything."""
+    for _ in range(rng.randrange(9)):
+        start = rng.randrange(len(text) + 1)
+        end = start + rng.randrange(20)
+        put = rng.choice(
+            (
+                "",
+                text[start:end] * 2,
+                MARKER,
+                "+",
+                "-",
+                '"',
+                "\\ud800",
+                "\\n",
+                "Step 1:",
+                "?",
+                chr(rng.randrange(32, 0x3000)),
+            )
+        )
+        text = text[:start] + put + text[end:]
+    return text.replace("\n", " ")
+
+
+def accounted(home: Path) -> tuple[int, int]:
+    """Different source rows among the trajectories, and among the rejected rows; none may be in both."""
+    lake = Lake(home)
+    trajectories = lake.read("alignment/trajectories", columns=["row_number"])["row_number"]
+    rejected = lake.read("alignment/rejected_rows", columns=["row_number"])["row_number"]
+    if len(set(trajectories) | set(rejected)) != len(trajectories) + len(rejected):
+        raise SystemExit("a source row is counted twice")
+    return len(trajectories), len(rejected)
+
+
 def measure(corpus_file: Path, references: Path, home: Path) -> tuple[float, float, str]:
     """Seconds, peak GiB and the output of `cpmi run` over ingestion, alignment and selection."""
     sources = [
@@ -156,17 +192,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--references", type=Path, required=True)
     parser.add_argument("--rows", type=int, nargs="+", default=[45_000, 150_000, FULL_SIZE])
+    parser.add_argument("--fuzz", action="store_true", help="damage every line at random")
     arguments = parser.parse_args()
     problems = read_problems(arguments.references.resolve())
-    print(f"{'rows':>9} {'MiB':>7} {'seconds':>8} {'us a row':>9} {'peak GiB':>9}")
+    print(f"{'rows':>9} {'MiB':>7} {'seconds':>8} {'us a row':>9} {'peak GiB':>9} {'trajectories':>13} {'rejected':>9}")
     for rows in arguments.rows:
         with tempfile.TemporaryDirectory() as folder:
             corpus_file = Path(folder) / "math_shepherd.jsonl"
             with corpus_file.open("w", encoding="utf-8") as stream:
-                stream.writelines(f"{text}\n" for text in corpus(problems, rows, random.Random(rows)))
+                rng = random.Random(rows)
+                lines = corpus(problems, rows, rng)
+                stream.writelines(f"{fuzzed(text, rng) if arguments.fuzz else text}\n" for text in lines)
             size = corpus_file.stat().st_size / 2**20
             seconds, peak, output = measure(corpus_file, arguments.references.resolve(), Path(folder))
-        print(f"{rows:>9,} {size:>7,.0f} {seconds:>8.1f} {seconds / rows * 1e6:>9.0f} {peak:>9.2f}", flush=True)
+            aligned, rejected = accounted(Path(folder) / "home")
+        figures = f"{rows:>9,} {size:>7,.0f} {seconds:>8.1f} {seconds / rows * 1e6:>9.0f} {peak:>9.2f}"
+        print(f"{figures} {aligned:>13,} {rejected:>9,}", flush=True)
         print(output, file=sys.stderr)
 
 

@@ -62,6 +62,8 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
         "DAGSTER_HOME": str(write_dagster_yaml(settings)),
         "CPMI_HOME": str(settings.home),
         "CPMI_PROFILE": profile or os.environ.get("CPMI_PROFILE") or settings.profile,
+        # `dg dev` stands in for `dagster dev`, but does not take a workspace file
+        "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }
     arguments = ["dagster", "dev", "-w", str(WORKSPACE), "-h", "127.0.0.1", "-p", str(port)]
     os.execve(sys.executable, [sys.executable, "-m", *arguments], environment)

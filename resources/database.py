@@ -20,6 +20,7 @@ from resources.lake import Lake
 
 FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)
+READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 COMPARISON = "reports.paper_comparison"
 
 
@@ -96,9 +97,13 @@ def ask(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, An
     """The rows of a query.
 
     Raises:
-        CpmiError: DuckDB refuses it, with DuckDB's first line; or a column's type has no counterpart here.
+        CpmiError: it is not one statement that only reads; DuckDB refuses it, with DuckDB's first line; or a column's
+            type has no counterpart here.
     """
     try:
+        statements = duckdb.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in READING:
+            raise CpmiError("a query is one statement that only reads, such as `select …` or `describe …`")
         relation = connection.sql(sql, params=dict(params or {}) or None)
         return relation.pl() if relation is not None else pl.DataFrame()
     except duckdb.Error as error:

@@ -162,6 +162,11 @@ class Lake:
         empty = TABLES[key].schema.create_empty().select(columns or own)
         return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])
 
+    def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
+        """The first rows of a file, without their provenance columns."""
+        own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
+        return pl.read_parquet(self.path(key, partition), columns=own, n_rows=rows)
+
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
         path = self.path(key, partition)
         if not path.is_file():

@@ -77,12 +77,21 @@ def column_lineage(stage: "Stage", table: Table) -> dg.TableColumnLineage:
 
 def written(stage: "Stage", record: FileRecord, made: "Made", seconds: float) -> dict[str, Any]:
     """Metadata of rows that were just made."""
+    return {**_facts(stage, record, made.frame(record.table)), "seconds": round(seconds, 2), **made.metadata}
+
+
+def skipped(stage: "Stage", record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
+    """Metadata of rows that were already there, made by the same inputs, settings, models and code."""
+    return {**_facts(stage, record, rows), "skipped": "unchanged"}
+
+
+def _facts(stage: "Stage", record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
     shown = {
         ROW_COUNT: record.rows,
         COLUMN_LINEAGE: column_lineage(stage, TABLES[record.table]),
         "fingerprint": record.fingerprint,
-        "seconds": round(seconds, 2),
-        "preview": dg.MetadataValue.md(preview(made.frame(record.table))),
+        "made": record.written_at,
+        "preview": dg.MetadataValue.md(preview(rows)),
     }
     if record.labeler:
         shown["labeler"] = record.labeler
@@ -90,14 +99,7 @@ def written(stage: "Stage", record: FileRecord, made: "Made", seconds: float) ->
         shown["notes"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in record.notes))
     if any(record.cost.values()):
         shown["cost"] = dict(record.cost)
-    return {**shown, **made.metadata}
-
-
-def skipped(record: FileRecord | None) -> dict[str, Any]:
-    """Metadata of rows that were already there, made by the same inputs, settings, models and code."""
-    rows = record.rows if record else 0
-    fingerprint = record.fingerprint if record else ""
-    return {ROW_COUNT: rows, "skipped": "unchanged", "fingerprint": fingerprint}
+    return shown
 
 
 def preview(frame: pl.DataFrame) -> str:

@@ -127,10 +127,12 @@ class Stage:
 
     def _skip(self, run: StageRun, partition: str | None, began: float) -> dict[str, Metadata]:
         run.log(f"{self.name}{f' {partition}' if partition else ''}: skipped, unchanged")
-        records = {key: run.lake.record(key, partition) for key in self.tables}
-        rows = sum(record.rows for record in records.values() if record)
+        found = {key: run.lake.record(key, partition) for key in self.tables}
+        records = {key: record for key, record in found.items() if record}
+        rows = sum(record.rows for record in records.values())
         run.progress.finish(self.name, partition, rows, time.monotonic() - began, skipped=True)
-        return {key: presentation.skipped(record) for key, record in records.items()}
+        heads = {key: run.lake.head(key, partition, presentation.PREVIEW_ROWS) for key in records}
+        return {key: presentation.skipped(self, record, heads[key]) for key, record in records.items()}
 
     def dependencies(self, run: StageRun, partition: str | None) -> dict[str, Any]:
         """Everything the rows of a partition depend on, as JSON-able facts."""

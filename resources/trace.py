@@ -46,6 +46,8 @@ MANY_ROWS = {
 }
 MADE_BY = [key for key, table in TABLES.items() if table.group in ("sources", "alignment", "selection", "labels")]
 
+BEFORE_LABELS = [key for key in MADE_BY if TABLES[key].group != "labels"]
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -81,7 +83,7 @@ def trace(database: Database, lake: Lake, settings: Settings, trajectory_id: str
         _check(connection, facts["trajectory"], trajectory_id, step)
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
     shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
-    return Trace(facts, tables, _files(lake, shard))
+    return Trace(facts, tables, _files(lake, shard, MADE_BY if facts["selection"] else BEFORE_LABELS))
 
 
 def _first(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _check(
     connection: duckdb.DuckDBPyConnection, found: Mapping[str, Any], trajectory_id: str, step: int | None
 ) -> None:
     if not found:
-        first = ask(connection, "select min(trajectory_id) from alignment.trajectories").item()
+        first = ask(connection, "select min(trajectory_id) from selection.selected_trajectories").item()
         example = f", for example {first}" if first else ""
         raise CpmiError(f"there is no trajectory `{trajectory_id}`; ids stand in alignment.trajectories{example}")
     steps: Sequence[str] = found["steps"]
@@ -106,6 +108,6 @@ def _check(
         raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")
 
 
-def _files(lake: Lake, shard: str) -> dict[str, FileRecord]:
-    records = {key: lake.record(key, shard if TABLES[key].partitioning else None) for key in MADE_BY}
+def _files(lake: Lake, shard: str, keys: Sequence[str]) -> dict[str, FileRecord]:
+    records = {key: lake.record(key, shard if TABLES[key].partitioning else None) for key in keys}
     return {key: record for key, record in records.items() if record}

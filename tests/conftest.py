@@ -1,12 +1,33 @@
 """A whole run of the DAG on a small part of the embedded world, made once and shared by the tests that look at it."""
 
+import atexit
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from small_run import SMALL, run_all, write_profile
 
 from cpmi_dagster.settings import Settings, load_settings
+
+_exit_status = 0
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Remember how the tests went, for `_leave`."""
+    global _exit_status
+    _exit_status = exitstatus
+
+
+@atexit.register
+def _leave() -> None:
+    """Leave before the interpreter is taken down, as `cpmi` does: extension modules then print pages about themselves.
+
+    Registered first, so called last.
+    """
+    sys.stdout.flush()
+    os._exit(_exit_status)
 
 
 @pytest.fixture(scope="session")

@@ -160,8 +160,9 @@ def test_query_writes_numbers_as_numbers_and_lists_as_json(home):
 
 @pytest.mark.slow
 def test_query_refuses_to_write(home):
-    with pytest.raises(CpmiError, match="the query failed"):
-        invoke("query", "create table t as select 1", "-p", home)
+    for sql in ("create table t as select 1", "copy (select 1) to 'x.csv'", "select 1; select 2", ""):
+        with pytest.raises(CpmiError, match="one statement that only reads"):
+            invoke("query", sql, "-p", home)
 
 
 @pytest.mark.slow

@@ -6,8 +6,9 @@
     2           18       yes       0.5                  0.50   0.5    0.5    0.50
 
 By mean, 0 and 1 tie and the first wins. The weighted vote adds the means of equal answers: 7 has 0.9, 18 has 1.4 and
-wins, as it does by plain majority. pass@N is 1 as soon as one candidate is right; pass@1 is the share that is. A
-candidate without steps ranks below all others and votes with weight 0; one without an answer has no vote.
+wins, as it does by plain majority. pass@N is 1 as soon as one of the first N is right; pass@1 is the share of all
+candidates that are, whatever N. A candidate without steps ranks below all others and votes with weight 0; one without
+an answer has no vote.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) ->
     """
     _check_candidates(candidates, ns)
     rewarded = with_answer_classes(_with_rewards(candidates, scores)).sort(CANDIDATE)
-    parts = [part for n in ns for part in _choices(rewarded.filter(pl.col("candidate") < n), n)]
+    parts = [part for n in ns for part in _choices(rewarded, n)]
     return pl.concat(parts).sort(*PROBLEM, "n", "aggregation")
 
 
@@ -162,12 +163,14 @@ def _check_scores(both: pl.DataFrame) -> None:
         )
 
 
-def _choices(first_n: pl.DataFrame, n: int) -> list[pl.DataFrame]:
-    """All aggregations over candidates sorted by number."""
+def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
+    """All aggregations over the first n of candidates sorted by number; pass@1 over all of them."""
+    first_n = rewarded.filter(pl.col("candidate") < n)
     problems = first_n.group_by(PROBLEM, maintain_order=True)
+    everyone = rewarded.group_by(PROBLEM, maintain_order=True)
     best = [problems.agg(pl.col("candidate", "correct").get(pl.col(reward).arg_max())) for reward in REWARDS]
     votes = [_vote(first_n.with_columns(weight=weight)) for weight in (pl.col("mean").clip(0), pl.lit(1.0))]
-    bounds = [problems.agg(pl.col("correct").any()), problems.agg(pl.col("correct").mean())]
+    bounds = [problems.agg(pl.col("correct").any()), everyone.agg(pl.col("correct").mean())]
     return [
         part.select(
             *PROBLEM,

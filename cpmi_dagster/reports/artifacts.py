@@ -18,6 +18,15 @@ from cpmi_dagster.reports.cost_ratios import COSTS
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
 from cpmi_dagster.reports.quality import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
+from cpmi_dagster.reports.reward_rows import (
+    CONTRAST_ROWS,
+    MAIN_ROWS,
+    MERGE_POINT_ROWS,
+    NEGATIVES_ROWS,
+    OBJECTIVE_ROWS,
+    PAV_MERGE_ROWS,
+    RecipeRow,
+)
 
 PROCESS_LEVEL = (PROBLEMS, PROCESSBENCH)
 STEP_LEVEL = (PROBLEMS, PRMBENCH_PREDICTIONS)
@@ -44,6 +53,19 @@ _MEASURES: dict[str, tuple[tuple[str, ...], Callable[[ReportInputs], pl.DataFram
     "pav_merges": ((*QUALITY, COSTS), efficiency.measure_pav_merges),
 }
 
+_ROWS: dict[str, tuple[RecipeRow, ...]] = {
+    "label_quality": (),
+    "dataset_statistics_table": (),
+    "labelers": (),
+    "logic": question_sets.LOGIC_ROWS,
+    "contrast": CONTRAST_ROWS,
+    "objectives": OBJECTIVE_ROWS,
+    "negatives_ablation": NEGATIVES_ROWS,
+    "merge_points": MERGE_POINT_ROWS,
+    "pav_merges": PAV_MERGE_ROWS,
+}
+"""Rows that take a reward model, where they are not the main ones."""
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -53,11 +75,13 @@ class Artifact:
         paper: the paper's figures and words; without rows where it has none.
         needs: keys of the tables that ours is measured from.
         measure: gives ours as columns row, column, measured, low, high, n.
+        rows: rows that take a reward model of their own.
     """
 
     paper: PaperTable
     needs: tuple[str, ...]
     measure: Callable[[ReportInputs], pl.DataFrame]
+    rows: tuple[RecipeRow, ...]
 
     @property
     def name(self) -> str:
@@ -79,10 +103,17 @@ class Artifact:
         """`table` or `figure`, as the paper shows it."""
         return self.paper.kind
 
+    def untrained(self, inputs: ReportInputs) -> list[str]:
+        """Rows whose reward model is not among the profile's recipes."""
+        return [row.row for row in self.rows if inputs.recipe_name(row.reward_type, row.objective) is None]
+
 
 def _artifacts() -> dict[str, Artifact]:
     tables = load_paper_tables()
-    return {name: Artifact(tables[name], needs, measure) for name, (needs, measure) in _MEASURES.items()}
+    return {
+        name: Artifact(tables[name], needs, measure, _ROWS.get(name, MAIN_ROWS))
+        for name, (needs, measure) in _MEASURES.items()
+    }
 
 
 ARTIFACTS: dict[str, Artifact] = _artifacts()

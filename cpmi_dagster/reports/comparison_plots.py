@@ -1,6 +1,6 @@
 """Plots of the figures in comparison frames (`tables.PaperComparison`): ours only, with their 95 % intervals.
 
-draw_best_of_n(frame)   four panels, one per question set; accuracy against N, a line per reward type
+draw_best_of_n(frame, rows)   four panels, one per question set; accuracy against N, a line per reward type
 """
 
 from collections.abc import Mapping
@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cpmi_dagster.reports.figure_style import INK, add_legend, colour_of, label_axes, marker_of, new_figure
+from cpmi_dagster.reports.figure_style import INK, colour_of, label_axes, label_ends, marker_of, new_figure
+from cpmi_dagster.reports.labels import LABEL_AUC
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRIC_UNITS = {
-    "ROC-AUC": "ROC-AUC of step scores",
+    "ROC-AUC": "Step AUC",
     "PB": "ProcessBench F1 (%)",
     "PRMB": "PRMScore (%)",
-    "Math": "best of 8 (%)",
-    "MMLU": "best of 8 (%)",
-    "Label AUC": "ROC-AUC of labels",
+    "Math": "MATH500, best of 8 (%)",
+    "MMLU": "MMLU-Stem, best of 8 (%)",
+    LABEL_AUC: LABEL_AUC,
 }
-"""Metrics of the ablation on M that are drawn, in order, and their vertical axes."""
-BOUND_STYLES = {"Pass@N": ":", "Majority vote": "--", "Pass@1": "-."}
+"""Metrics of the ablation on M that are drawn, in order, and their titles."""
+UNAIDED_STYLES = {"Pass@N": ":", "Majority vote": "--", "Pass@1": "-."}
+BANDED = ("MC", "CPMI")
+"""Rows whose intervals are drawn; the tables hold the others."""
 
 
 def draw_best_of_n(comparison: pl.DataFrame, rows: tuple[str, ...]) -> "Figure":
@@ -31,7 +34,7 @@ def draw_best_of_n(comparison: pl.DataFrame, rows: tuple[str, ...]) -> "Figure":
 
     Args:
         comparison: `best_of_n` with columns like `MATH500 N=8`, in percent.
-        rows: reward types to draw; the bounds are drawn beside them in grey.
+        rows: reward types to draw; what needs no reward model is drawn beside them in thin lines.
     """
     measured = comparison.filter(pl.col("measured").is_not_null()).with_columns(
         pl.col("column").str.extract(r"^(.*) N=\d+$").alias("set"),
@@ -45,19 +48,18 @@ def draw_best_of_n(comparison: pl.DataFrame, rows: tuple[str, ...]) -> "Figure":
         label_axes(panel, "candidates N", "accuracy (%)", name)
     for panel in panels[len(sets) :]:
         panel.set_axis_off()
-    add_legend(figure, panels[0])
     return figure
 
 
 def draw_ablation(comparison: pl.DataFrame, order: tuple[str, ...]) -> "Figure":
-    """One panel per metric: the single terms and CPMI by number of hard negatives.
+    """One panel per metric with two points or more: the single terms and CPMI by number of hard negatives.
 
     Args:
         comparison: `negatives_ablation`.
         order: rows from left to right.
     """
     measured = comparison.filter(pl.col("measured").is_not_null(), pl.col("row").is_in(order))
-    metrics = [metric for metric in METRIC_UNITS if metric in set(measured["column"])]
+    metrics = [metric for metric in METRIC_UNITS if measured["column"].to_list().count(metric) > 1]
     rows = -(-len(metrics) // 3)
     figure, panels = new_figure(2.5 * rows + 0.3, rows, min(3, len(metrics)))
     present = [row for row in order if row in set(measured["row"])]
@@ -67,13 +69,13 @@ def draw_ablation(comparison: pl.DataFrame, order: tuple[str, ...]) -> "Figure":
         _error_points(panel, positions, figures, "#009e73", vertical=True)
         panel.set_xticks(range(len(present)), [row.replace("_", "\n").replace(" = ", "=") for row in present])
         panel.set_xlim(-0.5, len(present) - 0.5)
-        label_axes(panel, "", METRIC_UNITS[metric], metric)
+        label_axes(panel, "", "", METRIC_UNITS[metric])
     for panel in panels[len(metrics) :]:
         panel.set_axis_off()
     return figure
 
 
-def draw_label_quality(comparison: pl.DataFrame, column: str = "AUC") -> "Figure":
+def draw_label_quality(comparison: pl.DataFrame, column: str = LABEL_AUC) -> "Figure":
     """ROC-AUC of each label type against the true step labels, best at the top, chance marked.
 
     Args:
@@ -87,7 +89,7 @@ def draw_label_quality(comparison: pl.DataFrame, column: str = "AUC") -> "Figure
     panel.text(0.5, ranked.height - 0.4, " chance", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
-    label_axes(panel, "ROC-AUC of the label against the true step labels, with 95 % interval")
+    label_axes(panel, "label AUC with 95 % interval")
     return figure
 
 
@@ -107,9 +109,11 @@ def draw_quality_against_cost(comparison: pl.DataFrame) -> "Figure":
             point["time"], point["measured"], yerr=[[low], [high]], fmt=marker_of(point["row"]), markersize=8,
             color=colour_of(point["row"]), ecolor=colour_of(point["row"]), elinewidth=1.2, capsize=3,
         )  # fmt: skip
+        side = -1 if _nearest(point["time"], quality["time"].to_list()) > point["time"] else 1
         panel.annotate(
-            point["row"], (point["time"], point["measured"]), (9, 5), textcoords="offset points", color=INK, fontsize=9
-        )
+            point["row"], (point["time"], point["measured"]), (9 * side, 5), textcoords="offset points",
+            ha="left" if side > 0 else "right", color=INK, fontsize=9,
+        )  # fmt: skip
     panel.margins(x=0.18, y=0.12)
     panel.set_xlim(left=0)
     label_axes(panel, "labeling time relative to MC", "ProcessBench F1 (%)")
@@ -119,21 +123,28 @@ def draw_quality_against_cost(comparison: pl.DataFrame) -> "Figure":
 def _draw_curves(panel: "Axes", figures: pl.DataFrame, rows: tuple[str, ...]) -> None:
     from matplotlib.ticker import NullLocator
 
-    present = [row for row in rows if row in set(figures["row"])]
-    for number, row in enumerate(present):
+    ends = []
+    for row in (*rows, *UNAIDED_STYLES):
         curve = figures.filter(pl.col("row") == row).sort("candidates")
-        dodge = 1.0 + 0.035 * (number - (len(present) - 1) / 2)
-        panel.errorbar(
-            (curve["candidates"] * dodge).to_list(), curve["measured"].to_list(), yerr=_error_arms(curve), label=row,
-            color=colour_of(row), marker=marker_of(row), markersize=5, linewidth=1.5, elinewidth=0.8, alpha=0.95,
-        )  # fmt: skip
-    for row, style in BOUND_STYLES.items():
-        curve = figures.filter(pl.col("row") == row).sort("candidates")
-        panel.plot(curve["candidates"], curve["measured"], style, color=INK, linewidth=1, alpha=0.7, label=row)
+        colour, marker, width = (INK, "", 1.0) if row in UNAIDED_STYLES else (colour_of(row), marker_of(row), 1.8)
+        if curve.height:
+            panel.plot(
+                curve["candidates"], curve["measured"], color=colour, marker=marker, markersize=5, linewidth=width,
+                linestyle=UNAIDED_STYLES.get(row, "-"),
+            )  # fmt: skip
+            ends.append((curve["measured"][-1], row, colour))
+        if row in BANDED and curve["low"].count():
+            panel.fill_between(curve["candidates"], curve["low"], curve["high"], color=colour, alpha=0.12, linewidth=0)
     counts = figures["candidates"].unique().sort().to_list()
     panel.set_xscale("log", base=2)
     panel.set_xticks(counts, [str(count) for count in counts])
     panel.xaxis.set_minor_locator(NullLocator())
+    label_ends(panel, ends)
+
+
+def _nearest(place: float, places: list[float]) -> float:
+    """The nearest of the other places; itself where it is alone."""
+    return min((other for other in places if other != place), key=lambda other: abs(other - place), default=place)
 
 
 def _error_points(panel: "Axes", positions: list[int], figures: pl.DataFrame, colour: str, vertical: bool) -> None:

@@ -7,7 +7,7 @@ row "PQM, CPMI"   reward type cpmi, trained with PQM
 import polars as pl
 
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
-from cpmi_dagster.reports.labels import measure_label_quality
+from cpmi_dagster.reports.labels import LABEL_AUC, measure_label_quality
 from cpmi_dagster.reports.quality import measure_quality
 from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, NEGATIVES_ROWS, OBJECTIVE_ROWS, reward_row
 
@@ -26,7 +26,6 @@ OBJECTIVE_COLUMNS = {
     "PRMBench": "PRMB",
     "MATH500": "MATH",
 }
-LABEL_COLUMN = "Label AUC"
 
 
 def measure_contrast(inputs: ReportInputs) -> pl.DataFrame:
@@ -44,8 +43,8 @@ def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
     rows = pl.DataFrame({"label": [reward_row(row.reward_type) for row in NEGATIVES_ROWS]}).with_columns(
         new=pl.Series([row.row for row in NEGATIVES_ROWS])
     )
-    labels = measure_label_quality(inputs).filter(pl.col("column") == "AUC")
+    labels = measure_label_quality(inputs).filter(pl.col("column") == LABEL_AUC)
     of_labels = rows.join(labels, left_on="label", right_on="row", how="inner", maintain_order="left").select(
-        pl.col("new").alias("row"), pl.lit(LABEL_COLUMN).alias("column"), "measured", "low", "high", "n"
+        pl.col("new").alias("row"), "column", "measured", "low", "high", "n"
     )
     return pl.concat([measured_frame(measure_quality(inputs, NEGATIVES_ROWS, NEGATIVES_COLUMNS)), of_labels])

@@ -1,7 +1,8 @@
-"""Paired differences to MC: is one reward type better on the same questions, or is it noise?
+"""Paired differences to MC, and to no reward model: is a reward type better on the same questions, or is it noise?
 
-    reward      measure           difference   low   high   p_value
-    CPMI        processbench_f1         -1.9  -6.0    2.3     0.37
+    reward      baseline   measure           difference   low   high   p_value
+    CPMI        MC         processbench_f1         -1.9  -6.0    2.3     0.37
+    CPMI        Pass@1     best_of_8                4.8   0.2    9.1     0.04
 
 `measure` is a column of the headline; differences are in its unit.
 """
@@ -15,6 +16,7 @@ from cpmi_dagster.benchmarks.label_quality import label_quality_differences
 from cpmi_dagster.benchmarks.prmbench import prmbench_difference
 from cpmi_dagster.benchmarks.processbench import SUBSETS, processbench_difference
 from cpmi_dagster.benchmarks.resampling import Difference
+from cpmi_dagster.reports.headline import BASELINE
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.quality import (
@@ -25,11 +27,13 @@ from cpmi_dagster.reports.quality import (
     PROBLEMS,
     PROCESSBENCH,
 )
+from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow
 
 BASELINE_REWARD = "mc"
 DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
     "reward": pl.String(),
+    "baseline": pl.String(),
     "measure": pl.String(),
     "difference": pl.Float64(),
     "low": pl.Float64(),
@@ -39,19 +43,23 @@ DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
 
 
 def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
-    """Every main reward type minus MC, over the same resampled questions.
+    """Every main reward type minus MC, and its best of 8 minus that without a reward model, over the same questions.
 
     Args:
         inputs: frames and settings.
 
     Returns:
-        reward (row label), measure, difference, low, high, p_value (two-sided); pairs not measured are left out.
+        reward and baseline (row labels), measure, difference, low, high, p_value (two-sided); pairs not
+        measured are left out.
     """
-    pairs = [*_label_differences(inputs), *_model_differences(inputs)]
+    to_mc = [
+        (row, BASELINE, measure, scale, difference)
+        for row, measure, scale, difference in (*_label_differences(inputs), *_model_differences(inputs))
+    ]
     rows = [
-        {"reward": row.row, "measure": measure, "difference": scale * difference.value, "low": scale * difference.low,
-         "high": scale * difference.high, "p_value": difference.p_value}
-        for row, measure, scale, difference in pairs
+        {"reward": row.row, "baseline": baseline, "measure": measure, "difference": scale * difference.value,
+         "low": scale * difference.low, "high": scale * difference.high, "p_value": difference.p_value}
+        for row, baseline, measure, scale, difference in (*to_mc, *_differences_to_no_model(inputs))
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA)
 
@@ -77,10 +85,19 @@ def _model_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, f
         for measure, difference in (
             ("processbench_f1", _processbench(inputs, recipe, baseline)),
             ("prm_score", _prmbench(inputs, recipe, baseline)),
-            ("best_of_8", _best_of_n(inputs, recipe, baseline)),
+            ("best_of_8", _best_of_n(inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))),
         ):
             if difference is not None:
                 yield row, measure, 100.0, difference
+
+
+def _differences_to_no_model(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, str, float, Difference]]:
+    for row in MAIN_ROWS:
+        recipe = inputs.recipe_name(row.reward_type)
+        for aggregation, baseline in NO_REWARD_MODEL.items() if recipe else ():
+            difference = _best_of_n(inputs, (str(recipe), DEFAULT_AGGREGATION), (str(recipe), aggregation))
+            if difference is not None:
+                yield row, baseline, "best_of_8", 100.0, difference
 
 
 def _processbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
@@ -98,9 +115,12 @@ def _prmbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | 
     return prmbench_difference(both[0], both[1], inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
 
 
-def _best_of_n(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
-    wanted = {"benchmark": "math500", "n": CANDIDATES, "aggregation": DEFAULT_AGGREGATION}
-    both = [inputs.predictions(CHOICES, name).filter(**wanted) for name in (recipe, baseline)]
+def _best_of_n(inputs: ReportInputs, first: tuple[str, str], second: tuple[str, str]) -> Difference | None:
+    """Between two pairs of a recipe and an aggregation."""
+    both = [
+        inputs.predictions(CHOICES, recipe).filter(benchmark="math500", n=CANDIDATES, aggregation=aggregation)
+        for recipe, aggregation in (first, second)
+    ]
     if any(each.is_empty() for each in both):
         return None
     return accuracy_difference(both[0], both[1], inputs.bootstrap_samples, inputs.seed)

@@ -5,7 +5,9 @@ one colour that the SVG hands over to the page (`currentColor`), so plots follow
 """
 
 import io
+import itertools
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -99,6 +101,31 @@ def add_legend(figure: "Figure", axes: "Axes") -> None:
         labelcolor=INK,
         fontsize=9,
     )
+
+
+def label_ends(axes: "Axes", ends: Sequence[tuple[float, str, str]], gap: float = 0.075) -> None:
+    """Name lines at the right of the panel instead of in a legend.
+
+    Args:
+        axes: panel that everything is drawn on.
+        ends: height, name and colour of every line's right end.
+        gap: least distance of two names, as a share of the panel's height.
+    """
+    low, high = axes.get_ylim()
+    places = spread([end for end, _, _ in ends], gap * (high - low))
+    for place, (_, name, colour) in zip(places, ends, strict=True):
+        axes.text(1.02, place, name, transform=axes.get_yaxis_transform(), color=colour, fontsize=8.5, va="center")
+
+
+def spread(values: Sequence[float], gap: float) -> list[float]:
+    """Values moved as little as it takes to stand `gap` apart, in the same order: neighbours push each other away."""
+    placed = list(values)
+    order = sorted(range(len(placed)), key=lambda index: placed[index])
+    for _ in range(100):
+        for lower, upper in itertools.pairwise(order):
+            push = max(0.0, gap - (placed[upper] - placed[lower])) / 2
+            placed[lower], placed[upper] = placed[lower] - push, placed[upper] + push
+    return placed
 
 
 def colour_of(row: str) -> str:

@@ -23,7 +23,12 @@ from cpmi_dagster.reports.figure_style import to_png, to_svg
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.process_level import score_histogram_steps
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, NEGATIVES_ROWS
-from cpmi_dagster.reports.table_plots import draw_labeling_costs, draw_score_histograms, draw_training_curves
+from cpmi_dagster.reports.table_plots import (
+    draw_labeling_costs,
+    draw_score_histograms,
+    draw_training_curves,
+    shared_costs,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,18 +80,20 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame]) -> Iterator[P
     drawings: tuple[tuple[str, str, Callable[[pl.DataFrame], Figure]], ...] = (
         (
             "label_quality",
-            "How well each label type ranks true right steps above wrong ones, best at the top; 0.5 is chance.",
+            "How well each label type ranks true right steps above wrong ones, best at the top; chance is 0.5.",
             draw_label_quality,
         ),
         (
             "best_of_n",
-            "Accuracy of the candidate with the highest mean step reward against the number of candidates, with 95 % "
-            "intervals; points are moved apart sideways. Thin lines are bounds that need no reward model.",
+            "Accuracy of the candidate with the highest mean step reward against the number of candidates; bands are "
+            "the 95 % intervals of MC and CPMI, the table holds the others. Thin lines need no reward model: "
+            "Pass@1 is a blind pick, Pass@N the best that any pick could be.",
             lambda frame: draw_best_of_n(frame, tuple(row.row for row in MAIN_ROWS)),
         ),
         (
             "negatives_ablation",
-            "The two terms of CPMI alone, and both with M hard negatives, in every measure taken, with 95 % intervals.",
+            "The two terms of CPMI alone, and both with M hard negatives, in every measure that two of them have, with "
+            "95 % intervals.",
             lambda frame: draw_ablation(frame, tuple(row.row for row in NEGATIVES_ROWS)),
         ),
         (
@@ -102,8 +109,10 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame]) -> Iterator[P
 
 
 def _drawable(artifact: str, comparison: pl.DataFrame) -> bool:
-    """Whether there is a point to draw; quality against cost needs both coordinates."""
+    """Whether there is a point to draw; quality against cost needs both coordinates, an ablation two points."""
     measured = comparison.filter(pl.col("measured").is_not_null())
+    if artifact == "negatives_ablation":
+        return measured["column"].is_duplicated().any()
     needed = {"PB", "Time"} if artifact == "efficiency" else set()
     return measured.height > 0 and needed <= set(measured["column"])
 
@@ -112,7 +121,10 @@ def _plots_of_tables(inputs: ReportInputs) -> Iterator[Plot]:
     costs = inputs.table(COSTS).filter(pl.col("trajectories") > 0)
     if costs.height:
         caption = "What labeling one trajectory costs, by method: time, tokens sampled, and tokens read or sampled."
-        yield Plot("plot-costs", "efficiency", caption, draw_labeling_costs(costs))
+        shared = "".join(
+            f" {first} shares one pass, and so its cost, with {rest}." for first, rest in shared_costs(costs)
+        )
+        yield Plot("plot-costs", "efficiency", caption + shared, draw_labeling_costs(costs))
     histograms = score_histogram_steps(inputs)
     if histograms:
         caption = "Scores that the reward models give to right and to wrong steps of ProcessBench-Math, as densities."

@@ -3,8 +3,10 @@
     reward       label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
     MC               0.812             31.4       44.0       62.5        1.00         1.00
     CPMI             0.747             28.9       47.1       63.8        0.21         0.02
+    Pass@1               –                –          –       58.1           –            –
 
-Every value has its interval beside it in `<column>_low` and `<column>_high`.
+The last rows use no reward model: Pass@1 is a blind pick. Every value has its interval beside it in `<column>_low` and
+`<column>_high`.
 """
 
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
+from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
 
 BASELINE = "MC"
@@ -43,7 +46,7 @@ class HeadlineColumn:
 
 
 HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
-    HeadlineColumn("label_auc", "Label AUC (true steps)", "label AUC", "label_quality", "AUC", 3),
+    HeadlineColumn("label_auc", "Label AUC (true steps)", "label AUC", "label_quality", "Label AUC", 3),
     HeadlineColumn("processbench_f1", "ProcessBench F1", "ProcessBench F1", "processbench", "Average", 1),
     HeadlineColumn("prm_score", "PRMScore", "PRMScore", "prmbench", "Total", 1),
     HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best-of-8 accuracy", "best_of_n", "MATH500 N=8", 1),
@@ -53,15 +56,15 @@ HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
 
 
 def headline_table(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """One row per main reward type: label quality, reward-model quality, cost.
+    """One row per main reward type: label quality, reward-model quality, cost; then what needs no reward model.
 
     Args:
         frames: comparison frames (`tables.PaperComparison`) by artifact name; absent ones leave nulls.
 
     Returns:
-        Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only reward types with any figure.
+        Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure.
     """
-    table = pl.DataFrame({"reward": [recipe.row for recipe in MAIN_ROWS]})
+    table = pl.DataFrame({"reward": [*(recipe.row for recipe in MAIN_ROWS), *NO_REWARD_MODEL.values()]})
     for column in HEADLINE_COLUMNS:
         table = table.join(_figures(frames, column), on="reward", how="left", maintain_order="left")
     return table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))

@@ -18,9 +18,12 @@ from cpmi_dagster.reports.figures import Plot, report_plots
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, headline_cell, headline_table
 from cpmi_dagster.reports.html_tables import ComparisonTable, TableRow, comparison_table
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import REWARDS
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.reports.plain_tables import PlainTable, plain_table
 from cpmi_dagster.reports.question_sets import OTHER_RULE_ROWS
 from cpmi_dagster.reports.reading import headline_reading
+from cpmi_dagster.settings import DEFAULT_PROFILE, PROFILES
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +55,14 @@ class ReportContext:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One artifact as the template shows it."""
+    """One artifact as the template shows it; `untrained` are rows that the profile trains no reward model for."""
 
     artifact: str
     title: str
     label: str | None
     note: str
+    untrained: list[str]
+    measured: bool
     table: ComparisonTable
     plots: tuple[Plot, ...]
 
@@ -82,22 +87,37 @@ def render_report(context: ReportContext) -> str:
         date=context.date,
         models=context.models,
         headline=_headline_table(headline),
-        reading=headline_reading(headline, context.differences),
-        sections=[_section(artifact, context.comparisons, plots) for artifact in ARTIFACTS.values()],
+        reading=headline_reading(headline, context.differences, _comparison(context, "distribution")),
+        sections=[_section(artifact, context, plots) for artifact in ARTIFACTS.values()],
         alignment=_alignment_tables(context.alignment),
-        provenance=_plain_table(context.provenance),
+        provenance=plain_table(context.provenance),
         versions=context.versions,
+        option=_profile_option(context.profile),
+        traced=context.inputs.table(REWARDS)["trajectory_id"].min(),
     )
 
 
-def _section(artifact: Artifact, comparisons: Mapping[str, pl.DataFrame], plots: list[Plot]) -> Section:
-    comparison = comparisons.get(artifact.name, pl.DataFrame(schema=COMPARISON_SCHEMA))
+def _comparison(context: ReportContext, name: str) -> pl.DataFrame:
+    return context.comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA))
+
+
+def _profile_option(profile: str) -> str:
+    """What a command must be given to ask this profile: nothing for the default, a name, or the profile's file."""
+    if profile == DEFAULT_PROFILE:
+        return ""
+    return f" -p {profile}" if (PROFILES / f"{profile}.yaml").is_file() else f" -p {profile}.yaml"
+
+
+def _section(artifact: Artifact, context: ReportContext, plots: list[Plot]) -> Section:
+    comparison = _comparison(context, artifact.name)
     folded = OTHER_RULE_ROWS if artifact.name == "best_of_n" else ()
     return Section(
         artifact=artifact.name,
         title=artifact.title,
         label=artifact.label,
         note=artifact.paper.note,
+        untrained=artifact.untrained(context.inputs),
+        measured=comparison["measured"].count() > 0,
         table=comparison_table(artifact.paper, comparison, folded),
         plots=tuple(plot for plot in plots if plot.artifact == artifact.name),
     )
@@ -112,22 +132,10 @@ def _headline_table(headline: pl.DataFrame) -> dict[str, list]:
     return {"columns": ["Reward", *(column.title for column in HEADLINE_COLUMNS)], "rows": rows}
 
 
-def _alignment_tables(review: AlignmentReview | None) -> dict[str, dict[str, list]]:
+def _alignment_tables(review: AlignmentReview | None) -> dict[str, PlainTable]:
     """The tables of a review that have rows, by their titles."""
     tables = review.tables() if review else {}
-    return {title: _plain_table(frame) for title, frame in tables.items() if frame.height}
-
-
-def _plain_table(frame: pl.DataFrame) -> dict[str, list]:
-    """Columns and rows of a frame as text."""
-    rows = [[_plain_cell(value) for value in row] for row in frame.iter_rows()]
-    return {"columns": frame.columns, "rows": rows}
-
-
-def _plain_cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return {title: plain_table(frame) for title, frame in tables.items() if frame.height}
 
 
 def _resource(name: str) -> str:

@@ -1,15 +1,21 @@
 """A comparison frame as a table to read: ours with its interval, the paper's figure beside it.
 
 row "CPMI", column "GSM8K"  ->  TableCell(ours="41.2", interval="[36.0, 46.1]", paper="49.4")
+
+A table with more than `WIDEST` columns and fewer rows is turned on its side, so that it fits the page.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import polars as pl
 
 from cpmi_dagster.reports.paper import OFFICIAL, PaperTable
+
+WIDEST = 8
+HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
+"""What the paper calls AUC is the reward model's, on steps; the report says so, as labels have an AUC too."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +48,16 @@ class ComparisonTable:
     """One artifact as a table.
 
     Attributes:
-        caption: what it shows and over how much.
+        caption: over how much it is taken; empty where nothing is measured.
         groups: column headings in order.
-        rows: the rows to show.
-        folded: rows shown only on request.
+        rows: the rows.
+        folded: a second table with rows shown only on request.
     """
 
     caption: str
     groups: tuple[ColumnGroup, ...]
     rows: tuple[TableRow, ...]
-    folded: tuple[TableRow, ...] = ()
+    folded: "ComparisonTable | None" = None
 
     @property
     def grouped(self) -> bool:
@@ -71,17 +77,10 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame, folded_rows: C
         The table; without rows if the comparison is empty.
     """
     columns = order_columns(list(table.columns), comparison["column"].unique(maintain_order=True).to_list())
-    cells = {(figure["row"], figure["column"]): _cell(figure, table) for figure in comparison.iter_rows(named=True)}
-    rows = [
-        TableRow(row, tuple(cells.get((row, column), TableCell()) for column in columns))
-        for row in comparison["row"].unique(maintain_order=True)
-    ]
-    return ComparisonTable(
-        caption=_caption(table, comparison),
-        groups=group_columns(columns),
-        rows=tuple(row for row in rows if row.label not in folded_rows),
-        folded=tuple(row for row in rows if row.label in folded_rows),
-    )
+    rows = comparison["row"].unique(maintain_order=True).to_list()
+    folded = [row for row in rows if row in folded_rows]
+    shown = _arrange(table, comparison, [row for row in rows if row not in folded_rows], columns)
+    return replace(shown, folded=_arrange(table, comparison, folded, columns) if folded else None)
 
 
 def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
@@ -101,9 +100,9 @@ def group_columns(columns: Sequence[str]) -> tuple[ColumnGroup, ...]:
     for (word, _), run in groupby(columns, key=_first_word):
         members = tuple(run)
         if len(members) > 1:
-            groups.append(ColumnGroup(word, tuple(member.split(" ", 1)[1] for member in members)))
+            groups.append(ColumnGroup(word, tuple(_heading(member.split(" ", 1)[1]) for member in members)))
         else:
-            groups.append(ColumnGroup("", members))
+            groups.append(ColumnGroup("", tuple(_heading(member) for member in members)))
     return tuple(groups)
 
 
@@ -121,6 +120,25 @@ def format_interval(low: float | None, high: float | None, decimals: int | None 
     if low is None or high is None:
         return ""
     return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}]"
+
+
+def _arrange(table: PaperTable, comparison: pl.DataFrame, rows: list[str], columns: list[str]) -> ComparisonTable:
+    """Some rows of a comparison, without columns that are empty in all of them."""
+    figures = comparison.filter(pl.col("row").is_in(rows))
+    columns = [column for column in columns if column in set(figures["column"])]
+    cells = {(figure["row"], figure["column"]): _cell(figure, table) for figure in figures.iter_rows(named=True)}
+    if len(columns) > max(WIDEST, len(rows)):
+        groups = tuple(ColumnGroup("", (row,)) for row in rows)
+        places = [(_heading(column), [(row, column) for row in rows]) for column in columns]
+    else:
+        groups = group_columns(columns)
+        places = [(row, [(row, column) for column in columns]) for row in rows]
+    lines = tuple(TableRow(label, tuple(cells.get(place, TableCell()) for place in line)) for label, line in places)
+    return ComparisonTable(_caption(figures), groups, lines)
+
+
+def _heading(column: str) -> str:
+    return HEADINGS.get(column, column)
 
 
 def _first_word(column: str) -> tuple[str, bool]:
@@ -143,9 +161,9 @@ def _decimals_of_ours(figure: float | None) -> int:
     return 0 if figure is None or abs(figure) >= 10 or float(figure).is_integer() else 1
 
 
-def _caption(table: PaperTable, comparison: pl.DataFrame) -> str:
+def _caption(comparison: pl.DataFrame) -> str:
     smallest, largest = comparison["n"].min(), comparison["n"].max()
     if smallest is None or largest is None:
-        return f"{table.title}."
+        return ""
     count = f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"
-    return f"{table.title}. Ours: n = {count}."
+    return f"Ours: n = {count}."

@@ -1,7 +1,7 @@
 """What is known of the labels and of the data set they make.
 
-row "CPMI", column "AUC"                ROC-AUC of the raw rewards against the true step labels
-row "CPMI", column "AUC minus that of MC"   paired difference over the same questions
+row "CPMI", column "Label AUC"          ROC-AUC of the raw rewards against the true step labels
+row "CPMI", column "Difference to MC"   paired difference over the same questions
 """
 
 import polars as pl
@@ -14,7 +14,8 @@ REWARDS = "labels/step_rewards"
 TRAJECTORIES = "alignment/trajectories"
 TRUTH = "sources/step_truth"
 STATISTICS = "dataset/dataset_statistics"
-DIFFERENCE = "AUC minus that of MC"
+LABEL_AUC = "Label AUC"
+DIFFERENCE = "Difference to MC"
 COUNT_ROWS = {
     "trajectories": "Total samples",
     "questions": "Questions",
@@ -38,7 +39,7 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
         return measured_frame([])
     draws = (inputs.bootstrap_samples, inputs.seed)
     aucs = [
-        Measurement(reward_row(auc["reward_type"]), "AUC", auc["auc"], auc["low"], auc["high"], auc["n"])
+        Measurement(reward_row(auc["reward_type"]), LABEL_AUC, auc["auc"], auc["low"], auc["high"], auc["n"])
         for auc in label_quality(*tables, *draws).sort(_listed(), maintain_order=True).iter_rows(named=True)
     ]
     return measured_frame([*aucs, *(_differences(tables, draws) if "mc" in tables[0]["reward_type"] else [])])

@@ -2,7 +2,7 @@
 
 row "CPMI"            highest mean step reward wins, the paper's rule
 row "CPMI, min"       another way to weigh a candidate's steps
-row "Majority vote"   a bound that needs no reward model
+row "Majority vote"   what needs no reward model, as Pass@1 (a blind pick) and Pass@N (the best that any pick could be)
 """
 
 import polars as pl
@@ -15,13 +15,14 @@ MATHEMATICS = {"gsm8k": "GSM8K", "math500": "MATH500", "mmlu_stem": "MMLU-Stem",
 LOGIC = {"folio": "FOLIO", "logiqa2": "LogiQA 2.0", "logicnli": "LogicNLI"}
 LOGIC_ROWS: tuple[RecipeRow, ...] = tuple(row for row in MAIN_ROWS if row.reward_type != "pav")
 OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
-BOUNDS = {"majority": "Majority vote", "pass_at_n": "Pass@N", "pass_at_1": "Pass@1"}
+NO_REWARD_MODEL = {"pass_at_1": "Pass@1", "majority": "Majority vote"}
+BOUNDS = {**NO_REWARD_MODEL, "pass_at_n": "Pass@N"}
 OTHER_RULE_ROWS: frozenset[str] = frozenset(f"{row.row}, {name}" for row in MAIN_ROWS for name in OTHER_RULES.values())
 """Rows of `best_of_n` that weigh steps in other ways than the paper."""
 
 
 def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
-    """Accuracy for every N, by the mean step reward, of the bounds, and by the other rules."""
+    """Accuracy for every N, by the mean step reward, without a reward model, and by the other rules."""
     rows = _rows_of_rules(inputs)
     wanted = pl.DataFrame(list(rows), schema=["recipe", "aggregation"], orient="row")
     choices = inputs.table(CHOICES).filter(pl.col("benchmark").is_in(list(MATHEMATICS)))

@@ -1,5 +1,8 @@
 """The headline in words, made from its figures: what is better, what is worse, what is within noise. For example:
 
+Pass@1 needs no reward model and is right in 58.1 % of MATH500; best of 8 by a reward model is better with CPMI (63.8,
+p = 0.02); lower but within noise with MC (56.0, p = 0.4).
+
 CPMI, compared with MC: better in PRMScore (47.1 against 44.0, p = 0.01), worse in label AUC (0.747 against 0.812,
 p = 0.002); within noise in ProcessBench F1 (28.9 against 31.4). It takes 0.21 times the time and 0.02 times the
 generated tokens of MC.
@@ -10,38 +13,78 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.reports.chance import CHANCE, against_chance
 from cpmi_dagster.reports.headline import BASELINE, HEADLINE_COLUMNS, HeadlineColumn
 from cpmi_dagster.reports.html_tables import format_figure
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 
 SIGNIFICANT = 0.05
 VERDICTS = ("better", "worse", "within noise")
+UNAIDED_VERDICTS = ("better", "not lower but within noise", "lower but within noise", "worse")
+NOT_MEASURED = pl.DataFrame(schema=COMPARISON_SCHEMA)
+BEST_OF_8 = next(column for column in HEADLINE_COLUMNS if column.name == "best_of_8")
+CHANCE_VERDICTS = {"above": "above it", "chance": "not to be told from it", "below": "below it"}
+Row = Mapping[str, Any]
+Pairs = Mapping[tuple[str, str, str], Row]
 
 
-def headline_reading(table: pl.DataFrame, differences: pl.DataFrame) -> list[str]:
-    """A paragraph per reward type that says how it compares with MC.
+def headline_reading(
+    table: pl.DataFrame, differences: pl.DataFrame, distribution: pl.DataFrame = NOT_MEASURED
+) -> list[str]:
+    """Whether reward models are worth anything at all, then a paragraph per reward type on how it compares with MC.
 
     Args:
         table: `headline_table`.
         differences: `differences_to_baseline`; where a pair is not in it, overlapping intervals count as noise.
+        distribution: comparison of the artifact `distribution`, for the step AUC.
 
     Returns:
-        Paragraphs of plain text; none where MC was not measured.
+        Paragraphs of plain text; none where there is nothing to compare.
     """
-    baseline = next((row for row in table.iter_rows(named=True) if row["reward"] == BASELINE), None)
-    if baseline is None:
-        return []
-    paired = {(row["reward"], row["measure"]): row for row in differences.iter_rows(named=True)}
-    others = [row for row in table.iter_rows(named=True) if row["reward"] != BASELINE]
-    paragraphs = [_compare(row, baseline, paired) for row in others]
-    return [*(paragraph for paragraph in paragraphs if paragraph), _caveat(differences)]
+    rows = {row["reward"]: row for row in table.iter_rows(named=True)}
+    paired = {(row["reward"], row["baseline"], row["measure"]): row for row in differences.iter_rows(named=True)}
+    unaided = [rows.pop(name) for name in NO_REWARD_MODEL.values() if name in rows]
+    paragraphs = [_against_chance(distribution)]
+    paragraphs += [_against_no_model(rows, baseline, paired) for baseline in unaided]
+    if baseline := rows.pop(BASELINE, None):
+        paragraphs += [_compare(row, baseline, paired) for row in rows.values()]
+    told = [paragraph for paragraph in paragraphs if paragraph]
+    return [*told, _caveat(differences)] if told else []
 
 
-def _compare(row: Mapping[str, Any], baseline: Mapping[str, Any], paired: Mapping[tuple[str, str], Any]) -> str:
+def _against_chance(distribution: pl.DataFrame) -> str:
+    models = against_chance(distribution)
+    parts = []
+    for verdict, words in CHANCE_VERDICTS.items():
+        if found := [f"{row['row']} ({row['measured']:.3f})" for row in models.filter(verdict=verdict).to_dicts()]:
+            parts.append(f"{_listed(found)} {words}")
+    return f"Step AUC of the reward models, where chance is {CHANCE}: {'; '.join(parts)}." if parts else ""
+
+
+def _against_no_model(rows: Mapping[str, Row], baseline: Row, paired: Pairs) -> str:
+    """Best of 8 by reward models beside a choice that needs none; a lower figure within noise is called lower."""
+    findings: dict[str, list[str]] = {verdict: [] for verdict in UNAIDED_VERDICTS}
+    for name, row in rows.items():
+        ours = row[BEST_OF_8.name]
+        if ours is not None:
+            verdict, test = _verdict(row, baseline, BEST_OF_8, paired)
+            if verdict == "within noise":
+                verdict = "lower but within noise" if ours < baseline[BEST_OF_8.name] else "not lower but within noise"
+            findings[verdict].append(f"{name} ({format_figure(ours, BEST_OF_8.decimals)}{test})")
+    parts = [f"{verdict} with {_listed(found)}" for verdict, found in findings.items() if found]
+    figure = format_figure(baseline[BEST_OF_8.name], BEST_OF_8.decimals)
+    without = f"{baseline['reward']} needs no reward model and is right in {figure} % of MATH500"
+    return f"{without}; best of 8 by a reward model is {'; '.join(parts)}." if parts else ""
+
+
+def _compare(row: Row, baseline: Row, paired: Pairs) -> str:
     findings: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
     for column in HEADLINE_COLUMNS:
         if column.quality and row[column.name] is not None and baseline[column.name] is not None:
-            verdict, finding = _finding(row, baseline, column, paired.get((row["reward"], column.name)))
-            findings[verdict].append(finding)
+            verdict, test = _verdict(row, baseline, column, paired)
+            ours, theirs = (format_figure(each[column.name], column.decimals) for each in (row, baseline))
+            findings[verdict].append(f"{column.phrase} ({ours} against {theirs}{test})")
     parts = [f"{verdict} in {_listed(findings[verdict])}" for verdict in VERDICTS if findings[verdict]]
     costs = _costs(row)
     if not parts:
@@ -49,23 +92,19 @@ def _compare(row: Mapping[str, Any], baseline: Mapping[str, Any], paired: Mappin
     return f"{row['reward']}, compared with {BASELINE}: {'; '.join(parts)}." + (f" It {costs}" if costs else "")
 
 
-def _finding(
-    row: Mapping[str, Any], baseline: Mapping[str, Any], column: HeadlineColumn, difference: Mapping[str, Any] | None
-) -> tuple[str, str]:
-    ours, theirs = row[column.name], baseline[column.name]
-    figures = f"{format_figure(ours, column.decimals)} against {format_figure(theirs, column.decimals)}"
+def _verdict(row: Row, baseline: Row, column: HeadlineColumn, paired: Pairs) -> tuple[str, str]:
+    """One of `VERDICTS`, and what it rests on."""
+    difference = paired.get((row["reward"], baseline["reward"], column.name))
     if difference is not None:
         clear, test = difference["p_value"] < SIGNIFICANT, f", p = {difference['p_value']:.2g}"
     else:
-        clear, test = (
-            not _overlap(row, baseline, column),
-            ", intervals apart" if not _overlap(row, baseline, column) else "",
-        )
-    verdict = "within noise" if not clear else "better" if ours > theirs else "worse"
-    return verdict, f"{column.phrase} ({figures}{test})"
+        clear = not _overlap(row, baseline, column)
+        test = ", intervals apart" if clear else ""
+    verdict = "better" if row[column.name] > baseline[column.name] else "worse"
+    return verdict if clear else "within noise", test
 
 
-def _overlap(row: Mapping[str, Any], baseline: Mapping[str, Any], column: HeadlineColumn) -> bool:
+def _overlap(row: Row, baseline: Row, column: HeadlineColumn) -> bool:
     """Whether two intervals meet; unknown ones count as meeting."""
     bounds = [each[f"{column.name}_{end}"] for each in (row, baseline) for end in ("low", "high")]
     if any(bound is None for bound in bounds):
@@ -74,7 +113,7 @@ def _overlap(row: Mapping[str, Any], baseline: Mapping[str, Any], column: Headli
     return low <= other_high and other_low <= high
 
 
-def _costs(row: Mapping[str, Any]) -> str:
+def _costs(row: Row) -> str:
     costs = [
         f"{format_figure(row[column.name], column.decimals)} times the {column.phrase}"
         for column in HEADLINE_COLUMNS

@@ -54,16 +54,15 @@ def draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure":
 
 
 def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
-    """Time and tokens per trajectory of every labeling method.
+    """Time and tokens per trajectory of every labeling method; methods of one pass share a bar.
 
     Args:
         costs: `labels.labeling_costs`.
     """
-    sums = [pl.col(column).sum() for column in ("trajectories", *(column for column, _ in COST_PANELS))]
-    totals = costs.group_by("method").agg(sums).filter(pl.col("trajectories") > 0)
-    listed = {method: place for place, method in enumerate(REWARD_ROWS)}
-    totals = totals.sort(pl.col("method").replace_strict(listed, default=len(listed)), "method", descending=True)
-    labels = [reward_row(method) for method in totals["method"]]
+    totals = _costs_by_pass(costs).reverse()
+    labels = [
+        reward_row(method) + (f" and {len(alike)} alike" if alike else "") for method, *alike in totals["methods"]
+    ]
     figure, panels = new_figure(0.27 * totals.height + 0.9, columns=len(COST_PANELS), share_y=True)
     for panel, (column, unit) in zip(panels, COST_PANELS, strict=True):
         values = (totals[column] / totals["trajectories"]).to_list()
@@ -75,6 +74,16 @@ def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
         panel.locator_params(axis="x", nbins=4)
         label_axes(panel, "per trajectory", "", unit)
     return figure
+
+
+def shared_costs(costs: pl.DataFrame) -> list[tuple[str, str]]:
+    """Which methods have their cost in common: the first of them, and the others as one text.
+
+    Args:
+        costs: `labels.labeling_costs`.
+    """
+    shared = [[reward_row(method) for method in methods] for methods in _costs_by_pass(costs)["methods"]]
+    return [(first, ", ".join(rest)) for first, *rest in shared if rest]
 
 
 def draw_training_curves(models: pl.DataFrame) -> "Figure":
@@ -104,6 +113,17 @@ def _draw_losses(panel: "Axes", reward_type: str, curve: pl.DataFrame) -> None:
     panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour_of(row))
     solid = validation if validation.height else training
     panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, label=row, color=colour_of(row))
+
+
+def _costs_by_pass(costs: pl.DataFrame) -> pl.DataFrame:
+    """methods, then the sums of trajectories and of every cost; methods in the order in which tables list them."""
+    columns = ["trajectories", *(column for column, _ in COST_PANELS)]
+    places = {method: place for place, method in enumerate(REWARD_ROWS)}
+    place = pl.col("method").replace_strict(places, default=len(places))
+    totals = (
+        costs.group_by("method").agg(pl.col(columns).sum()).filter(pl.col("trajectories") > 0).sort(place, "method")
+    )
+    return totals.group_by(columns, maintain_order=True).agg(pl.col("method").alias("methods"))
 
 
 def _short(value: float) -> str:

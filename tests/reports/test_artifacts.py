@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.best_of_n import accuracy
+from cpmi_dagster.benchmarks.best_of_n import accuracy, choose
 from cpmi_dagster.benchmarks.processbench import processbench_scores
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
@@ -150,9 +150,9 @@ def test_ratios_of_the_data_set_are_given_in_the_parts_of_the_paper(comparisons:
 
 
 def test_labels_are_ranked_against_the_truth(comparisons: Comparisons):
-    quality = comparisons["label_quality"].filter(pl.col("column") == "AUC")
-    assert cell(quality, "CPMI", "AUC")["measured"] > cell(quality, "Rand_Merge", "AUC")["measured"]
-    assert cell(quality, "Math-Shepherd's + and -", "AUC")["measured"] == 1.0
+    quality = comparisons["label_quality"]
+    assert cell(quality, "CPMI", "Label AUC")["measured"] > cell(quality, "Rand_Merge", "Label AUC")["measured"]
+    assert cell(quality, "Math-Shepherd's + and -", "Label AUC")["measured"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,29 @@ def test_paired_differences_are_those_of_the_figures(inputs: ReportInputs, compa
         ("processbench_f1", "processbench", "Average"),
         ("prm_score", "prmbench", "Total"),
         ("best_of_8", "best_of_n", "MATH500 N=8"),
-        ("label_auc", "label_quality", "AUC"),
+        ("label_auc", "label_quality", "Label AUC"),
     ):
-        pair = differences.row(by_predicate=(pl.col("reward") == "CPMI") & (pl.col("measure") == measure), named=True)
+        pair = differences.filter(reward="CPMI", baseline="MC", measure=measure).row(0, named=True)
         ours, mc = (cell(comparisons[artifact], row, column)["measured"] for row in ("CPMI", "MC"))
         assert pair["difference"] == pytest.approx(ours - mc)
+
+
+def test_best_of_8_is_also_compared_with_no_reward_model(inputs: ReportInputs, comparisons: Comparisons):
+    differences = differences_to_baseline(inputs)
+    for baseline in ("Pass@1", "Majority vote"):
+        pair = differences.filter(reward="MC", baseline=baseline).row(0, named=True)
+        ours, unaided = (cell(comparisons["best_of_n"], row, "MATH500 N=8")["measured"] for row in ("MC", baseline))
+        assert pair["difference"] == pytest.approx(ours - unaided)
+
+
+def test_pass_at_1_is_the_share_of_all_candidates_whatever_n():
+    candidates = pl.DataFrame({
+        "benchmark": ["gsm8k"] * 4, "problem_id": ["p"] * 4, "candidate": range(4), "steps": [["s"]] * 4,
+        "answer": ["7", "18", "18", "18"], "correct": [False, True, True, True],
+    })  # fmt: skip
+    scores = candidates.select("benchmark", "problem_id", "candidate", step_index=pl.lit(0), probability=pl.lit(0.5))
+    blind = choose(candidates, scores, [1, 2, 4]).filter(aggregation="pass_at_1")
+    assert blind["correct"].to_list() == [0.75, 0.75, 0.75]
 
 
 def test_without_predictions_there_are_no_differences():

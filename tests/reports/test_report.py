@@ -1,19 +1,30 @@
 """The HTML report: complete, self-contained, escaped, and honest about noise."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA, differences_to_baseline
+from cpmi_dagster.reports.figure_style import spread
 from cpmi_dagster.reports.figures import report_plots
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
 from cpmi_dagster.reports.html import ReportContext, render_report
 from cpmi_dagster.reports.html_tables import comparison_table, format_figure, group_columns, order_columns
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.plain_tables import plain_table
 from cpmi_dagster.reports.reading import headline_reading
+from cpmi_dagster.reports.table_plots import shared_costs
+from cpmi_dagster.settings import load_settings
+from resources.database import Database
+from resources.lake import Lake
 
 Comparisons = dict[str, pl.DataFrame]
 NO_DIFFERENCES = pl.DataFrame(schema=DIFFERENCE_SCHEMA)
@@ -130,14 +141,14 @@ def test_a_plot_is_also_a_png(comparisons: Comparisons):
 
 def test_the_headline_takes_its_figures_from_the_artifacts(comparisons: Comparisons):
     table = headline_table(comparisons)
-    assert table["reward"].to_list() == ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge"]
+    assert table["reward"].to_list() == ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Pass@1", "Majority vote"]
     row = table.row(by_predicate=pl.col("reward") == "CPMI", named=True)
     for column in HEADLINE_COLUMNS:
         figure = comparisons[column.artifact].row(
             by_predicate=(pl.col("row") == "CPMI") & (pl.col("column") == column.column), named=True
         )
         assert [row[column.name], row[f"{column.name}_low"]] == [figure["measured"], figure["low"]]
-    assert format_headline(table).height == 5
+    assert format_headline(table).height == 7
 
 
 def test_the_headline_of_nothing_is_empty(empty_comparisons: Comparisons):
@@ -148,7 +159,7 @@ def test_the_headline_of_nothing_is_empty(empty_comparisons: Comparisons):
 def headline_of(**figures: tuple[float, float, float]) -> pl.DataFrame:
     """Label AUC by reward type, nothing else."""
     rows = [
-        {"row": reward, "column": "AUC", "measured": value, "low": low, "high": high}
+        {"row": reward, "column": "Label AUC", "measured": value, "low": low, "high": high}
         for reward, (value, low, high) in figures.items()
     ]
     return headline_table({"label_quality": pl.DataFrame(rows)})
@@ -168,7 +179,14 @@ def test_intervals_apart_are_called_better_or_worse():
 
 def test_a_paired_test_overrides_the_intervals():
     table = headline_of(MC=(0.80, 0.75, 0.85), CPMI=(0.84, 0.79, 0.89))
-    difference = {"reward": "CPMI", "measure": "label_auc", "difference": 0.04, "low": 0.01, "high": 0.07}
+    difference = {
+        "reward": "CPMI",
+        "baseline": "MC",
+        "measure": "label_auc",
+        "difference": 0.04,
+        "low": 0.01,
+        "high": 0.07,
+    }
     paired = pl.DataFrame([{**difference, "p_value": 0.004}], schema=DIFFERENCE_SCHEMA)
     reading = headline_reading(table, paired)
     assert reading[0] == "CPMI, compared with MC: better in label AUC (0.840 against 0.800, p = 0.004)."
@@ -188,7 +206,7 @@ def test_official_columns_follow_their_namesakes():
 def test_neighbouring_columns_share_a_heading():
     groups = group_columns(["GSM8K Err", "GSM8K F1", "PB", "PB (official)", "RelEff AUC", "RelEff PB"])
     assert [(group.name, group.columns) for group in groups] == [
-        ("GSM8K", ("Err", "F1")), ("", ("PB",)), ("", ("PB (official)",)), ("RelEff", ("AUC", "PB")),
+        ("GSM8K", ("Err", "F1")), ("", ("PB",)), ("", ("PB (official)",)), ("RelEff", ("Step AUC", "PB")),
     ]  # fmt: skip
 
 
@@ -203,6 +221,102 @@ def test_figures_are_formatted_as_the_paper_prints_them(figure: float | None, de
 
 def test_rows_can_be_folded_away(comparisons: Comparisons):
     table = comparison_table(ARTIFACTS["processbench"].paper, comparisons["processbench"], {"MC", "PAV"})
-    assert [row.label for row in table.folded] == ["MC", "PAV"]
+    assert table.folded is not None
+    assert [row.label for row in table.folded.rows] == ["MC", "PAV"]
     assert "MC" not in [row.label for row in table.rows]
-    assert table.caption.endswith("Ours: n = 16 to 64.")
+    assert table.caption == "Ours: n = 16 to 64."
+
+
+def test_a_wide_table_is_turned_on_its_side(comparisons: Comparisons):
+    table = comparison_table(ARTIFACTS["efficiency"].paper, comparisons["efficiency"])
+    assert [group.columns for group in table.groups][:2] == [("MC",), ("PAV",)]
+    assert table.rows[0].label == "Step AUC"
+    assert table.rows[0].cells[0].paper == "0.759"
+    narrow = comparison_table(ARTIFACTS["prmbench"].paper, comparisons["prmbench"])
+    assert narrow.rows[0].label == "MC"
+
+
+def test_the_two_aucs_go_by_two_names(comparisons: Comparisons):
+    for name, artifact in ARTIFACTS.items():
+        table = comparison_table(artifact.paper, comparisons[name])
+        headings = {heading for group in table.groups for heading in group.columns}
+        assert not {"AUC", "ROC-AUC"} & (headings | {row.label for row in table.rows}), name
+
+
+def test_every_query_shown_runs(report: str, tmp_path: Path):
+    home = Lake(tmp_path)
+    Database(home).publish()
+    queries = re.findall(r'cpmi query "([^"]*)"', unescape(report))
+    assert len(queries) == 2
+    with Database(home).reader() as connection:
+        for sql in queries:
+            assert connection.sql(sql).fetchall() == []
+
+
+def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: ReportInputs):
+    traced = re.findall(r"cpmi trace (t\d+)", report)
+    assert len(traced) == 1
+    assert traced[0] in inputs.frames["labels/step_rewards"]["trajectory_id"]
+
+
+def test_commands_name_a_profile_that_is_not_the_default():
+    assert "cpmi query -p paper " in render_report(ReportContext("paper", "2026-01-31", {}))
+    assert "cpmi query -p mine.yaml " in render_report(ReportContext("mine", "2026-01-31", {}))
+
+
+def test_rows_that_the_profile_does_not_train_are_named(report: str):
+    absent = re.findall(r'<p class="absent">Not trained on this profile: ([^.]*)\.', report)
+    assert "Both" in absent
+    assert "CPMI_Merge2; CPMI_Merge3" in absent
+
+
+def test_the_profile_that_is_said_to_train_every_row_does():
+    everything = ReportInputs(recipes=load_settings("miniature-all").recipes)
+    assert [row for artifact in ARTIFACTS.values() for row in artifact.untrained(everything)] == []
+
+
+def test_a_reward_model_worse_than_none_is_said_to_be():
+    best = [("MC", 38.0, 30.0, 44.0), ("CPMI", 50.0, 44.0, 56.0), ("Pass@1", 48.0, 45.0, 51.0)]
+    rows = [
+        {"row": row, "column": "MATH500 N=8", "measured": value, "low": low, "high": high}
+        for row, value, low, high in best
+    ]
+    reading = headline_reading(headline_table({"best_of_n": pl.DataFrame(rows)}), NO_DIFFERENCES)
+    assert reading[0] == (
+        "Pass@1 needs no reward model and is right in 48.0 % of MATH500; best of 8 by a reward model is not lower but "
+        "within noise with CPMI (50.0); worse with MC (38.0, intervals apart)."
+    )
+
+
+def test_models_that_cannot_be_told_from_chance_are_named():
+    aucs = {"MC": (0.46, 0.37, 0.55), "CPMI": (0.60, 0.55, 0.65)}
+    rows = [{"row": row, "column": "ROC-AUC", "measured": a, "low": b, "high": c} for row, (a, b, c) in aucs.items()]
+    reading = headline_reading(headline_table({}), NO_DIFFERENCES, pl.DataFrame(rows))
+    assert reading[0] == (
+        "Step AUC of the reward models, where chance is 0.5: CPMI (0.600) above it; MC (0.460) not to be told from it."
+    )
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=8))
+def test_names_beside_lines_keep_their_order_and_distance(values: list[float]):
+    placed = spread(values, 5.0)
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    gaps = [placed[upper] - placed[lower] for lower, upper in pairwise(order)]
+    assert all(gap > 4.5 for gap in gaps)
+
+
+def test_methods_of_one_pass_are_told_once():
+    costs = pl.DataFrame({
+        "method": ["mc", "cpmi", "gold_only"], "trajectories": [10, 10, 10], "wall_seconds": [9.0, 1.0, 1.0],
+        "generated_tokens": [500, 0, 0], "forward_tokens": [900, 300, 300],
+    })  # fmt: skip
+    assert shared_costs(costs) == [("CPMI", "Gold_only")]
+
+
+def test_plain_tables_show_shares_in_percent_and_cut_long_texts():
+    frame = pl.DataFrame({"match_kind": ["x" * 200], "rows": [1204], "share": [0.0653], "model": [None]})
+    table = plain_table(frame)
+    kind, rows, share, model = table.rows[0]
+    assert table.columns[0] == "match kind"
+    assert (kind.text, kind.whole) == ("x" * 90 + " …", "x" * 200)
+    assert (rows.text, share.text, model.text) == ("1,204", "6.5 %", "–")

@@ -74,7 +74,7 @@ def test_a_query_that_fails_says_why(database):
 
 def test_a_query_cannot_write(database):
     database.publish()
-    with database.reader() as connection, pytest.raises(CpmiError, match="read-only"):
+    with database.reader() as connection, pytest.raises(CpmiError, match="only reads"):
         ask(connection, "create table t as select 1")
 
 

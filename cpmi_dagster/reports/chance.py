@@ -1,0 +1,28 @@
+"""Does a reward model tell right steps from wrong ones at all? Its step AUC beside 0.5, what a coin would reach.
+
+row    measured  low    high          verdict
+MC        0.459  0.374  0.548   ->    chance
+CPMI      0.612  0.530  0.689         above
+"""
+
+import polars as pl
+
+CHANCE = 0.5
+STEP_AUC = "ROC-AUC"
+CONTROL = "Rand_Merge"
+"""The row whose labels are mostly random: it owes nobody a good score."""
+
+
+def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
+    """Say for every reward model where its 95 % interval lies.
+
+    Args:
+        distribution: comparison of the artifact `distribution`.
+
+    Returns:
+        row, measured, low, high, verdict (`above`, `chance`, `below`); models without an interval are left out.
+    """
+    above, below = pl.col("low") > CHANCE, pl.col("high") < CHANCE
+    verdict = pl.when(above).then(pl.lit("above")).when(below).then(pl.lit("below")).otherwise(pl.lit("chance"))
+    measured = distribution.filter(pl.col("column") == STEP_AUC).drop_nulls(["measured", "low", "high"])
+    return measured.select("row", "measured", "low", "high", verdict=verdict)
