@@ -1,6 +1,6 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -36,7 +36,7 @@ def run_phases(
     lake: Lake,
     instance: dg.DagsterInstance,
     shards: Sequence[str],
-    only: Sequence[str] = (),
+    wanted: Set[str],
 ) -> Outcome:
     """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
 
@@ -46,12 +46,8 @@ def run_phases(
         lake: tells which shards are labelled.
         instance: where Dagster records the runs.
         shards: which shards to label; everything before labeling is done for all shards.
-        only: `group/asset` keys or group names; all by default.
-
-    Raises:
-        SettingsError: `only` names no asset.
+        wanted: which tables, whole stages of them.
     """
-    wanted = chosen_tables(only)
     outcome = Outcome()
     for phase, tables in PHASES.items():
         selection = [key for key in tables if key in wanted]
@@ -81,8 +77,12 @@ def check_shards(lake: Lake, settings: Settings) -> None:
         )
 
 
-def chosen_tables(only: Sequence[str]) -> set[str]:
-    """The tables that `--only` names: keys, or whole groups.
+def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = ()) -> set[str]:
+    """The tables that `--only` names, keys or whole groups, with those that the same stage makes.
+
+    Args:
+        only: `group/asset` keys or group names; all tables by default.
+        made_together: the tables of each stage.
 
     Raises:
         SettingsError: a name is neither.
@@ -95,7 +95,8 @@ def chosen_tables(only: Sequence[str]) -> set[str]:
             raise SettingsError(
                 f"--only {name}: there is no such asset or group; groups are {', '.join(sorted(groups))}"
             )
-    return {key for key, table in TABLES.items() if key in only or table.group in only}
+    named = {key for key, table in TABLES.items() if key in only or table.group in only}
+    return named.union(*(tables for tables in made_together if named & set(tables)))
 
 
 def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake) -> str | None:

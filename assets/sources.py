@@ -5,6 +5,7 @@ from itertools import islice
 import polars as pl
 
 from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.references import read_references
 from cpmi_dagster.settings import DataSource, Settings
 from cpmi_dagster.source_rows import number_rows
@@ -13,6 +14,7 @@ from resources.shard_spool import ShardSpool
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
 
+SPOOL = "spool"
 BATCH_ROWS = 10_000
 PERCENT = 100
 
@@ -29,9 +31,10 @@ def math_shepherd(run: StageRun, shard: str) -> Made:
 
 def _deal(run: StageRun) -> ShardSpool:
     """Read the source once, batch by batch, however many shards are asked for."""
-    spool = ShardSpool(run.lake.work_folder("spool"))
+    spool = ShardSpool(run.lake.work_folder(SPOOL))
     advance = run.track("reading", PERCENT)
-    rows = run.sources.stream(run.settings.sources.math_shepherd)
+    source = run.settings.sources.math_shepherd
+    rows = run.sources.stream(source)
     first, percent, batch = 0, 0, list(islice(rows, BATCH_ROWS))
     spool.append(number_rows([], 0, run.settings.shards))
     while batch:
@@ -40,6 +43,8 @@ def _deal(run: StageRun) -> ShardSpool:
         advance(read - percent)
         percent, batch = read, list(islice(rows, BATCH_ROWS))
     spool.close()
+    if not first:
+        raise SourceError(f"the trajectory source {source.path or source.hub} has no rows")
     return spool
 
 

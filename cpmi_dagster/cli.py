@@ -155,7 +155,7 @@ def parse_shards(text: str | None, settings: Settings) -> list[str]:
     numbers: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))):
             raise SettingsError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
         numbers |= set(range(int(first), int(last or first) + 1))
     beyond = [number for number in numbers if number >= settings.shards]
@@ -183,6 +183,9 @@ def main() -> None:
     try:
         app()
     except CpmiError as error:
+        ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        _leave(1)
+    except OSError as error:
         ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         _leave(1)
     except SystemExit as end:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from assets import alignment, automation, benchmarks, checks, dataset, labels, models, reports, selection, sources
 from assets.runs import Outcome, check_shards, chosen_tables, run_phases
+from assets.sources import SPOOL
 from cpmi_dagster.settings import Settings, load_settings
 from cpmi_dagster.tables import TABLES
 from resources.dagster_home import open_instance, serve_ui
@@ -20,6 +21,7 @@ from resources.database import Database, ask
 from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress, Progress
+from resources.shard_spool import remove_abandoned
 from resources.stage import Stage
 from resources.stage_run import partitions_of
 from resources.status import AssetStatus, asset_status
@@ -72,13 +74,14 @@ def run_with_progress(
     Raises:
         SettingsError: `only` names no asset, or the home was made with more shards.
     """
-    wanted = chosen_tables(only)
+    wanted = chosen_tables(only, [stage.tables for stage in STAGES])
     lake = Lake(settings.home)
     check_shards(lake, settings)
+    remove_abandoned(lake.work_folder(SPOOL))
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in STAGES}
     with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
         definitions = build_definitions(settings, progress, frozenset(wanted if force else ()))
-        outcome = run_phases(definitions, settings, lake, instance, shards, only)
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted)
         progress.summary()
     return outcome
 

@@ -100,6 +100,7 @@ def load_language_model(
         ModelError: the folder, its weights or its tokenizer is missing or unreadable.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     place = model_folder(str(name))
@@ -109,7 +110,7 @@ def load_language_model(
     try:
         with quiet_transformers():
             model: Any = AutoModelForCausalLM.from_pretrained(place, revision=revision or "main", dtype=dtype)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"model `{name}` cannot be loaded: {_first_line(error)}") from error
     model = model.to(target).eval()
     commit = getattr(model.config, "_commit_hash", None) or revision

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
+from cpmi_dagster.source_forms import Text
 from cpmi_dagster.whole_files import whole_file
 
 
@@ -23,11 +24,11 @@ class InputLine(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
-    id: str | int
-    question: str
-    steps: list[str]
-    gold_answer: str
-    negative_answers: list[str] | None = None
+    id: Text | int
+    question: Text
+    steps: list[Text]
+    gold_answer: Text
+    negative_answers: list[Text] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _check_writable(*paths: Path | None) -> None:
 
 
 def _lines(path: Path) -> Iterator[InputLine]:
-    with path.open(encoding="utf-8") as stream:
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as stream:
         for number, text in enumerate(stream, start=1):
             if text.strip():
                 yield _line(text, f"{path}, line {number}")
@@ -104,6 +105,8 @@ def _line(text: str, where: str) -> InputLine:
     try:
         row: Any = json.loads(text)
         return InputLine.model_validate(row)
+    except RecursionError as error:
+        raise SourceError(f"{where} is nested too deeply; mend or remove the line") from error
     except json.JSONDecodeError as error:
         raise SourceError(f"{where} is not JSON ({error.msg}); mend or remove the line") from error
     except ValidationError as error:

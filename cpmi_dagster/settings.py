@@ -311,11 +311,13 @@ def _check_environment() -> None:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
 
-def _read_profile(profile: str) -> dict[str, Any]:
+def _read_profile(profile: str, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
     path = _profile_path(profile)
+    if path in heirs:
+        raise SettingsError(f"profile {path} extends itself, through {', '.join(map(str, heirs))}; end the circle")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"profile {path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise SettingsError(f"profile {path} must be a mapping of settings, not {type(values).__name__}")
@@ -324,7 +326,7 @@ def _read_profile(profile: str) -> dict[str, Any]:
     if parent is None:
         return own
     relative = path.parent / str(parent)
-    inherited = _read_profile(str(relative) if relative.is_file() else str(parent))
+    inherited = _read_profile(str(relative) if relative.is_file() else str(parent), (*heirs, path))
     del inherited["profile"]
     return _merge(inherited, own)
 

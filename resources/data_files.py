@@ -21,6 +21,8 @@ from cpmi_dagster.source_rows import Row, Unreadable
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
 PARQUET_BATCH = 1_000
+BYTE_ORDER_MARK = "\ufeff"
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_file(file: Path) -> Iterator[tuple[Row, float]]:
@@ -30,10 +32,10 @@ def read_file(file: Path) -> Iterator[tuple[Row, float]]:
         SourceError: the file is truncated, or is not what its name says.
     """
     try:
-        if file.suffix == ".parquet":
+        if file.suffix.lower() == ".parquet":
             yield from _parquet_rows(file)
         else:
-            yield from _lines(file) if ".jsonl" in file.name else _json_rows(file)
+            yield from _lines(file) if ".jsonl" in file.name.lower() else _json_rows(file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SourceError(f"{file} is damaged ({error}); fetch it again") from error
 
@@ -47,7 +49,7 @@ def _parquet_rows(file: Path) -> Iterator[tuple[Row, float]]:
             rows = (row for batch in parquet.iter_batches(PARQUET_BATCH) for row in batch.to_pylist())
             for number, row in enumerate(rows, start=1):
                 yield row, number / parquet.metadata.num_rows
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is no Parquet file, or is damaged ({str(error).splitlines()[0]})") from error
 
 
@@ -55,8 +57,8 @@ def _json_rows(file: Path) -> Iterator[tuple[Row, float]]:
     """A JSON array of objects; it is read whole."""
     with _open(file) as stream:
         try:
-            rows = json.load(stream)
-        except ValueError as error:
+            rows = json.loads(stream.read().removeprefix(BYTE_ORDER_MARK))
+        except (ValueError, RecursionError) as error:
             raise SourceError(f"{file} is not JSON: {error}") from error
     if not isinstance(rows, list):
         raise SourceError(f"{file} must hold a JSON array of objects; one object a line belongs in a .jsonl file")
@@ -69,7 +71,8 @@ def _lines(file: Path) -> Iterator[tuple[Row, float]]:
     with _open(file) as stream:
         for number, line in enumerate(stream, start=1):
             if line.strip():
-                yield _read_line(line, f"{file}, line {number}"), _position(stream) / size
+                text = line.strip().removeprefix(BYTE_ORDER_MARK)
+                yield _read_line(text, f"{file}, line {number}"), _position(stream) / size
 
 
 def _read_line(line: str, place: str) -> Row:
@@ -77,8 +80,10 @@ def _read_line(line: str, place: str) -> Row:
         return _row(json.loads(line), line, place)
     except json.JSONDecodeError as error:
         return Unreadable(line, f"not JSON ({error.msg}, column {error.colno})", place)
-    except (ValueError, RecursionError) as error:
-        return Unreadable(line, f"not JSON that can be read ({error})", place)
+    except RecursionError:
+        return Unreadable(line, "JSON that is nested too deeply", place)
+    except ValueError:
+        return Unreadable(line, "JSON with a number of too many digits", place)
 
 
 def _row(row: Any, text: str, place: str) -> Row:
@@ -87,8 +92,9 @@ def _row(row: Any, text: str, place: str) -> Row:
 
 def _open(file: Path) -> io.TextIOWrapper:
     """Text whose lines end at line feeds only; bytes that are not UTF-8 come as lone surrogates."""
-    opened = gzip.open if file.suffix == ".gz" else open
-    return cast("io.TextIOWrapper", opened(file, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n"))
+    with file.open("rb") as stream:
+        opened = gzip.open if stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC else open
+    return cast("io.TextIOWrapper", opened(file, "rt", encoding="utf-8", errors="surrogateescape", newline="\n"))
 
 
 def _position(stream: io.TextIOWrapper) -> int:

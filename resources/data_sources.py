@@ -71,7 +71,8 @@ class DataSources:
 
     def _files(self, source: DataSource) -> list[Path]:
         path = self._local_path(str(source.path))
-        files = [path] if path.is_file() else sorted(file for file in path.glob("*") if file.name.endswith(SUFFIXES))
+        found = [path] if path.is_file() else sorted(path.glob("*"))
+        files = [file for file in found if file.is_file() and file.name.lower().endswith(SUFFIXES)]
         if not files:
             raise SourceError(f"there is no data at {path}; give a file or folder of {', '.join(SUFFIXES)}")
         return files

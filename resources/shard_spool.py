@@ -24,7 +24,7 @@ class ShardSpool:
         Args:
             folder: Where spools are kept; what killed runs left there is removed.
         """
-        _remove_abandoned(folder)
+        remove_abandoned(folder)
         self._folder = folder / uuid.uuid4().hex
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(_lock_of(self._folder))
@@ -72,8 +72,8 @@ def _remove(folder: Path, lock: FileLock) -> None:
     _lock_of(folder).unlink(missing_ok=True)
 
 
-def _remove_abandoned(spools: Path) -> None:
-    """Spools whose process is gone: nobody holds their lock."""
+def remove_abandoned(spools: Path) -> None:
+    """Remove the spools whose process is gone: nobody holds their lock."""
     for folder in filter(Path.is_dir, spools.glob("*")):
         lock = FileLock(_lock_of(folder))
         try:

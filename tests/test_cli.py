@@ -44,6 +44,8 @@ def test_every_command_explains_itself_with_an_example(command):
         (["query", "select 1"], 1, "run `cpmi run` first"),
         (["status", "-p", "nowhere"], 1, "there is no profile `nowhere`"),
         (["run", "--shards", "9-12"], 1, "has shards 0 to 3"),
+        (["run", "--shards", "3-1"], 1, "write numbers and ranges"),
+        (["run", "--shards", "²"], 1, "write numbers and ranges"),
         (["run", "--only", "nothing"], 1, "there is no such asset or group"),
         (["score"], 2, "Missing option"),
         (["nothing"], 2, "No such command"),
@@ -113,6 +115,7 @@ def test_score_samples_negatives_where_none_are_given_and_a_seed_repeats_them(tm
         ("{", "line 2 is not JSON"),
         ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "line 2: `steps`"),
         ('{"id": "b", "question": "x", "steps": []}', "line 2: `gold_answer`"),
+        ("[" * 100_000, "line 2 is nested too deeply"),
     ],
 )
 def test_a_wrong_line_of_the_input_is_named(tmp_path, line, message):

@@ -203,3 +203,8 @@ def test_a_trajectory_with_too_few_negatives_is_named():
     result = hard_negatives(trajectories, None, Negatives(), seed=0)
     assert result.short == ["t000000000"]
     assert dict(result.negatives.schema) == HARD_NEGATIVE_COLUMNS
+
+
+@pytest.mark.parametrize("gold", ["\ud800", "9" * 399, "9" * 10_000, "", " ", "😀"])
+def test_strange_gold_answers_get_what_can_be_found(gold: str):
+    assert len(heuristic_negatives(gold, 4, 0)) <= 4

@@ -125,3 +125,10 @@ def test_a_folder_named_like_a_recipe_changes_nothing(tmp_path):
 
 def test_a_home_in_a_profile_counts_from_the_profile(tmp_path):
     assert load_settings(write(tmp_path, "extends: miniature\nhome: ./results\n")).home == tmp_path / "results"
+
+
+def test_profiles_that_extend_each_other_are_refused(tmp_path):
+    for name, parent in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.yaml").write_text(f"extends: {parent}.yaml\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="extends itself"):
+        load_settings(tmp_path / "a.yaml")

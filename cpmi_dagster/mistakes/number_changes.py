@@ -10,6 +10,7 @@ r"""Change one number of an answer.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 
 from cpmi_dagster.mistakes.intervals import is_interval
 from cpmi_dagster.mistakes.lists import is_unordered
@@ -98,7 +99,7 @@ def _likely_offsets(numeral: Numeral) -> list[Offset]:
         steps = [(offset, name) for offset, name in steps if scaled + offset >= scaled / CLOSE and -offset < scaled]
     if numeral.places and scaled < SMALL_DECIMAL * unit:
         steps = [(step, "last_digit") for step in SMALL_STEPS]
-    tenth = round(scaled / TEN_PERCENT)
+    tenth = round(Fraction(scaled, TEN_PERCENT))
     if numeral.role in {"whole", "inner"} and tenth > max(SMALL_STEPS):
         steps += [(sign * tenth, "plus_minus_10_percent") for sign in (1, -1)]
     return steps

@@ -83,7 +83,7 @@ def propose(answer: str, seed: int) -> Iterator[Proposal]:
     if len(stripped) > LONGEST_ANSWER:
         return
     gold = brace_arguments(stripped)
-    rng = random.Random(f"{seed}:{answer}")
+    rng = random.Random(f"{seed}:{answer}".encode("utf-8", "surrogatepass"))
     seen = {answer, stripped, gold}
     for proposal in chain.from_iterable(_mixed(tier, rng) for tier in _tiers(gold)):
         written = written_like(proposal.answer, stripped)

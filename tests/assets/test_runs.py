@@ -59,3 +59,17 @@ def test_an_asset_whose_last_run_failed_is_shown_as_failed(tmp_path, monkeypatch
     with open_instance(settings) as instance:
         states = partition_states(instance, Lake(tmp_path), settings, "sources/reference_problems")
     assert states == {"all": "failed"}
+
+
+def test_a_table_is_chosen_with_those_that_its_stage_makes():
+    assert chosen_tables(["alignment/trajectories"], [("alignment/trajectories", "alignment/rejected_rows")]) == {
+        "alignment/trajectories",
+        "alignment/rejected_rows",
+    }
+
+
+def test_a_source_without_rows_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "empty.jsonl").touch()
+    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", f'{{"path": "{tmp_path}/empty.jsonl"}}')
+    outcome = run_all(load_settings("miniature", tmp_path / "home"), only=("sources/math_shepherd",))
+    assert "empty.jsonl has no rows" in "; ".join(outcome.failures)

@@ -4,6 +4,8 @@ import gzip
 import json
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cpmi_dagster.errors import SourceError
@@ -76,6 +78,27 @@ def test_a_file_that_is_not_what_its_name_says_is_named(tmp_path, sources, name)
     (tmp_path / name).write_bytes(b"\x1f\x8b no such thing")
     with pytest.raises(SourceError, match=rf"{name} is (not JSON|no Parquet file|damaged)"):
         sources.rows(DataSource(path=str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("name", ["deep.json", "text.parquet"])
+def test_what_no_reader_can_take_is_an_error_of_ours(tmp_path, sources, name):
+    (tmp_path / "deep.json").write_text("[" * 100_000, encoding="utf-8")
+    latin = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"a": latin}), tmp_path / "text.parquet")
+    with pytest.raises(SourceError, match=name):
+        sources.rows(DataSource(path=str(tmp_path / name)))
+
+
+def test_a_folder_may_hold_other_things_too(tmp_path, sources):
+    write(tmp_path / "rows.jsonl", "jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    assert sources.rows(DataSource(path=str(tmp_path))).to_dicts() == ROWS
+
+
+def test_files_with_byte_order_marks_may_have_been_joined(tmp_path, sources):
+    (tmp_path / "rows.jsonl").write_text("".join("\ufeff" + line for line in LINES.splitlines(True)), encoding="utf-8")
+    assert sources.rows(DataSource(path=str(tmp_path / "rows.jsonl"))).to_dicts() == ROWS
 
 
 def test_a_truncated_gzip_file_is_named(tmp_path, sources):
