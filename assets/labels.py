@@ -8,7 +8,9 @@ from cpmi_dagster import costs, negatives, rewards
 from cpmi_dagster.costs import Cost
 from cpmi_dagster.rollouts.monte_carlo import prefix_rollouts
 from cpmi_dagster.scoring import conditionings
+from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
+from cpmi_dagster.tables import AnswerLogprobs
 from resources.language_models import Role
 from resources.stage import stage
 from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
@@ -40,9 +42,12 @@ def hard_negatives(run: StageRun, shard: str) -> Made:
     return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
 
 
+LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
+
+
 @stage(
-    "labels/answer_logprobs",
-    "labels/rejected_trajectories",
+    LOGPROBS,
+    REJECTED,
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
     settings=["scoring.templates", "scoring.conditionings"],
     models=["labeler"],
@@ -60,18 +65,34 @@ def hard_negatives(run: StageRun, shard: str) -> Made:
     },
 )
 def answer_logprobs(run: StageRun, shard: str) -> Made:
-    """One forward pass per packed token tree scores every answer under every context and template (Eq. 3)."""
+    """One forward pass per packed token tree scores every answer under every context and template (Eq. 3).
+
+    Where only the conditionings changed since, their contexts are added and nothing is scored again.
+    """
     model = run.models.load("labeler")
-    negative_answers = run.read("labels/hard_negatives", shard)
+    scoring, negative_answers = run.settings.scoring, run.read("labels/hard_negatives", shard)
+    known, before = run.made_before("scoring.conditionings", shard) or ((), None)
 
     def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
         mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
-        scored = score_answers(chunk, mine, model, run.settings.scoring, advance)
-        notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
-        frames = {"labels/answer_logprobs": scored.logprobs, "labels/rejected_trajectories": scored.rejected}
-        return Made(frames, model.identity, scored.cost, notes)
+        scored = score_answers(chunk, mine, model, scoring, advance, known=known)
+        return _scored(scored, model.identity)
 
-    return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, make)
+    made = run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
+    scored = _answers(made)
+    if before is not None:
+        scored = joined(_answers(before), scored, run.selected(shard), scoring)
+    return _scored(scored, model.identity)
+
+
+def _scored(scored: ScoredAnswers, identity: str) -> Made:
+    notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
+    frames = {LOGPROBS: scored.logprobs.sort(AnswerLogprobs.primary_key()), REJECTED: scored.rejected}
+    return Made(frames, identity, scored.cost, notes)
+
+
+def _answers(made: Made) -> ScoredAnswers:
+    return ScoredAnswers(made.frame(LOGPROBS), made.frame(REJECTED), made.cost)
 
 
 @stage(

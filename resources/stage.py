@@ -114,7 +114,7 @@ class Stage:
             chunks = run.lake.chunks(self.tables[0], partition, fingerprint)
             if self.tables[0] in run.lake.forget:
                 chunks.clear()
-            run = replace(run, chunks=chunks)
+            run = replace(run, chunks=chunks, facts=facts)
             made = self.body(run, partition) if self.partitioning else self.body(run)
             records = [self._write(run, made, key, partition, fingerprint, facts) for key in self.tables]
             chunks.clear()

@@ -11,7 +11,7 @@ from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
 from resources.data_sources import DataSources
 from resources.database import Database
-from resources.lake import ChunkStore, Lake
+from resources.lake import ChunkStore, Lake, fingerprint_of
 from resources.language_models import LanguageModels
 from resources.progress import Progress
 
@@ -57,6 +57,7 @@ class StageRun:
     run_id: str
     log: Callable[[str], None]
     chunks: ChunkStore | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
 
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -77,6 +78,23 @@ class StageRun:
         """What an input was made by; empty where it has not been made."""
         record = self.lake.record(key, partition)
         return record.fingerprint if record else ""
+
+    def made_before(self, setting: str, partition: str) -> tuple[Any, Made] | None:
+        """What is on disk, with the value a setting then had, if nothing but that setting has changed since.
+
+        Args:
+            setting: dotted path of a setting that the stage depends on.
+            partition: the partition being made.
+        """
+        record = self.lake.intact_record(self.tables[0], partition)
+        if record is None or setting not in record.settings or self.tables[0] in self.lake.forget:
+            return None
+        value = record.settings[setting]
+        then = {**self.facts, "settings": {**self.facts["settings"], setting: value}}
+        if fingerprint_of(then) != record.fingerprint:
+            return None
+        frames = {key: self.read(key, partition) for key in self.tables}
+        return value, Made(frames, record.labeler, Cost.from_dict(record.cost))
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """A value that all partitions of this run share, made at its first use."""

@@ -7,8 +7,8 @@ id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
    contexts  question, step/0, prefix/0
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -17,7 +17,7 @@ from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.contexts import Context, contexts_of
 from cpmi_dagster.scoring.tokens import TokenIds, piece_ids, start_ids
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.settings import Conditioning, Scoring
 from cpmi_dagster.templates import ANSWER_PREFIX, render_question, render_step, render_target
 
 GOLD_RANK = 0
@@ -53,7 +53,11 @@ class TokenizedTrajectory:
 
 
 def admit(
-    trajectories: pl.DataFrame, negatives: pl.DataFrame, model: LoadedModel, scoring: Scoring
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    model: LoadedModel,
+    scoring: Scoring,
+    known: Sequence[Conditioning] = (),
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
     """Split trajectories into tokenised ones, in order, and pairs of (trajectory_id, reason).
 
@@ -62,6 +66,7 @@ def admit(
         negatives: columns of `labels.hard_negatives`.
         model: the labeler, for its tokenizer and context length.
         scoring: templates and conditionings.
+        known: conditionings whose contexts are scored already; a trajectory that needs no others is in neither list.
     """
     rejected: list[tuple[str, str]] = []
     complete = []
@@ -75,9 +80,13 @@ def admit(
     admitted = []
     for row in complete:
         try:
-            admitted.append(_tokenized(row, ids, start, scoring, model.context_length))
+            tokenized = _tokenized(row, ids, start, scoring, model.context_length)
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
+        else:
+            scored = contexts_of(known, len(row["steps"]))
+            left = tuple(context for context in tokenized.contexts if context not in scored)
+            admitted += [replace(tokenized, contexts=left)] if left else []
     return admitted, rejected
 
 

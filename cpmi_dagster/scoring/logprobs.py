@@ -15,8 +15,9 @@ import polars as pl
 from cpmi_dagster.costs import Cost
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.scored import Scored
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.settings import Conditioning, Scoring
 from cpmi_dagster.tables import AnswerLogprobs, RejectedTrajectories
 
 STAGE = "answer_logprobs"
@@ -45,6 +46,7 @@ def answer_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
+    known: Sequence[Conditioning] = (),
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
 
@@ -57,6 +59,7 @@ def answer_logprobs(
         model: the labeler.
         scoring: templates, conditionings, scorer, tokens of a row.
         progress: called with the number of trajectories just finished, rejected ones included.
+        known: conditionings whose contexts are scored already; only what the others add is computed.
 
     Raises:
         ModelError: the model cannot read token trees.
@@ -66,7 +69,7 @@ def answer_logprobs(
     rejected: list[tuple[str, str]] = []
     forward_tokens = 0
     for window in trajectories.sort("question", "trajectory_id").iter_slices(WINDOW_TRAJECTORIES):
-        admitted, refused = admit(window, negatives, model, scoring)
+        admitted, refused = admit(window, negatives, model, scoring, known)
         rejected += refused
         if admitted:
             scored = _score(model, admitted, scoring)
@@ -80,6 +83,32 @@ def answer_logprobs(
         logprobs=pl.concat(frames).sort(KEY),
         rejected=_rejections(rejected),
         cost=Cost(time.perf_counter() - started, forward_tokens, generated_tokens=0),
+    )
+
+
+def joined(before: ScoredAnswers, added: ScoredAnswers, trajectories: pl.DataFrame, scoring: Scoring) -> ScoredAnswers:
+    """What was scored under the contexts of some conditionings, with the contexts that others added.
+
+    Args:
+        before: scored under contexts of which some may not be needed any more.
+        added: scored with the conditionings of `before` as `known`.
+        trajectories: columns trajectory_id, steps.
+        scoring: the conditionings that are needed now.
+    """
+    rejected = pl.concat([before.rejected, added.rejected]).unique("trajectory_id", keep="first").sort("trajectory_id")
+    sizes = trajectories.select("trajectory_id", size=pl.col("steps").list.len().cast(pl.Int64))
+    needed = [
+        (size, *context) for size in sizes["size"].unique() for context in contexts_of(scoring.conditionings, size)
+    ]
+    schema = {"size": pl.Int64(), **{name: before.logprobs.schema[name] for name in ("context", "step_index")}}
+    wanted = sizes.join(pl.DataFrame(needed, schema=schema, orient="row"), on="size")
+    logprobs = pl.concat([before.logprobs, added.logprobs])
+    return ScoredAnswers(
+        logprobs=logprobs.join(wanted, on=["trajectory_id", "context", "step_index"], how="semi")
+        .join(rejected, on="trajectory_id", how="anti")
+        .sort(KEY),
+        rejected=rejected,
+        cost=before.cost + added.cost,
     )
 
 

@@ -23,6 +23,7 @@ from resources.lake import Lake
 
 pytestmark = pytest.mark.slow
 
+LOGPROBS = "labels/answer_logprobs"
 MAY_BE_EMPTY = {"labels/rejected_trajectories"}
 
 
@@ -161,3 +162,19 @@ def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):
         assert not run_all(own_copy, only=("labels",)).failures
         assert reader.sql("select count(*) from labels.step_rewards").fetchall()[0][0] > 0
     assert Database(lake).row_counts().filter(relation='labels."template_scores"')["rows"][0] > 0
+
+
+def test_a_conditioning_asked_for_later_adds_its_contexts_and_keeps_every_other_row(own_copy):
+    lake = Lake(own_copy.home)
+    before, cost = lake.read(LOGPROBS), lake.record(LOGPROBS, "000").cost
+    conditionings = (*own_copy.scoring.conditionings, "leave_one_out")
+    asked = own_copy.model_copy(
+        update={"scoring": own_copy.scoring.model_copy(update={"conditionings": conditionings})}
+    )
+    assert not run_all(asked, only=(LOGPROBS,)).failures
+    after = lake.read(LOGPROBS)
+    assert set(after["context"]) == {*before["context"], "all_but"}
+    assert after.filter(pl.col("context") != "all_but").equals(before)
+    assert lake.record(LOGPROBS, "000").cost["forward_tokens"] > cost["forward_tokens"]
+    assert not run_all(own_copy, only=(LOGPROBS,)).failures
+    assert lake.read(LOGPROBS).equals(before)

@@ -10,6 +10,7 @@ from scoring_examples import frame_of, negatives_of
 from tokenizers import normalizers
 
 from cpmi_dagster.scoring import answer_logprobs
+from cpmi_dagster.scoring.logprobs import joined
 from cpmi_dagster.settings import Scoring
 from cpmi_dagster.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.templates import render_question
@@ -81,6 +82,28 @@ def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(qwen3, scorer):
     assert "an answer is nan, not a finite number" in result.rejected["reason"][0]
     clean = score_with(model, scorer=scorer)
     assert (result.logprobs["logprob_sum"] - clean.logprobs["logprob_sum"]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        (["marginal"], ["marginal", "leave_one_out"]),
+        (["marginal", "prefix"], ["incremental", "prefix", "leave_one_out"]),
+        (["prefix"], ["incremental"]),
+        (["marginal", "leave_one_out"], ["marginal"]),
+    ],
+)
+def test_conditionings_asked_for_later_only_add_their_contexts(qwen3, trajectories, negatives, known, asked):
+    first, both = (Scoring(templates=2, conditionings=tuple(names)) for names in (known, asked))
+    before = answer_logprobs(trajectories, negatives, qwen3, first)
+    added = answer_logprobs(trajectories, negatives, qwen3, both, known=known)
+    result = joined(before, added, trajectories, both)
+    at_once = answer_logprobs(trajectories, negatives, qwen3, both)
+    keys = AnswerLogprobs.primary_key()
+    assert result.logprobs.select(keys).equals(at_once.logprobs.select(keys))
+    assert (result.logprobs["logprob_sum"] - at_once.logprobs["logprob_sum"]).abs().max() < 1e-4
+    assert added.logprobs.join(before.logprobs, on=keys).is_empty()
+    assert (added.cost.forward_tokens == 0) == (added.logprobs.is_empty())
 
 
 def test_no_trajectories_give_empty_tables(qwen3):
