@@ -32,10 +32,13 @@ class RawRow(NamedTuple):
 
 def encodable(text: Any) -> Any:
     r"""The text with lone surrogates replaced: `\ud800` in JSON is one, and so is a byte that is not UTF-8."""
+    if not isinstance(text, str):
+        return text
     try:
-        return text.encode() and text if isinstance(text, str) else text
+        text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 Text = Annotated[str, BeforeValidator(encodable)]

@@ -75,6 +75,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
     [
         ({"input": None, "label": "x"}, "`input`: Input should be a valid string"),
         ({"input": "x"}, "neither `label` nor `value`"),
+        ({"input": ""}, "neither `label` nor `value`"),
         ({**ROW, "value": ["+", 3]}, "`value.1`"),
         ({**TRL, "labels": [True]}, "2 completions but 1 labels"),
         ({**TRL, "completions": ["ки", "b"]}, "marks the ends of steps"),
