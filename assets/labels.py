@@ -78,21 +78,21 @@ def answer_logprobs(run: StageRun, shard: str) -> Made:
         scored = score_answers(chunk, mine, model, scoring, advance, known=known)
         return _scored(scored, model.identity)
 
-    made = run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
-    scored = _answers(made)
+    selected = run.selected(shard)
+    scored = _answers(run.in_chunks(shard, selected, scoring.chunk_trajectories, make))
     if before is not None:
-        scored = joined(_answers(before), scored, run.selected(shard), scoring)
+        scored = joined(_answers(before), scored, selected, scoring)
     return _scored(scored, model.identity)
 
 
 def _scored(scored: ScoredAnswers, identity: str) -> Made:
     notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
-    frames = {LOGPROBS: scored.logprobs.sort(AnswerLogprobs.primary_key()), REJECTED: scored.rejected}
-    return Made(frames, identity, scored.cost, notes)
+    return Made({LOGPROBS: scored.logprobs, REJECTED: scored.rejected}, identity, scored.cost, notes)
 
 
 def _answers(made: Made) -> ScoredAnswers:
-    return ScoredAnswers(made.frame(LOGPROBS), made.frame(REJECTED), made.cost)
+    logprobs = made.frame(LOGPROBS).sort(AnswerLogprobs.primary_key())
+    return ScoredAnswers(logprobs, made.frame(REJECTED), made.cost)
 
 
 @stage(

@@ -54,6 +54,8 @@ DRAWN_FROM = tuple(dict.fromkeys(key for artifact in ARTIFACTS.values() for key 
 MODELS = "models/process_reward_models"
 TRAJECTORIES, REJECTED, REFERENCES = "alignment/trajectories", "alignment/rejected_rows", "sources/reference_problems"
 
+REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
+
 
 @stage(
     "reports/report",
@@ -78,7 +80,7 @@ def report(run: StageRun) -> Made:
         inputs=inputs,
         models={role: run.models.identity(role) for role in ("labeler", "policy", "prover", "backbone")},
         differences=differences_to_baseline(inputs),
-        alignment=review_alignment(run.read(TRAJECTORIES), run.read(REJECTED), run.read(REFERENCES)),
+        alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED), run.read(REFERENCES)),
         provenance=_provenance(run.lake),
         versions={name: version(name) for name in VERSIONS},
     )

@@ -44,7 +44,7 @@ def _deal(run: StageRun) -> ShardSpool:
         percent, batch = read, list(islice(rows, BATCH_ROWS))
     spool.close()
     if not first:
-        raise SourceError(f"the trajectory source {source.path or source.hub} has no rows")
+        raise SourceError(f"the trajectory source {source.place} has no rows")
     return spool
 
 

@@ -63,6 +63,11 @@ class DataSource(Frozen):
             raise ValueError("a source needs exactly one of `path` and `hub`")
         return self
 
+    @property
+    def place(self) -> str:
+        """The path or the hub id, whichever is given."""
+        return str(self.path or self.hub)
+
 
 class ReferenceSource(DataSource):
     """A set of problems with reference solutions."""

@@ -67,7 +67,7 @@ class DataSources:
         try:
             return pl.DataFrame(rows, infer_schema_length=None, strict=False)
         except UnicodeEncodeError as error:
-            raise SourceError(f"{_place(source)} holds text that is not UTF-8; save it as UTF-8") from error
+            raise SourceError(f"{source.place} holds text that is not UTF-8; save it as UTF-8") from error
 
     def _files(self, source: DataSource) -> list[Path]:
         path = self._local_path(str(source.path))
@@ -124,7 +124,3 @@ class DataSources:
             batch = cast("pa.Table", rows[start : start + HUB_BATCH])
             for number, row in enumerate(batch.to_pylist(), start=start + 1):
                 yield row, number / len(rows)
-
-
-def _place(source: DataSource) -> str:
-    return str(source.path or source.hub)

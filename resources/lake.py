@@ -23,7 +23,7 @@ from dataframely.exc import SchemaError, ValidationError
 from filelock import FileLock
 
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.tables import PROVENANCE, TABLES, columns_of
+from cpmi_dagster.tables import PROVENANCE, TABLES
 from cpmi_dagster.whole_files import whole_file, write_whole
 
 FOOTER_KEY = "cpmi"
@@ -158,22 +158,19 @@ class Lake:
         if partitions is None:
             partitions = self.partitions(key)
         wanted = [partitions] if isinstance(partitions, str) else list(partitions)
-        own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
-        empty = TABLES[key].schema.create_empty().select(columns or own)
+        empty = TABLES[key].schema.create_empty().select(columns or _own_columns(key))
         return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])
 
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
         """The first rows of a file, without their provenance columns."""
-        own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
-        return pl.read_parquet(self.path(key, partition), columns=own, n_rows=rows)
+        return pl.read_parquet(self.path(key, partition), columns=_own_columns(key), n_rows=rows)
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
         path = self.path(key, partition)
         if not path.is_file():
             raise self.missing(key, partition)
-        own = [name for name in columns_of(TABLES[key]) if name not in PROVENANCE]
         try:
-            return pl.read_parquet(path, columns=list(columns or own))
+            return pl.read_parquet(path, columns=list(columns or _own_columns(key)))
         except pl.exceptions.ColumnNotFoundError as error:
             raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
         except (pl.exceptions.PolarsError, OSError) as error:
@@ -238,6 +235,11 @@ def content_hash(frame: pl.DataFrame) -> str:
 def fingerprint_of(parts: Mapping[str, Any]) -> str:
     """Sha256 of a JSON-able description."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _own_columns(key: str) -> list[str]:
+    """A table's columns without those of its provenance."""
+    return list(TABLES[key].schema.columns())
 
 
 def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:
