@@ -7,7 +7,7 @@
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,16 @@ IDENTITY_CHARACTERS = 12
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A causal language model in evaluation mode on its device, its tokenizer and its identity."""
+    """A causal language model in evaluation mode on its device, its tokenizer and its identity.
+
+    `readers` remembers which way of reading token trees this model was found to obey.
+    """
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     identity: str
     context_length: int
+    readers: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def device(self) -> "torch.device":
@@ -86,7 +90,11 @@ def weights_hash(folder: Path) -> str:
 
 
 def load_language_model(
-    name: str | Path, revision: str | None = None, dtype: str = "auto", device: str = "auto"
+    name: str | Path,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    device_map: str | None = None,
 ) -> LoadedModel:
     """Load weights and tokenizer from a local folder, the embedded world or the hub.
 
@@ -95,6 +103,7 @@ def load_language_model(
         revision: hub commit.
         dtype: auto, float32, bfloat16 or float16.
         device: auto (CUDA where there is one), or a torch device.
+        device_map: accelerate's, for a model larger than one device (auto, balanced, ...); then `device` is not used.
 
     Raises:
         ModelError: the folder, its weights or its tokenizer is missing or unreadable.
@@ -107,12 +116,15 @@ def load_language_model(
     _check_folder(place)
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    placement = {"device_map": device_map} if device_map else {}
     try:
         with quiet_transformers():
-            model: Any = AutoModelForCausalLM.from_pretrained(place, revision=revision or "main", dtype=dtype)
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                place, revision=revision or "main", dtype=dtype, **placement
+            )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"model `{name}` cannot be loaded: {_first_line(error)}") from error
-    model = model.to(target).eval()
+    model = model.eval() if device_map else model.to(target).eval()
     commit = getattr(model.config, "_commit_hash", None) or revision
     return LoadedModel(model, tokenizer, model_identity(str(name), commit), _context_length(model.config))
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.model_settings import LanguageModel
 from cpmi_dagster.shards import shard_name
 
 PROFILES = Path(__file__).parent / "profiles"
@@ -37,6 +38,7 @@ RewardType = Literal[
 ]  # fmt: skip
 Conditioning = Literal["marginal", "incremental", "prefix", "leave_one_out"]
 Objective = Literal["bce", "mse", "pqm"]
+Reader = Literal["auto", "flex", "blocked", "masked", "cached"]
 
 
 class Frozen(BaseModel):
@@ -84,15 +86,6 @@ class Sources(Frozen):
     benchmarks: dict[str, DataSource] = {}
 
 
-class LanguageModel(Frozen):
-    """A causal language model: local folder, `miniature:labeler`, or hub id with its revision."""
-
-    name: str
-    revision: str | None = None
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
-
-
 class Models(Frozen):
     """The models a run uses, by role."""
 
@@ -134,9 +127,10 @@ class Scoring(Frozen):
 
     templates: int = Field(default=4, ge=1, le=4, description="K, the first templates of the appendix")
     conditionings: tuple[Conditioning, ...] = ("marginal", "incremental", "prefix")
-    row_tokens: int = Field(
-        default=1024, ge=16, description="tokens of one packed row; a larger tree gets a row of its own"
+    row_tokens: int | None = Field(
+        default=None, ge=16, description="tokens of one packed row; from free memory when null"
     )
+    reader: Reader = Field(default="auto", description="how the model reads token trees; auto = by hardware and model")
     chunk_trajectories: int = Field(
         default=64, ge=1, description="trajectories committed together; a kill loses at most one chunk"
     )
@@ -306,6 +300,11 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
         raise SettingsError(_explain(chosen, error)) from error
     # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
     return settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
+
+
+def environment_variable(name: str) -> str:
+    """The value of a variable that a setting names; empty where it is not set."""
+    return os.environ.get(name, "").strip()
 
 
 def _check_environment() -> None:

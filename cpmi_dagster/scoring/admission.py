@@ -9,16 +9,18 @@ id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.contexts import Context, contexts_of
-from cpmi_dagster.scoring.tokens import TokenIds, piece_ids, start_ids
+from cpmi_dagster.scoring.tokens import TokenIds, check_boundaries, piece_ids, start_ids
 from cpmi_dagster.settings import Conditioning, Scoring
 from cpmi_dagster.templates import ANSWER_PREFIX, render_question, render_step, render_target
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 GOLD_RANK = 0
 
@@ -55,7 +57,8 @@ class TokenizedTrajectory:
 def admit(
     trajectories: pl.DataFrame,
     negatives: pl.DataFrame,
-    model: LoadedModel,
+    tokenizer: "PreTrainedTokenizerBase",
+    context_length: int,
     scoring: Scoring,
     known: Sequence[Conditioning] = (),
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
@@ -64,7 +67,8 @@ def admit(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
-        model: the labeler, for its tokenizer and context length.
+        tokenizer: the labeler's.
+        context_length: tokens the labeler reads.
         scoring: templates and conditionings.
         known: conditionings whose contexts are scored already; a trajectory that needs no others is in neither list.
     """
@@ -75,12 +79,13 @@ def admit(
             complete.append(_complete(row))
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
-    ids = piece_ids(model.tokenizer, (piece for row in complete for piece in _pieces(row, scoring.templates)))
-    start = start_ids(model.tokenizer)
+    ids = piece_ids(tokenizer, (piece for row in complete for piece in _pieces(row, scoring.templates)))
+    start = start_ids(tokenizer)
     admitted = []
     for row in complete:
         try:
-            tokenized = _tokenized(row, ids, start, scoring, model.context_length)
+            tokenized = _tokenized(row, ids, start, scoring, context_length)
+            _check_text(row, ids, tokenizer)
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
         else:
@@ -126,6 +131,15 @@ def _pieces(row: Mapping[str, Any], templates: int) -> Iterator[str]:
     yield from map(render_step, row["steps"])
     yield from map(render_target, _answers(row).values())
     yield from (ANSWER_PREFIX, render_target(""))
+
+
+def _check_text(row: Mapping[str, Any], ids: Mapping[str, TokenIds], tokenizer: "PreTrainedTokenizerBase") -> None:
+    """One string a trajectory: first template, all steps, gold answer."""
+    pieces = [render_question(row["question"]), *map(render_step, row["steps"]), render_target(row["gold_answer"])]
+    try:
+        check_boundaries(tokenizer, pieces, [ids[piece] for piece in pieces])
+    except ScoringError as error:
+        raise ScoringError(f"trajectory `{row['trajectory_id']}`: {error}") from error
 
 
 def _tokenized(

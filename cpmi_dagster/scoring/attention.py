@@ -7,13 +7,10 @@
            2  x . x .
            3  x . x x
 
-The mask is always passed, as a 4-D tensor: without one, transformers takes restarted position ids for packed sequences
-and cuts branches off their prefix. A model must take its order from position ids and its view from the mask alone:
-recurrent states, windows shorter than a branch and ALiBi do neither.
+Every layer must see a whole branch: recurrent states and windows shorter than a branch do not. How a model is told the
+mask, and whether it obeys, is the matter of `readers`.
 """
 
-import inspect
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cpmi_dagster.errors import ModelError
@@ -29,44 +26,32 @@ WINDOW_SETTINGS = {
     "local": "window_size",
 }
 FULL_ATTENTION = {"full_attention", "global"}
-MASKED_IMPLEMENTATIONS = ("sdpa", "eager")
-FORWARD_ARGUMENTS = ("attention_mask", "position_ids", "logits_to_keep")
 
 
-def check_reads_trees(model: "PreTrainedModel", longest: int) -> None:
-    """Refuse a model that would score a packed tree wrongly.
+def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
+    """Refuse a model with layers that do not see a whole branch.
 
     Args:
         model: the labeler.
         longest: tokens of the longest branch.
 
     Raises:
-        ModelError: its layers are not full attention over `longest` tokens, or it does not obey a mask and position
-            ids; the message names what stands in the way.
+        ModelError: its layers are not full attention over `longest` tokens; the message names them.
     """
-    obstacle = next(_obstacles(model, longest), None)
-    if obstacle:
-        raise ModelError(f"{type(model).__name__} {obstacle}, so token trees cannot be packed for it; {ADVICE}")
-
-
-def _obstacles(model: "PreTrainedModel", longest: int) -> Iterator[str]:
     config: Any = model.config.get_text_config()
     for layer_type, window in _windows(config).items():
         if window is None:
-            yield f"has layers of type `{layer_type}`, not full attention"
-        elif window < longest:
-            yield f"has layers of type `{layer_type}` that see {window} tokens where a branch has {longest}"
+            raise _refusal(model, f"has layers of type `{layer_type}`, not full attention")
+        if window < longest:
+            raise _refusal(
+                model, f"has layers of type `{layer_type}` that see {window} tokens where a branch has {longest}"
+            )
     if getattr(model, "_is_stateful", False):
-        yield "has recurrent layers, not full attention"
-    if getattr(config, "alibi", False):
-        yield "measures distance along the row (ALiBi), not by position ids"
-    parameters = inspect.signature(model.forward).parameters
-    for argument in FORWARD_ARGUMENTS:
-        if argument not in parameters:
-            yield f"takes no `{argument}`"
-    implementation = config._attn_implementation
-    if implementation not in MASKED_IMPLEMENTATIONS:
-        yield f"runs attention `{implementation}`, which does not read a 4-D mask (load it with sdpa)"
+        raise _refusal(model, "has recurrent layers, not full attention")
+
+
+def _refusal(model: "PreTrainedModel", obstacle: str) -> ModelError:
+    return ModelError(f"{type(model).__name__} {obstacle}, so token trees cannot be packed for it; {ADVICE}")
 
 
 def _windows(config: Any) -> dict[str, int | None]:
@@ -97,17 +82,3 @@ def ancestor_mask(end: "torch.Tensor") -> "torch.Tensor":
 
     index = torch.arange(len(end), device=end.device)
     return (index[None, :] <= index[:, None]) & (index[:, None] < end[None, :])
-
-
-def model_mask(model: "PreTrainedModel", end: "torch.Tensor") -> "torch.Tensor":
-    """The ancestor mask as the model's attention takes it, [1, 1, nodes, nodes].
-
-    sdpa takes booleans (True = attend), eager a number to add to the scores.
-    """
-    import torch
-
-    allowed = ancestor_mask(end)[None, None]
-    if model.config.get_text_config()._attn_implementation == "sdpa":
-        return allowed
-    blocked = torch.full(allowed.shape, torch.finfo(model.dtype).min, dtype=model.dtype, device=end.device)
-    return blocked.masked_fill(allowed, 0)

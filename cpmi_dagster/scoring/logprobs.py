@@ -7,21 +7,21 @@ negatives      t1, rank 1, "74"
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from cpmi_dagster.costs import Cost
 from cpmi_dagster.language_models import LoadedModel
-from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.admission import admit
 from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.scored import Scored
+from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
 from cpmi_dagster.settings import Conditioning, Scoring
 from cpmi_dagster.tables import AnswerLogprobs, RejectedTrajectories
 
 STAGE = "answer_logprobs"
-WINDOW_TRAJECTORIES = 32
 KEY = AnswerLogprobs.primary_key()
 
 
@@ -50,8 +50,9 @@ def answer_logprobs(
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
 
-    Trajectories are taken question by question, a window at a time; neither their order nor the windows change a value
-    beyond floating-point rounding.
+    Trajectories are taken question by question, a window at a time, the next window made ready meanwhile. Neither their
+    order nor the windows nor the length of rows change a value beyond rounding: 1e-5 nats in float32, 0.01 nats a token
+    in float16, 0.05 in bfloat16.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
@@ -68,17 +69,13 @@ def answer_logprobs(
     frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
     rejected: list[tuple[str, str]] = []
     forward_tokens = 0
-    for window in trajectories.sort("question", "trajectory_id").iter_slices(WINDOW_TRAJECTORIES):
-        admitted, refused = admit(window, negatives, model, scoring, known)
-        rejected += refused
-        if admitted:
-            scored = _score(model, admitted, scoring)
-            finite, broken = _split_finite(scored.logprobs)
-            frames.append(finite)
-            rejected += broken
-            forward_tokens += scored.forward_tokens
-        if progress:
-            progress(len(window))
+    advance = progress or (lambda _: None)
+    windows = _admitted(ahead(_windows(trajectories, negatives, model, scoring, known)), rejected, advance)
+    for scored in _scores(model, windows, scoring, advance):
+        finite, broken = _split_finite(scored.logprobs)
+        frames.append(finite)
+        rejected += broken
+        forward_tokens += scored.forward_tokens
     return ScoredAnswers(
         logprobs=pl.concat(frames).sort(KEY),
         rejected=_rejections(rejected),
@@ -112,15 +109,44 @@ def joined(before: ScoredAnswers, added: ScoredAnswers, trajectories: pl.DataFra
     )
 
 
-def _score(model: LoadedModel, trajectories: Sequence[TokenizedTrajectory], scoring: Scoring) -> Scored:
+def _windows(
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    model: LoadedModel,
+    scoring: Scoring,
+    known: Sequence[Conditioning],
+) -> Iterator[Window]:
+    for part in slices(trajectories):
+        admitted, refused = admit(part, negatives, model.tokenizer, model.context_length, scoring, known)
+        yield Window(len(part), admitted, refused, trees_of(admitted) if scoring.scorer == "tree" else [])
+
+
+def _admitted(
+    windows: Iterable[Window], rejected: list[tuple[str, str]], advance: Callable[[int], None]
+) -> Iterator[Window]:
+    """Windows with something to score; what they refused goes to `rejected`."""
+    for window in windows:
+        rejected += window.refused
+        if window.trajectories:
+            yield window
+        else:
+            advance(window.size)
+
+
+def _scores(
+    model: LoadedModel, windows: Iterable[Window], scoring: Scoring, advance: Callable[[int], None]
+) -> Iterator[Scored]:
     """Tree or reference, whichever the settings name; both are imported only when used, for they load torch."""
-    if scoring.scorer == "reference":
-        from cpmi_dagster.scoring.reference import score_unpacked
+    if scoring.scorer == "tree":
+        from cpmi_dagster.scoring.tree_scorer import TreeScorer
 
-        return score_unpacked(model, trajectories)
-    from cpmi_dagster.scoring.tree_scorer import score_packed
+        yield from TreeScorer(model, scoring).scores(windows, advance)
+        return
+    from cpmi_dagster.scoring.reference import score_unpacked
 
-    return score_packed(model, trajectories, scoring.row_tokens)
+    for window in windows:
+        yield score_unpacked(model, window.trajectories)
+        advance(window.size)
 
 
 def _split_finite(logprobs: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[str, str]]]:

@@ -1,29 +1,127 @@
-"""Lay trees side by side in rows of at most `row_tokens`, without padding.
+"""Cut token trees into pieces that fit a row, and lay pieces side by side in rows, without padding.
 
     sizes [500, 900, 400, 120], row_tokens 1024  ->  rows [1, 3], [0, 2]
 
-A row is one forward pass. Trees in a row cannot see each other, since no node of one is an ancestor of a node of
+A tree larger than a row is cut between subtrees; a piece is a stretch of nodes and the branch that leads to it:
+
+    nodes of the tree    0 1 2 3 4 | 5 6 7            cut before 5, whose ancestors are 0 and 3
+    pieces               0 1 2 3 4   0 3 5 6 7        0 and 3 are read twice, but predict once
+
+A row is one forward pass. Pieces in a row cannot see each other, since no node of one is an ancestor of a node of
 another, and position ids start anew in each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cpmi_dagster.scoring.trees import Integers, TokenTree
 
+SMALLEST_STRETCH = 64
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some nodes of a tree, closed under ancestors, and the target tokens that are predicted there.
+
+    Attributes:
+        tree: the tree it is of.
+        start: first node of the stretch.
+        stop: index after the stretch's last node.
+        nodes: indices of its nodes in the tree, rising: the ancestors, then the stretch, [nodes].
+        end: index in the piece after each node's last descendant, [nodes].
+        targets: places of its target tokens among those of the tree, [target tokens].
+        predictors: node of the piece that predicts each of them, [target tokens].
+    """
+
+    tree: TokenTree
+    start: int
+    stop: int
+    nodes: Integers
+    end: Integers
+    targets: Integers
+    predictors: Integers
+
+    def __len__(self) -> int:
+        """Nodes."""
+        return len(self.nodes)
+
 
 @dataclass(frozen=True)
 class Row:
-    """Trees one after the other; the arrays are those of `TokenTree`, with node indices counted along the row."""
+    """Pieces one after the other; node indices count along the row.
 
-    trees: tuple[TokenTree, ...]
+    Attributes:
+        pieces: what stands in it.
+        tokens: token ids, [nodes].
+        depth: position ids, [nodes].
+        end: index after each node's last descendant, [nodes].
+        predictors: node that predicts each target token, [target tokens].
+        predicted: token id it predicts, [target tokens].
+    """
+
+    pieces: tuple[Piece, ...]
     tokens: Integers
     depth: Integers
     end: Integers
     predictors: Integers
     predicted: Integers
+
+    def __len__(self) -> int:
+        """Nodes."""
+        return len(self.tokens)
+
+
+def rows_of(pieces: Iterable[Piece], row_tokens: int) -> list[Row]:
+    """The pieces, cut where needed, in rows of at most `row_tokens`; a longer branch makes its row longer."""
+    small = [part for piece in pieces for part in cut(piece, row_tokens)]
+    return [lay_out([small[item] for item in row]) for row in pack([len(piece) for piece in small], row_tokens)]
+
+
+def whole(*trees: TokenTree) -> list[Piece]:
+    """Each tree in one piece."""
+    return [_piece(tree, 0, len(tree)) for tree in trees]
+
+
+def cut(piece: Piece, room: int) -> list[Piece]:
+    """Smaller pieces of a piece; each of its target tokens is predicted in one of them.
+
+    Args:
+        piece: any piece.
+        room: nodes a piece may have; one with a longer branch has `SMALLEST_STRETCH` nodes more than that branch.
+    """
+    if len(piece) <= room:
+        return [piece]
+    tree, start, pieces = piece.tree, piece.start, []
+    while start < piece.stop:
+        stretch = max(room - int(tree.depth[start]), min(SMALLEST_STRETCH, room))
+        stop = min(start + stretch, piece.stop)
+        if stop < piece.stop:
+            # where the branch to the next piece is shortest, least is read twice
+            middle = start + (stretch + 1) // 2
+            candidates = tree.depth[middle : stop + 1]
+            stop = middle + len(candidates) - 1 - int(np.argmin(candidates[::-1]))
+        pieces.append(_piece(tree, start, stop))
+        start = stop
+    return pieces
+
+
+def _piece(tree: TokenTree, start: int, stop: int) -> Piece:
+    """The nodes from `start` to `stop` and the ancestors of the first; they are all the ancestors there are."""
+    ancestors = np.flatnonzero(tree.end[:start] > start)
+    nodes = np.concatenate([ancestors, np.arange(start, stop)])
+    ordered = tree.predictors[tree.by_predictor]
+    first, last = np.searchsorted(ordered, [start, stop])
+    return Piece(
+        tree=tree,
+        start=start,
+        stop=stop,
+        nodes=nodes,
+        end=np.searchsorted(nodes, tree.end[nodes]),
+        targets=tree.by_predictor[first:last],
+        predictors=ordered[first:last] - start + len(ancestors),
+    )
 
 
 def pack(sizes: Sequence[int], row_tokens: int) -> list[list[int]]:
@@ -48,15 +146,15 @@ def pack(sizes: Sequence[int], row_tokens: int) -> list[list[int]]:
     return rows
 
 
-def lay_out(trees: Sequence[TokenTree]) -> Row:
-    """The row in which the trees stand in this order."""
-    starts = np.cumsum([0, *(len(tree) for tree in trees[:-1])])
-    placed = list(zip(starts, trees, strict=True))
+def lay_out(pieces: Sequence[Piece]) -> Row:
+    """The row in which the pieces stand in this order."""
+    starts = np.cumsum([0, *(len(piece) for piece in pieces[:-1])])
+    placed = list(zip(starts, pieces, strict=True))
     return Row(
-        trees=tuple(trees),
-        tokens=np.concatenate([tree.tokens for tree in trees]),
-        depth=np.concatenate([tree.depth for tree in trees]),
-        end=np.concatenate([tree.end + start for start, tree in placed]),
-        predictors=np.concatenate([tree.predictors + start for start, tree in placed]),
-        predicted=np.concatenate([tree.predicted for tree in trees]),
+        pieces=tuple(pieces),
+        tokens=np.concatenate([piece.tree.tokens[piece.nodes] for piece in pieces]),
+        depth=np.concatenate([piece.tree.depth[piece.nodes] for piece in pieces]),
+        end=np.concatenate([piece.end + start for start, piece in placed]),
+        predictors=np.concatenate([piece.predictors + start for start, piece in placed]),
+        predicted=np.concatenate([piece.tree.predicted[piece.targets] for piece in pieces]),
     )

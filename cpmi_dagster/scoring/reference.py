@@ -7,6 +7,7 @@ Slow and plain: the yardstick of the token trees, and the way to score models th
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, product
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,6 +16,9 @@ from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.scored import Scored
 from cpmi_dagster.scoring.tokens import TokenIds
 from cpmi_dagster.tables import AnswerLogprobs
+
+if TYPE_CHECKING:
+    import torch
 
 
 def score_unpacked(model: LoadedModel, trajectories: Sequence[TokenizedTrajectory]) -> Scored:
@@ -46,7 +50,12 @@ def _sequences(
 
 
 def target_logprob(model: LoadedModel, context: TokenIds, target: TokenIds) -> float:
-    """Sum of log p(token | everything before it) over the target's tokens, natural log.
+    """Sum of log p(token | everything before it) over the target's tokens, natural log; see `token_logprobs`."""
+    return float(token_logprobs(model, context, target).cpu().double().sum())
+
+
+def token_logprobs(model: LoadedModel, context: TokenIds, target: TokenIds) -> "torch.Tensor":
+    """log p(token | everything before it) of each token of the target, natural log, float32, [target tokens].
 
     Args:
         model: any causal language model of transformers.
@@ -58,6 +67,5 @@ def target_logprob(model: LoadedModel, context: TokenIds, target: TokenIds) -> f
     with torch.inference_mode():
         sequence = torch.tensor([[*context, *target]], device=model.device)
         logits = model.model(input_ids=sequence, use_cache=False).logits[0, len(context) - 1 : -1]
-        logprobs = logits.float().log_softmax(-1)
-        picked = logprobs.gather(1, sequence[0, len(context) :, None])
-    return float(picked.cpu().double().sum())
+        picked = logits.float().log_softmax(-1).gather(1, sequence[0, len(context) :, None].to(logits.device))
+    return picked[:, 0]

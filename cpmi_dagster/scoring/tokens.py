@@ -5,17 +5,22 @@ ends in a newline and every step begins with something else:
 
     [BOS] | "...Problem:\\nAna has 48 shells...\\nSolution: ...\\n" | "48 / 2 = 24\\n" | "The answer is: 24"
 
-A tokenizer that puts a space before every text (SentencePiece with `add_dummy_prefix`: Llama 2, Mistral 7B v0.1) puts
-one before every piece; its ids then differ from those of the whole text at the start of each piece.
+Where a step is blank, two newlines meet and the whole text may have one token for both; the text is the same. A
+tokenizer that puts a space before every text (SentencePiece with `add_dummy_prefix`: Llama 2, Mistral 7B v0.1) puts one
+before every piece, so that the model would read another text: `check_boundaries` refuses it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from cpmi_dagster.errors import ScoringError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 TokenIds = tuple[int, ...]
+EXCERPT = 24
 
 
 def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> dict[str, TokenIds]:
@@ -30,6 +35,35 @@ def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> di
         return {}
     encoded = tokenizer(distinct, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
     return {piece: tuple(ids) for piece, ids in zip(distinct, encoded, strict=True)}
+
+
+def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str], ids: Sequence[TokenIds]) -> None:
+    """Make sure that pieces tokenised on their own are the text they make up together.
+
+    Args:
+        tokenizer: the labeler's tokenizer.
+        pieces: texts that follow one another.
+        ids: their token ids.
+
+    Raises:
+        ScoringError: decoded, the ids give another text than those of the whole string; names tokenizer and strings.
+    """
+    text = "".join(pieces)
+    joined = list(chain.from_iterable(ids))
+    whole = tokenizer.encode(text, add_special_tokens=False)
+    if joined == whole:
+        return
+    read, meant = (
+        tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        for tokens in (joined, whole)
+    )
+    if read != meant:
+        place = next((n for n, (one, other) in enumerate(zip(read, meant, strict=False)) if one != other), len(meant))
+        around = slice(max(0, place - EXCERPT), place + EXCERPT)
+        raise ScoringError(
+            f"tokenizer `{tokenizer.name_or_path or type(tokenizer).__name__}` makes {read[around]!r} of pieces whose "
+            f"text is {meant[around]!r}; use a labeler whose tokenizer adds nothing at the start of a text"
+        )
 
 
 def start_ids(tokenizer: "PreTrainedTokenizerBase") -> TokenIds:

@@ -48,7 +48,7 @@ class ScoreOptions(TypedDict, total=False):
         seed: of the sampled negatives; default 0.
         device: auto (default) or a torch device; ignored for a loaded model.
         dtype: auto (default), float32, bfloat16 or float16; ignored for a loaded model.
-        row_tokens: tokens of one packed row; default 1024.
+        row_tokens: tokens of one packed row; by free memory when not given.
         progress: called with the number of trajectories just finished.
     """
 

@@ -1,125 +1,155 @@
 """Score trajectories through packed token trees: one forward pass per row, vocabulary only where a target is predicted.
 
-Question of 120 tokens, 6 steps of 40, 5 answers of 8 sharing 5, contexts of three conditionings, one template: 80
-sequences of 128 to 368 tokens written out are one tree of about 800.
+Question of 155 tokens, 5 steps of 83, 5 answers of 8 sharing 5, contexts of three conditionings, one template: 55
+sequences of 163 to 578 tokens written out are one tree of about 1,000.
+
+The rows of a window are handed to the device before the last window's values are fetched, so a GPU does not wait for
+tokenisation, trees or tables.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.attention import check_reads_trees, model_mask
-from cpmi_dagster.scoring.packing import Row, lay_out, pack
+from cpmi_dagster.scoring.budget import SHORTEST_ROW, is_out_of_memory, release_memory, row_budget
+from cpmi_dagster.scoring.half_precision import in_float32, is_half
+from cpmi_dagster.scoring.packing import Row, rows_of, whole
+from cpmi_dagster.scoring.readers import reader_of
 from cpmi_dagster.scoring.scored import Scored
-from cpmi_dagster.scoring.tokens import TokenIds
-from cpmi_dagster.scoring.trees import TokenTree, grow_branches
+from cpmi_dagster.scoring.trees import TokenTree
+from cpmi_dagster.scoring.windows import Window, trees_of
+from cpmi_dagster.settings import Reader, Scoring
 
 if TYPE_CHECKING:
     import torch
 
-VOCABULARY_SLICE = 512
+
+@dataclass(frozen=True)
+class Launched:
+    """A window whose rows the device has been given.
+
+    Attributes:
+        window: what is read.
+        values: rows and the log-probabilities of their target tokens, on the device.
+        forward_tokens: tokens that go through the model for it.
+    """
+
+    window: Window
+    values: list[tuple[Row, "torch.Tensor"]]
+    forward_tokens: int
 
 
-def score_packed(model: LoadedModel, trajectories: Sequence[TokenizedTrajectory], row_tokens: int) -> Scored:
-    """Log-probabilities of every answer under every context and template of the trajectories.
-
-    A value that is not finite spreads to all trees of its row; its trajectories are scored once more, each alone, so
-    that only the one it comes from keeps it.
+class TreeScorer:
+    """Reads the trees of windows with one model.
 
     Args:
         model: the labeler.
-        trajectories: at least one.
-        row_tokens: tokens of a row; a larger tree gets a row of its own.
-
-    Raises:
-        ModelError: the model cannot read token trees.
+        scoring: tokens of a row, and how the model reads trees.
     """
-    check_reads_trees(model.model, max(trajectory.longest_sequence for trajectory in trajectories))
-    scored = _score(model, trajectories, row_tokens)
-    finite = scored.logprobs["logprob_sum"].is_finite()
-    tainted = set(scored.logprobs.filter(~finite)["trajectory_id"])
-    if not tainted or len(trajectories) == 1:
-        return scored
-    again = [
-        _score(model, [trajectory], row_tokens) for trajectory in trajectories if trajectory.trajectory_id in tainted
-    ]
-    kept = scored.logprobs.filter(~pl.col("trajectory_id").is_in(list(tainted)))
-    return Scored(
-        logprobs=pl.concat([kept, *(part.logprobs for part in again)]),
-        forward_tokens=scored.forward_tokens + sum(part.forward_tokens for part in again),
-    )
 
+    def __init__(self, model: LoadedModel, scoring: Scoring) -> None:
+        self._model = model
+        self._reader: Reader = scoring.reader
+        self._row_tokens = scoring.row_tokens or row_budget(model)
 
-def _score(model: LoadedModel, trajectories: Sequence[TokenizedTrajectory], row_tokens: int) -> Scored:
-    trees = list(_trees(trajectories, row_tokens))
-    rows = [lay_out([trees[item] for item in row]) for row in pack([len(tree) for tree in trees], row_tokens)]
-    frames = [frame for row in rows for frame in _row_frames(row, row_logprobs(model, row))]
-    return Scored(pl.concat(frames), sum(len(row.tokens) for row in rows))
+    def scores(self, windows: Iterable[Window], advance: Callable[[int], None]) -> Iterator[Scored]:
+        """Log-probabilities of every answer under every context and template, window by window.
 
+        Args:
+            windows: at least one trajectory admitted in each.
+            advance: told how many trajectories have gone through the model.
 
-def _trees(trajectories: Sequence[TokenizedTrajectory], row_tokens: int) -> Iterator[TokenTree]:
-    """Trees of all questions and templates; a question's branches are the same below every template."""
-    for prompts, group in _by_question(trajectories).items():
-        room = row_tokens - max(map(len, prompts))
-        for branches in grow_branches(group, room):
-            for template, prompt in enumerate(prompts):
-                yield branches.under(prompt, template)
+        Raises:
+            ModelError: the model cannot read token trees, or there is no memory for the shortest row.
+        """
+        before: Launched | None = None
+        for window in windows:
+            launched = self._launch(window, advance)
+            if before:
+                yield self._finish(before)
+            before = launched
+        if before:
+            yield self._finish(before)
 
+    def _launch(self, window: Window, advance: Callable[[int], None]) -> Launched:
+        reader = reader_of(self._model, max(item.longest_sequence for item in window.trajectories), self._reader)
+        rows = deque(rows_of(whole(*window.trees), self._row_tokens))
+        values = []
+        total, told = sum(map(len, rows)), 0
+        while rows:
+            try:
+                values.append((rows[0], reader.logprobs(rows[0])))
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                shortage = str(error).splitlines()[0]
+            else:
+                rows.popleft()
+                finished = window.size * (total - sum(map(len, rows))) // total
+                advance(finished - told)
+                told = finished
+                continue
+            rows = self._shorter(rows, shortage)
+            total = sum(len(row) for row, _ in values) + sum(map(len, rows))
+        return Launched(window, values, sum(reader.tokens_computed(len(row)) for row, _ in values))
 
-def _by_question(
-    trajectories: Sequence[TokenizedTrajectory],
-) -> dict[tuple[TokenIds, ...], list[TokenizedTrajectory]]:
-    groups: dict[tuple[TokenIds, ...], list[TokenizedTrajectory]] = {}
-    for trajectory in trajectories:
-        groups.setdefault(trajectory.prompts, []).append(trajectory)
-    return groups
+    def _shorter(self, rows: deque[Row], shortage: str) -> deque[Row]:
+        """What is left, in rows of half the length."""
+        release_memory(self._model.device)
+        self._row_tokens = min(self._row_tokens, len(rows[0])) // 2
+        if self._row_tokens < SHORTEST_ROW:
+            raise ModelError(
+                f"{self._model.identity} has no memory for a row of {len(rows[0])} tokens ({shortage}); use a smaller "
+                "dtype, `device_map: auto` over several GPUs, or a device with more memory"
+            )
+        return deque(rows_of((piece for row in rows for piece in row.pieces), self._row_tokens))
 
-
-def row_logprobs(model: LoadedModel, row: Row) -> NDArray[np.float64]:
-    """Log-probability of every target token of a row: one forward pass, float32 log-softmax.
-
-    Returns:
-        Natural logarithms in the order of `row.predicted`, [target tokens].
-    """
-    import torch
-
-    device = model.device
-    kept, predictor = np.unique(row.predictors, return_inverse=True)
-    with torch.inference_mode():
-        logits = model.model(
-            input_ids=torch.from_numpy(row.tokens)[None].to(device),
-            attention_mask=model_mask(model.model, torch.from_numpy(row.end).to(device)),
-            position_ids=torch.from_numpy(row.depth)[None].to(device),
-            logits_to_keep=torch.from_numpy(kept).to(device),
-            use_cache=False,
-        ).logits[0]
-        return _picked(
-            logits, torch.from_numpy(predictor).to(logits.device), torch.from_numpy(row.predicted).to(logits.device)
+    def _finish(self, launched: Launched) -> Scored:
+        """Fetch the values; trajectories whose own are not finite are scored once more, each alone."""
+        window, scored = launched.window, _fetched(launched)
+        tainted = set(scored.logprobs.filter(~pl.col("logprob_sum").is_finite())["trajectory_id"])
+        alone = len(window.trajectories) == 1 and not is_half(self._model.model)
+        if not tainted or alone:
+            return scored
+        again = [self._alone(item) for item in window.trajectories if item.trajectory_id in tainted]
+        kept = scored.logprobs.filter(~pl.col("trajectory_id").is_in(list(tainted)))
+        return Scored(
+            logprobs=pl.concat([kept, *(part.logprobs for part in again)]),
+            forward_tokens=scored.forward_tokens + sum(part.forward_tokens for part in again),
         )
 
-
-def _picked(logits: "torch.Tensor", predictor: "torch.Tensor", predicted: "torch.Tensor") -> NDArray[np.float64]:
-    """log p of token `predicted[n]` under `logits[predictor[n]]`; the float32 copy is made a slice at a time."""
-    import torch
-
-    picked = torch.empty(len(predicted), device=logits.device)
-    for first in range(0, len(logits), VOCABULARY_SLICE):
-        logprobs = logits[first : first + VOCABULARY_SLICE].float().log_softmax(-1)
-        inside = (predictor >= first) & (predictor < first + VOCABULARY_SLICE)
-        picked[inside] = logprobs[predictor[inside] - first, predicted[inside]]
-    return picked.cpu().numpy().astype(np.float64)
+    def _alone(self, trajectory: TokenizedTrajectory) -> Scored:
+        """One trajectory in float32: no other can spoil its row, and half precision cannot overflow."""
+        window = Window(1, [trajectory], [], trees_of([trajectory]))
+        with in_float32(self._model.model):
+            return _fetched(self._launch(window, lambda _: None))
 
 
-def _row_frames(row: Row, logprobs: NDArray[np.float64]) -> Iterator[pl.DataFrame]:
-    """One frame per tree: its targets with their sums."""
+def _fetched(launched: Launched) -> Scored:
+    trees = launched.window.trees
+    logprobs = {id(tree): np.empty(len(tree.predicted)) for tree in trees}
+    for row, values in launched.values:
+        _deal(row, values.cpu().double().numpy(), logprobs)
+    return Scored(pl.concat([_with_sums(tree, logprobs[id(tree)]) for tree in trees]), launched.forward_tokens)
+
+
+def _deal(row: Row, values: NDArray[np.float64], logprobs: dict[int, NDArray[np.float64]]) -> None:
+    """Put a row's values to the target tokens of its trees."""
     first = 0
-    for tree in row.trees:
-        counts = tree.targets["token_count"].to_numpy()
-        own = logprobs[first : first + len(tree.predicted)]
-        yield tree.targets.with_columns(logprob_sum=pl.Series(np.add.reduceat(own, np.cumsum(counts) - counts)))
-        first += len(own)
+    for piece in row.pieces:
+        last = first + len(piece.targets)
+        logprobs[id(piece.tree)][piece.targets] = values[first:last]
+        first = last
+
+
+def _with_sums(tree: TokenTree, logprobs: NDArray[np.float64]) -> pl.DataFrame:
+    counts = tree.targets["token_count"].to_numpy()
+    return tree.targets.with_columns(logprob_sum=pl.Series(np.add.reduceat(logprobs, np.cumsum(counts) - counts)))

@@ -12,9 +12,9 @@ Nodes stand in preorder, so the descendants of j are the nodes from j + 1 to end
 exactly when `j <= i < end[j]`: the same test for one tree and for many side by side.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -57,6 +57,11 @@ class TokenTree:
         """Nodes."""
         return len(self.tokens)
 
+    @cached_property
+    def by_predictor(self) -> Integers:
+        """Target tokens in the order of the nodes that predict them, [target tokens]."""
+        return np.argsort(self.predictors, kind="stable")
+
     def under(self, prompt: TokenIds, template: int) -> "TokenTree":
         """The tree of these branches below a prompt, whose last token becomes their root; targets gain `template`.
 
@@ -76,34 +81,19 @@ class TokenTree:
         )
 
 
-def grow_branches(trajectories: Sequence[TokenizedTrajectory], room: int) -> Iterator[TokenTree]:
-    """Branches below one question, as many trajectories in one tree as fit.
+def grow_branches(trajectories: Iterable[TokenizedTrajectory]) -> TokenTree:
+    """Branches of all trajectories of a question, without the question itself.
 
     Args:
         trajectories: trajectories of one question.
-        room: nodes a tree may have; a single trajectory may exceed it.
 
-    Yields:
-        Branches without the question, whose first node would follow its last token (predictor -1 is that token).
+    Returns:
+        Nodes whose first would follow the question's last token; predictor -1 is that token.
     """
     branches = _Branches()
     for trajectory in trajectories:
-        mark = branches.mark()
         branches.add(trajectory)
-        if len(branches.tokens) > room and mark.targets:
-            branches.undo(mark)
-            yield branches.in_preorder()
-            branches = _Branches()
-            branches.add(trajectory)
-    yield branches.in_preorder()
-
-
-class _Mark(NamedTuple):
-    """How much of each list there was."""
-
-    nodes: int
-    targets: int
-    target_tokens: int
+    return branches.in_preorder()
 
 
 class _Branches:
@@ -119,17 +109,21 @@ class _Branches:
 
     def add(self, trajectory: TokenizedTrajectory) -> None:
         """Add every target of a trajectory under each of its contexts."""
+        ends: dict[tuple[int, ...], int] = {}
         for context in trajectory.contexts:
-            node = ROOT
-            for step in trajectory.context_steps(context):
-                node = self._path(node, step)[-1]
+            steps = tuple(context.steps(len(trajectory.steps)))
+            # a prefix is its shorter one and a step, so its path is not walked from the root again
+            node = ends.get(steps[:-1])
+            for step in steps if node is None else steps[-1:]:
+                node = self._path(ROOT if node is None else node, trajectory.steps[step])[-1]
+            ends[steps] = node = ROOT if node is None else node
             for rank, target in trajectory.targets.items():
                 key = (trajectory.trajectory_id, context.kind, context.step_index, rank)
                 self.targets.append((*key, len(target)))
                 self.predictors += self._path(node, target[:-1])
                 self.predicted += target
 
-    def _path(self, node: int, tokens: Iterable[int]) -> list[int]:
+    def _path(self, node: int, tokens: Sequence[int]) -> list[int]:
         """The nodes from `node` along the tokens, both ends included; those not there yet are made."""
         path = [node]
         for token in tokens:
@@ -140,17 +134,6 @@ class _Branches:
             path.append(child)
             node = child
         return path
-
-    def mark(self) -> _Mark:
-        """What is there now, for `undo`."""
-        return _Mark(len(self.tokens), len(self.targets), len(self.predicted))
-
-    def undo(self, mark: _Mark) -> None:
-        """Forget everything added since the mark."""
-        for _ in range(len(self.tokens) - mark.nodes):
-            self._children.popitem()
-        del self.tokens[mark.nodes :], self.parents[mark.nodes :], self.targets[mark.targets :]
-        del self.predictors[mark.target_tokens :], self.predicted[mark.target_tokens :]
 
     def in_preorder(self) -> TokenTree:
         """The branches with every subtree in one stretch."""

@@ -115,7 +115,7 @@ def test_no_trajectories_give_empty_tables(qwen3):
 
 def test_progress_counts_every_trajectory_once(qwen3):
     seen: list[int] = []
-    rows = [(f"t{number}", "q", "How many?", ["1"] if number % 3 else [], "2") for number in range(70)]
+    rows = [(f"t{number}", "q", f"How many {number % 2}?", ["1"] if number % 3 else [], "2") for number in range(70)]
     listed = negatives_of({row[0]: ["3"] for row in rows})
     scoring = Scoring(templates=1, conditionings=("marginal",))
     result = answer_logprobs(frame_of(rows), listed, qwen3, scoring, progress=seen.append)

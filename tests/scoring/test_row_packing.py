@@ -1,13 +1,14 @@
-"""Rows hold every tree once, keep to their size, and keep trees apart."""
+"""Rows hold every tree once, keep to their size, and lose no target token when a tree is cut."""
 
 import numpy as np
 import polars as pl
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tree_examples import random_trees
 
 from cpmi_dagster.scoring.attention import ancestor_mask
-from cpmi_dagster.scoring.packing import lay_out, pack
+from cpmi_dagster.scoring.packing import cut, lay_out, pack, rows_of, whole
 from cpmi_dagster.scoring.trees import TokenTree
 
 
@@ -25,6 +26,38 @@ def test_rows_are_at_least_half_full_but_one(sizes):
     assert all(size > 50 for size in filled[1:])
 
 
+@given(random_trees(), st.integers(1, 80))
+@settings(max_examples=60, deadline=None)
+def test_a_cut_tree_predicts_every_target_token_once_behind_the_same_tokens(tree, room):
+    (piece,) = whole(tree)
+    branches = [np.flatnonzero(line) for line in ancestor_mask(torch.from_numpy(tree.end)).numpy()]
+    seen = []
+    for part in cut(piece, room):
+        mask = ancestor_mask(torch.from_numpy(part.end)).numpy()
+        for target, node in zip(part.targets, part.predictors, strict=True):
+            assert part.nodes[mask[node]].tolist() == branches[tree.predictors[target]].tolist()
+        seen += part.targets.tolist()
+    assert sorted(seen) == list(range(len(tree.predicted)))
+
+
+@given(random_trees(), st.integers(1, 80), st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_pieces_can_be_cut_again(tree, room, smaller):
+    twice = [part for piece in cut(*whole(tree), room) for part in cut(piece, smaller)]
+    assert sorted(target for part in twice for target in part.targets) == list(range(len(tree.predicted)))
+    starts = [(part.start, part.stop) for part in twice]
+    assert starts[0][0] == 0
+    assert [start for start, _ in starts[1:]] == [stop for _, stop in starts[:-1]]
+    assert starts[-1][1] == len(tree)
+
+
+@given(random_trees(), st.integers(100, 200))
+@settings(max_examples=30, deadline=None)
+def test_rows_keep_to_their_size_where_branches_are_short(tree, row_tokens):
+    assert tree.depth.max() < 30
+    assert all(len(row) <= row_tokens for row in rows_of(whole(tree, tree), row_tokens))
+
+
 def chain_tree(length):
     """A tree without branches that predicts one token at its end."""
     ones = np.ones(1, np.int64)
@@ -39,8 +72,28 @@ def chain_tree(length):
 
 
 def test_trees_in_a_row_cannot_see_each_other():
-    row = lay_out([chain_tree(2), chain_tree(3)])
+    row = lay_out(whole(chain_tree(2), chain_tree(3)))
     assert row.depth.tolist() == [0, 1, 0, 1, 2]
     assert row.predictors.tolist() == [1, 4]
     expected = torch.block_diag(torch.ones(2, 2).tril(), torch.ones(3, 3).tril()).bool()
     assert torch.equal(ancestor_mask(torch.from_numpy(row.end)), expected)
+
+
+def test_a_piece_reads_the_branch_that_leads_to_it_again():
+    fork = TokenTree(
+        tokens=np.array([9, 1, 2, 3, 4]),
+        depth=np.array([0, 1, 2, 1, 2]),
+        end=np.array([5, 3, 3, 5, 5]),
+        targets=pl.DataFrame({"token_count": [1, 1]}),
+        predictors=np.array([4, 2]),
+        predicted=np.array([7, 8]),
+    )
+    first, second = cut(*whole(fork), 3)
+    assert first.nodes.tolist() == [0, 1, 2]
+    assert second.nodes.tolist() == [0, 3, 4]
+    assert (first.targets.tolist(), second.targets.tolist()) == ([1], [0])
+    assert second.end.tolist() == [3, 3, 3]
+    row = lay_out([second, first])
+    assert row.tokens.tolist() == [9, 3, 4, 9, 1, 2]
+    assert row.predictors.tolist() == [2, 5]
+    assert row.predicted.tolist() == [7, 8]

@@ -1,0 +1,56 @@
+"""How many tokens a row may have: from free memory, and halved when there is too little after all.
+
+Qwen3-8B in bfloat16 holds about 190 kB of activations a token while a layer runs; 40 GiB free would carry 110,000
+tokens, and rows stop being faster long before that: 16,384 on a GPU, 4,096 on a CPU.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from cpmi_dagster.language_models import LoadedModel
+
+if TYPE_CHECKING:
+    import torch
+
+LONGEST_ROW = {"cuda": 16_384, "cpu": 4_096}
+SHORTEST_ROW = 128
+USABLE_SHARE = 0.5
+# hidden states, residual, normed copies, queries, keys, values and the attention's result, in widths of the model
+HIDDEN_COPIES = 10
+# gate, up and their product
+INNER_COPIES = 3
+
+
+def row_budget(model: LoadedModel) -> int:
+    """Tokens of a row that the model's device has room for; at least `SHORTEST_ROW`."""
+    import torch
+
+    longest = LONGEST_ROW.get(model.device.type, LONGEST_ROW["cpu"])
+    if model.device.type != "cuda":
+        return longest
+    free, _ = torch.cuda.mem_get_info(model.device)
+    cached = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
+    fitting = int((free + cached) * USABLE_SHARE) // bytes_per_token(model.model)
+    # powers of two keep the lengths that kernels are compiled for few
+    return max(SHORTEST_ROW, min(longest, 1 << (max(fitting, 1).bit_length() - 1)))
+
+
+def bytes_per_token(model: Any) -> int:
+    """Activations of one token while a layer runs, in bytes."""
+    config = model.config.get_text_config()
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    return model.dtype.itemsize * (HIDDEN_COPIES * config.hidden_size + INNER_COPIES * inner)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch says that memory is used up, on a GPU or on a CPU."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def release_memory(device: "torch.device") -> None:
+    """Give back what the allocator keeps, so that smaller pieces can be made of it."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

@@ -1,0 +1,35 @@
+"""Read in float32 for a while: half precision may overflow where float32 does not.
+
+Weights are widened and narrowed again, which gives every bit back; what was float32 all along (rotary frequencies) is
+left alone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+
+def is_half(model: Any) -> bool:
+    """Whether a model's weights are bfloat16 or float16."""
+    return model.dtype.itemsize < 4
+
+
+@contextmanager
+def in_float32(model: Any) -> Iterator[None]:
+    """Widen the half-precision weights of a model; they take twice the memory meanwhile."""
+    import torch
+
+    narrow = {
+        tensor: tensor.dtype
+        for tensor in chain(model.parameters(), model.buffers())
+        if tensor.is_floating_point() and tensor.dtype.itemsize < 4
+    }
+    try:
+        with torch.no_grad():
+            for tensor in narrow:
+                tensor.data = tensor.data.float()
+        yield
+    finally:
+        for tensor, dtype in narrow.items():
+            tensor.data = tensor.data.to(dtype)

@@ -1,0 +1,60 @@
+"""How many tokens scoring will compute, from the trees alone: no weights, no forward pass.
+
+two trajectories of one question, four templates   ->   4 trees of about 1,700 nodes: 6,800 tokens
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.budget import LONGEST_ROW
+from cpmi_dagster.scoring.packing import rows_of, whole
+from cpmi_dagster.scoring.readers.flex import padded_length
+from cpmi_dagster.scoring.windows import slices, trees_of
+from cpmi_dagster.settings import Scoring
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def forward_tokens(
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    tokenizer: "PreTrainedTokenizerBase",
+    context_length: int,
+    scoring: Scoring,
+    device: Literal["cpu", "cuda"] = "cpu",
+) -> int:
+    """Tokens that `answer_logprobs` sends through the model for these trajectories, padding included.
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer; those that a run scores together.
+        negatives: columns of `labels.hard_negatives`.
+        tokenizer: the labeler's.
+        context_length: tokens the labeler reads.
+        scoring: templates, conditionings, scorer, tokens of a row.
+        device: what it will run on: cuda rows are longer, and padded to few lengths.
+
+    Returns:
+        The exact number where memory does not force shorter rows; trajectories that are rejected cost nothing.
+    """
+    total = 0
+    for part in slices(trajectories):
+        admitted, _ = admit(part, negatives, tokenizer, context_length, scoring)
+        if scoring.scorer == "reference":
+            total += sum(map(sum, map(_sequence_lengths, admitted)))
+            continue
+        lengths = [len(row) for row in rows_of(whole(*trees_of(admitted)), scoring.row_tokens or LONGEST_ROW[device])]
+        total += sum(map(padded_length, lengths) if device == "cuda" else lengths)
+    return total
+
+
+def _sequence_lengths(trajectory: TokenizedTrajectory) -> Iterator[int]:
+    """Tokens of each sequence that the reference scorer writes out."""
+    for context in trajectory.contexts:
+        steps = len(list(chain.from_iterable(trajectory.context_steps(context))))
+        for prompt in trajectory.prompts:
+            yield from (len(prompt) + steps + len(target) for target in trajectory.targets.values())

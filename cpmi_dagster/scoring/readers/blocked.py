@@ -1,0 +1,100 @@
+"""sdpa over a stretch of nodes at a time, against the nodes that the stretch can see and no others.
+
+    a row of 4,000 nodes, a stretch of 128 under a branch of 400: 128 x 528 pairs, not 128 x 4,000
+
+The ancestors of a stretch are those of its first node and nodes inside it, so the keys are found without a mask of the
+whole row, and attention costs what the branches are long, not what the row is.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.readers.projection import Projection
+from cpmi_dagster.scoring.readers.reader import MaskReader
+
+if TYPE_CHECKING:
+    import torch
+
+STRETCH = 128
+IMPLEMENTATION = "cpmi_blocked"
+UNKNOWN_TERMS = ("softcap", "position_bias", "s_aux")
+
+
+class Block(NamedTuple):
+    """Nodes `start` to `stop` of a row, the nodes they can see, [keys], and which sees which, [stop - start, keys]."""
+
+    start: int
+    stop: int
+    keys: "torch.Tensor"
+    mask: "torch.Tensor"
+
+
+def blocked_reader(model: LoadedModel, projection: Projection) -> MaskReader:
+    """A reader with blocked sdpa, for models whose attention transformers can exchange."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(IMPLEMENTATION, blocked_attention)
+
+    def mask(row: Row, size: int) -> dict[str, Any]:
+        import torch
+
+        # what transformers is shown: a 4-D mask is there, so none is to be made
+        shown = torch.ones((1, 1, 1, size), dtype=torch.bool, device=model.device)
+        return {"attention_mask": shown, "tree_blocks": blocks_of(row, model.device)}
+
+    return MaskReader("blocked", model, projection, IMPLEMENTATION, mask)
+
+
+def blocks_of(row: Row, device: "torch.device") -> list[Block]:
+    """The row in stretches of `STRETCH` nodes."""
+    import torch
+
+    blocks = []
+    for start in range(0, len(row), STRETCH):
+        stop = min(start + STRETCH, len(row))
+        queries = np.arange(start, stop)
+        keys = np.concatenate([np.flatnonzero(row.end[:start] > start), queries])
+        seen = (keys[None, :] <= queries[:, None]) & (queries[:, None] < row.end[keys][None, :])
+        blocks.append(Block(start, stop, torch.from_numpy(keys).to(device), torch.from_numpy(seen).to(device)))
+    return blocks
+
+
+def blocked_attention(
+    module: "torch.nn.Module",
+    query: "torch.Tensor",
+    key: "torch.Tensor",
+    value: "torch.Tensor",
+    attention_mask: "torch.Tensor | None",
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    tree_blocks: "list[Block] | None" = None,
+    **terms: Any,
+) -> "tuple[torch.Tensor, None]":
+    """An attention function of transformers: query (1, heads, nodes, width), key and value (1, groups, nodes, width).
+
+    Raises:
+        ModelError: the model did not hand on the blocks, or adds a term to its attention that is not known here.
+    """
+    import torch
+
+    unknown = [name for name in UNKNOWN_TERMS if terms.get(name) is not None]
+    if tree_blocks is None or unknown:
+        raise ModelError(f"{type(module).__name__} cannot read trees in blocks: {', '.join(unknown) or 'no blocks'}")
+    heads = query.shape[1] // key.shape[1]
+    parts = []
+    for start, stop, keys, mask in tree_blocks:
+        seen, read = (states.index_select(2, keys.to(query.device)) for states in (key, value))
+        parts.append(
+            torch.nn.functional.scaled_dot_product_attention(
+                query[:, :, start:stop],
+                seen.repeat_interleave(heads, dim=1),
+                read.repeat_interleave(heads, dim=1),
+                attn_mask=mask.to(query.device),
+                scale=scaling,
+            )
+        )
+    return torch.cat(parts, dim=2).transpose(1, 2), None

@@ -1,0 +1,133 @@
+"""Stretch by stretch from the keys and values of what stands before: for models that take no mask of their own.
+
+    q ──┬─ s0 ──┬─ s1 ─── "The answer is: " ──┬─ 7 2        stretches: q | s0, answers | s1, answers | ...
+        │       └─ "The answer is: " ...      └─ 7 4
+        └─ "The answer is: " ...
+
+A stretch runs to the next fork; stretches that leave the same fork are read together, padded on the right, which no
+node before the padding can see. Each node is read once, in many small passes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.readers.projection import Projection
+from cpmi_dagster.scoring.trees import ROOT, Integers
+
+if TYPE_CHECKING:
+    import torch
+    from transformers.cache_utils import Cache
+
+Stretch = range
+
+
+@dataclass(frozen=True)
+class CachedReader:
+    """See `TreeReader`; for any model that keeps keys and values alone.
+
+    Attributes:
+        model: the labeler.
+        projection: how hidden states become log-probabilities.
+        name: what it is called.
+    """
+
+    model: LoadedModel
+    projection: Projection
+    name: str = "cached"
+
+    def tokens_computed(self, tokens: int) -> int:
+        """Padding is left out: it depends on the row's forks."""
+        return tokens
+
+    def logprobs(self, row: Row) -> "torch.Tensor":
+        """See `TreeReader`."""
+        import torch
+
+        picked = torch.empty(len(row.predicted), dtype=torch.float32, device=self.model.device)
+        forks = stretches_by_fork(row.end)
+        waiting: list[tuple[int, Cache | None]] = [(ROOT, None)]
+        with torch.inference_mode():
+            while waiting:
+                fork, cache = waiting.pop()
+                stretches = forks[fork]
+                grown = self._read(row, stretches, cache, picked)
+                for place, stretch in enumerate(stretches):
+                    if stretch[-1] in forks:
+                        waiting.append((stretch[-1], _one_row(grown, place, int(row.depth[stretch[-1]]) + 1)))
+        return picked
+
+    def _read(self, row: Row, stretches: Sequence[Stretch], cache: "Cache | None", picked: "torch.Tensor") -> "Cache":
+        """One pass over the stretches behind a fork; fills in their target tokens and returns the longer cache."""
+        import torch
+
+        longest = max(map(len, stretches))
+        tokens = np.zeros((len(stretches), longest), np.int64)
+        place = np.full(len(row), -1)
+        for number, stretch in enumerate(stretches):
+            tokens[number, : len(stretch)] = row.tokens[stretch.start : stretch.stop]
+            place[stretch.start : stretch.stop] = number * longest + np.arange(len(stretch))
+        grown = _repeated(cache, len(stretches))
+        inputs = {
+            "input_ids": torch.from_numpy(tokens).to(self.model.device),
+            "past_key_values": grown,
+            "use_cache": True,
+        }
+        targets = np.flatnonzero(place[row.predictors] >= 0)
+        logprobs = self.projection.logprobs(inputs, place[row.predictors[targets]], row.predicted[targets])
+        picked[torch.from_numpy(targets).to(picked.device)] = logprobs.to(picked.device)
+        return grown
+
+
+def stretches_by_fork(end: Integers) -> dict[int, list[Stretch]]:
+    """The stretches that leave each fork; those from the beginning under `ROOT`.
+
+    Args:
+        end: index after each node's last descendant, nodes in preorder, [nodes].
+    """
+    children: dict[int, list[int]] = defaultdict(list)
+    for node, parent in enumerate(_parents(end)):
+        children[parent].append(node)
+    starts = [(fork, node) for fork, nodes in children.items() if fork == ROOT or len(nodes) > 1 for node in nodes]
+    forks: dict[int, list[Stretch]] = defaultdict(list)
+    for fork, start in starts:
+        last = start
+        while len(children.get(last, ())) == 1:
+            last = children[last][0]
+        forks[fork].append(range(start, last + 1))
+    return dict(forks)
+
+
+def _parents(end: Integers) -> Iterator[int]:
+    branch: list[int] = []
+    for node in range(len(end)):
+        while branch and end[branch[-1]] <= node:
+            branch.pop()
+        yield branch[-1] if branch else ROOT
+        branch.append(node)
+
+
+def _repeated(cache: "Cache | None", count: int) -> "Cache":
+    from transformers import DynamicCache
+
+    if cache is None:
+        return DynamicCache()
+    layers: Any = cache.layers
+    return DynamicCache(
+        [(layer.keys.expand(count, -1, -1, -1), layer.values.expand(count, -1, -1, -1)) for layer in layers]
+    )
+
+
+def _one_row(cache: "Cache", row: int, length: int) -> "Cache":
+    """The first `length` columns of one row."""
+    from transformers import DynamicCache
+
+    layers: Any = cache.layers
+    return DynamicCache(
+        [(layer.keys[row : row + 1, :, :length], layer.values[row : row + 1, :, :length]) for layer in layers]
+    )

@@ -1,0 +1,119 @@
+"""Choose how a model reads trees: the first way that agrees with the model itself on a small tree.
+
+A model may ignore a mask, take its order from the row (ALiBi), or cap its logits, and nothing in its configuration need
+say so; a tree of a hundred nodes beside its sequences written out tells.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from itertools import chain, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.admission import TokenizedTrajectory
+from cpmi_dagster.scoring.attention import ADVICE, check_full_attention
+from cpmi_dagster.scoring.contexts import contexts_of
+from cpmi_dagster.scoring.packing import lay_out, whole
+from cpmi_dagster.scoring.readers.blocked import blocked_reader
+from cpmi_dagster.scoring.readers.cached import CachedReader
+from cpmi_dagster.scoring.readers.flex import flex_reader
+from cpmi_dagster.scoring.readers.masked import masked_reader
+from cpmi_dagster.scoring.readers.projection import OwnProjection, Projection, SlicedProjection
+from cpmi_dagster.scoring.readers.reader import TreeReader
+from cpmi_dagster.scoring.reference import token_logprobs
+from cpmi_dagster.scoring.tokens import piece_ids, start_ids
+from cpmi_dagster.scoring.trees import grow_branches
+from cpmi_dagster.settings import Reader
+from cpmi_dagster.templates import render_question, render_step, render_target
+
+READERS: dict[Reader, Callable[[LoadedModel, Projection], TreeReader]] = {
+    "flex": flex_reader,
+    "blocked": blocked_reader,
+    "masked": masked_reader,
+    "cached": CachedReader,
+}
+PROJECTIONS: tuple[Callable[[LoadedModel], Projection], ...] = (SlicedProjection, OwnProjection)
+QUESTION, STEPS, ANSWERS = "Ana has 48 shells.", ("48 / 2 = 24", "48 + 24 = 72"), ("72", "74", "24")
+# how far half precision may round; what sees a wrong branch is off by more
+TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.5}
+logger = logging.getLogger(__name__)
+
+
+def reader_of(model: LoadedModel, longest: int, wanted: Reader = "auto") -> TreeReader:
+    """How this model reads trees; tried out once a model.
+
+    Args:
+        model: the labeler.
+        longest: tokens of the longest branch.
+        wanted: a reader by name; auto = by hardware.
+
+    Raises:
+        ModelError: its layers are not full attention, or no reader agrees with the model itself.
+    """
+    check_full_attention(model.model, longest)
+    if wanted not in model.readers:
+        model.readers[wanted] = _choose(model, wanted)
+    return model.readers[wanted]
+
+
+def _choose(model: LoadedModel, wanted: Reader) -> TreeReader:
+    trajectory = _small_trajectory(model)
+    expected = np.concatenate(list(_written_out(model, trajectory)))
+    obstacles = []
+    for name, projection in product(_candidates(model, wanted), PROJECTIONS):
+        reader = READERS[name](model, projection(model))
+        obstacle = _obstacle(reader, model, trajectory, expected)
+        if obstacle is None:
+            logger.info("%s reads token trees with the reader `%s`", model.identity, name)
+            return reader
+        obstacles.append(f"{name}: {obstacle}")
+    raise ModelError(
+        f"{type(model.model).__name__} does not read token trees as it reads text ({'; '.join(obstacles)}); {ADVICE}"
+    )
+
+
+def _candidates(model: LoadedModel, wanted: Reader) -> tuple[Reader, ...]:
+    if wanted != "auto":
+        return (wanted,)
+    return ("flex", "blocked", "masked", "cached") if model.device.type == "cuda" else ("blocked", "masked", "cached")
+
+
+def _obstacle(
+    reader: TreeReader, model: LoadedModel, trajectory: TokenizedTrajectory, expected: NDArray[np.float64]
+) -> str | None:
+    tree = grow_branches([trajectory]).under(trajectory.prompts[0], template=0)
+    (piece,) = whole(tree)
+    try:
+        found = reader.logprobs(lay_out([piece])).cpu().numpy()
+    except Exception as error:  # whatever a model raises here, it does not read trees this way
+        return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    ordered = np.empty(len(found))
+    ordered[piece.targets] = found
+    tolerance = TOLERANCE[str(model.model.dtype).removeprefix("torch.")]
+    difference = np.abs(ordered - expected)
+    if np.array_equal(np.isnan(ordered), np.isnan(expected)) and not (difference > tolerance).any():
+        return None
+    return f"log-probabilities are off by up to {difference.max():.2g}"
+
+
+def _small_trajectory(model: LoadedModel) -> TokenizedTrajectory:
+    question, steps = render_question(QUESTION), [render_step(step) for step in STEPS]
+    targets = [render_target(answer) for answer in ANSWERS]
+    ids = piece_ids(model.tokenizer, [question, *steps, *targets])
+    return TokenizedTrajectory(
+        trajectory_id="probe",
+        prompts=(start_ids(model.tokenizer) + ids[question],),
+        steps=tuple(ids[step] for step in steps),
+        targets=dict(enumerate(ids[target] for target in targets)),
+        contexts=contexts_of(["marginal", "prefix"], len(steps)),
+    )
+
+
+def _written_out(model: LoadedModel, trajectory: TokenizedTrajectory) -> Iterator[NDArray[np.float64]]:
+    for context in trajectory.contexts:
+        before = (*trajectory.prompts[0], *chain.from_iterable(trajectory.context_steps(context)))
+        for target in trajectory.targets.values():
+            yield token_logprobs(model, before, target).cpu().double().numpy()

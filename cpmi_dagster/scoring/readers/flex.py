@@ -1,0 +1,141 @@
+"""FlexAttention with a block mask made from the trees: for GPUs and long rows.
+
+Row of 512 nodes, blocks of 128; `end` says for every block of keys which later blocks of queries see some or all of it:
+
+    queries \\ keys   0      1      2      3
+    0                mask                         mask: some pairs     full: all pairs
+    1                full   mask
+    2                full   .      mask            . : skipped
+    3                full   .      mask   mask
+
+A kernel is compiled for every length of row, so rows are padded up to one of a few.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.readers.projection import Projection
+from cpmi_dagster.scoring.readers.reader import MaskReader
+from cpmi_dagster.scoring.trees import Integers
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn.attention.flex_attention import BlockMask
+
+BLOCK = 128
+IMPLEMENTATION = "cpmi_flex"
+COARSE_LENGTHS = 8
+
+
+def flex_reader(model: LoadedModel, projection: Projection) -> MaskReader:
+    """A reader with FlexAttention; compiled on CUDA, plain elsewhere."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(IMPLEMENTATION, flex_attention_of_trees)
+
+    def mask(row: Row, size: int) -> dict[str, Any]:
+        return {"attention_mask": block_mask(row.end, size, model.device)}
+
+    return MaskReader("flex", model, projection, IMPLEMENTATION, mask, padded_length)
+
+
+def padded_length(tokens: int) -> int:
+    """The next of the lengths that kernels are compiled for: eight between a power of two and the next.
+
+    A row of 4,100 nodes is computed as one of 4,608; no row is padded by more than an eighth and a block.
+    """
+    coarse = max(BLOCK, (1 << max(tokens - 1, 1).bit_length() - 1) // COARSE_LENGTHS)
+    return -(-tokens // coarse) * coarse
+
+
+def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
+    """The block mask of a row, built from its intervals without a mask of all pairs.
+
+    Args:
+        end: index after each node's last descendant, [nodes].
+        size: nodes with padding, a multiple of `BLOCK`; nodes of the padding see themselves alone.
+        device: where it is needed.
+    """
+    import torch
+    from torch.nn.attention.flex_attention import BlockMask
+
+    ends = np.concatenate([end, np.arange(len(end), size) + 1])
+    some, full = block_kinds(ends)
+    last = torch.from_numpy(ends).to(device)
+
+    def sees(batch: "torch.Tensor", head: "torch.Tensor", query: "torch.Tensor", key: "torch.Tensor") -> "torch.Tensor":
+        return (key <= query) & (query < last[key])
+
+    lists = [torch.from_numpy(part).to(device) for kinds in (some, full) for part in _block_lists(kinds)]
+    return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(size, size))
+
+
+def block_kinds(end: Integers) -> tuple[np.ndarray, np.ndarray]:
+    """Which blocks of keys a block of queries sees in part, and which in full.
+
+    A node before the block is seen by its first query if its interval reaches it, by all if it reaches beyond the last.
+
+    Args:
+        end: index after each node's last descendant, a multiple of `BLOCK` of them.
+
+    Returns:
+        Two boolean arrays [query blocks, key blocks]; a pair of blocks is in one of them or in neither.
+    """
+    blocks = end.reshape(-1, BLOCK)
+    first = np.arange(len(blocks)) * BLOCK
+    earlier = np.tri(len(blocks), k=-1, dtype=bool)
+    full = earlier & (blocks.min(axis=1)[None, :] >= first[:, None] + BLOCK)
+    touched = earlier & (blocks.max(axis=1)[None, :] > first[:, None])
+    return (touched & ~full) | np.eye(len(blocks), dtype=bool), full
+
+
+def _block_lists(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many blocks each row names, (1, 1, rows), and their numbers first in each row, (1, 1, rows, columns)."""
+    numbers = np.argsort(~kinds, axis=1, kind="stable")
+    return kinds.sum(axis=1, dtype=np.int32)[None, None], numbers.astype(np.int32)[None, None]
+
+
+def flex_attention_of_trees(
+    module: "torch.nn.Module",
+    query: "torch.Tensor",
+    key: "torch.Tensor",
+    value: "torch.Tensor",
+    attention_mask: "BlockMask",
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **terms: Any,
+) -> "tuple[torch.Tensor, None]":
+    """Attention as transformers calls it: query (1, heads, nodes, width); key and value (1, groups, nodes, width)."""
+    attend = _kernel(query.is_cuda)
+    cap = _soft_cap(softcap) if softcap is not None else None
+    block = attention_mask.to(query.device) if attention_mask.kv_indices.device != query.device else attention_mask
+    attended = attend(query, key, value, score_mod=cap, block_mask=block, scale=scaling, enable_gqa=True)
+    return attended.transpose(1, 2).contiguous(), None
+
+
+@cache
+def _kernel(compiled: bool) -> Callable[..., Any]:
+    import torch
+    from torch.nn.attention.flex_attention import flex_attention
+
+    if not compiled:
+        return flex_attention
+    # one kernel a length and no fallback: an uncompiled kernel would make a matrix of all pairs
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
+    return torch.compile(flex_attention, dynamic=False, fullgraph=True)
+
+
+@cache
+def _soft_cap(cap: float) -> Callable[..., "torch.Tensor"]:
+    def capped(score: "torch.Tensor", *place: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        return cap * torch.tanh(score / cap)
+
+    return capped

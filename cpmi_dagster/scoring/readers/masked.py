@@ -1,0 +1,30 @@
+"""A 4-D mask of the whole row: for short rows, and for models with an attention of their own.
+
+The mask is always passed: without one, transformers takes restarted position ids for packed sequences and cuts branches
+off their prefix.
+"""
+
+from typing import Any
+
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.attention import ancestor_mask
+from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.readers.projection import Projection
+from cpmi_dagster.scoring.readers.reader import MaskReader
+
+
+def masked_reader(model: LoadedModel, projection: Projection) -> MaskReader:
+    """A reader with the model's own attention: sdpa takes booleans (True = attend), others a number to add."""
+    takes_booleans = model.model.config.get_text_config()._attn_implementation == "sdpa"
+
+    def mask(row: Row, size: int) -> dict[str, Any]:
+        import torch
+
+        allowed = ancestor_mask(torch.from_numpy(row.end).to(model.device))[None, None]
+        if takes_booleans:
+            return {"attention_mask": allowed}
+        dtype = model.model.dtype
+        blocked = torch.full(allowed.shape, torch.finfo(dtype).min, dtype=dtype, device=model.device)
+        return {"attention_mask": blocked.masked_fill(allowed, 0)}
+
+    return MaskReader("masked", model, projection, None, mask)

@@ -1,0 +1,89 @@
+"""What every way of reading a row offers, and the part that all models under a mask share."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.readers.projection import Projection
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TreeReader(Protocol):
+    """A model, and a way to make it read rows of token trees."""
+
+    @property
+    def name(self) -> str:
+        """What the way is called."""
+        ...
+
+    def tokens_computed(self, tokens: int) -> int:
+        """Tokens that go through the model for a row of so many, padding included."""
+        ...
+
+    def logprobs(self, row: Row) -> "torch.Tensor":
+        """Log-probability of every target token of a row, natural logarithm.
+
+        Returns:
+            float32, in the order of `row.predicted`, on the model's device, [target tokens].
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MaskReader:
+    """Reads a whole row in one forward pass, under a mask.
+
+    Attributes:
+        name: what it is called.
+        model: the labeler.
+        projection: how hidden states become log-probabilities.
+        implementation: attention implementation of transformers; None = the model's own.
+        mask: the arguments that tell a row's structure, attention_mask among them.
+        padded: tokens of a row with its padding.
+    """
+
+    name: str
+    model: LoadedModel
+    projection: Projection
+    implementation: str | None
+    mask: Callable[[Row, int], dict[str, Any]]
+    padded: Callable[[int], int] = lambda tokens: tokens
+
+    def tokens_computed(self, tokens: int) -> int:
+        """See `TreeReader`."""
+        return self.padded(tokens)
+
+    def logprobs(self, row: Row) -> "torch.Tensor":
+        """See `TreeReader`."""
+        import torch
+
+        size = self.padded(len(row))
+        device = self.model.device
+        padding = (0, size - len(row))
+        inputs = {
+            "input_ids": torch.from_numpy(np.pad(row.tokens, padding))[None].to(device, non_blocking=True),
+            "position_ids": torch.from_numpy(np.pad(row.depth, padding))[None].to(device, non_blocking=True),
+            "use_cache": False,
+            **self.mask(row, size),
+        }
+        with torch.inference_mode(), attention_implementation(self.model.model, self.implementation):
+            return self.projection.logprobs(inputs, row.predictors, row.predicted)
+
+
+@contextmanager
+def attention_implementation(model: Any, implementation: str | None) -> Iterator[None]:
+    """Have a model's layers use another attention implementation for a while; generation keeps the model's own."""
+    config = model.config.get_text_config()
+    before = config._attn_implementation
+    try:
+        config._attn_implementation = implementation or before
+        yield
+    finally:
+        config._attn_implementation = before

@@ -1,0 +1,72 @@
+"""Trajectories a window at a time: whole questions, made into trees while the model reads the window before.
+
+trajectories of q1 (20), q2 (15), q3 (9)  ->  windows q1 + q2 (35), q3 (9)
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import polars as pl
+
+from cpmi_dagster.scoring.admission import TokenizedTrajectory
+from cpmi_dagster.scoring.tokens import TokenIds
+from cpmi_dagster.scoring.trees import TokenTree, grow_branches
+
+WINDOW_TRAJECTORIES = 32
+LARGEST_WINDOW = 8 * WINDOW_TRAJECTORIES
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some trajectories, ready to be scored.
+
+    Attributes:
+        size: how many there are, refused ones included.
+        trajectories: the admitted ones.
+        refused: (trajectory_id, reason) of the others.
+        trees: theirs, one per question and template; none for the reference scorer.
+    """
+
+    size: int
+    trajectories: Sequence[TokenizedTrajectory]
+    refused: Sequence[tuple[str, str]]
+    trees: Sequence[TokenTree]
+
+
+def slices(trajectories: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Whole questions, `WINDOW_TRAJECTORIES` or a little more at a time; a question beyond `LARGEST_WINDOW` is divided.
+
+    Args:
+        trajectories: columns trajectory_id, question.
+    """
+    ordered = trajectories.sort("question", "trajectory_id")
+    first = size = 0
+    for count in ordered["question"].rle().struct.field("len"):
+        size += count
+        if size >= WINDOW_TRAJECTORIES:
+            yield from ordered.slice(first, size).iter_slices(LARGEST_WINDOW)
+            first, size = first + size, 0
+    if size:
+        yield ordered.slice(first, size)
+
+
+def trees_of(trajectories: Sequence[TokenizedTrajectory]) -> list[TokenTree]:
+    """A tree per question and template; a question's branches are grown once and stand below every template."""
+    groups: dict[tuple[TokenIds, ...], list[TokenizedTrajectory]] = {}
+    for trajectory in trajectories:
+        groups.setdefault(trajectory.prompts, []).append(trajectory)
+    grown = [(prompts, grow_branches(group)) for prompts, group in groups.items()]
+    return [branches.under(prompt, template) for prompts, branches in grown for template, prompt in enumerate(prompts)]
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, each made in a thread while the one before it is used."""
+    done = object()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead") as worker:
+        following = worker.submit(next, items, done)
+        while (item := following.result()) is not done:
+            following = worker.submit(next, items, done)
+            yield item  # type: ignore[misc]

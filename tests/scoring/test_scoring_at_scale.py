@@ -1,0 +1,183 @@
+"""Windows, budgets, shortages of memory, half precision: what must not change a value or lose a trajectory."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scoring_examples import frame_of, negatives_of
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.scoring import answer_logprobs, forward_tokens
+from cpmi_dagster.scoring.budget import LONGEST_ROW, bytes_per_token, row_budget
+from cpmi_dagster.scoring.half_precision import in_float32
+from cpmi_dagster.scoring.readers.reader import MaskReader
+from cpmi_dagster.scoring.windows import LARGEST_WINDOW, WINDOW_TRAJECTORIES, ahead, slices
+from cpmi_dagster.settings import Scoring
+
+SCORING = Scoring(templates=2)
+
+
+def largest_difference(left, right):
+    keys = ["trajectory_id", "template", "context", "step_index", "answer_rank"]
+    assert left.select(keys).equals(right.select(keys))
+    return (left["logprob_sum"] - right["logprob_sum"]).abs().max()
+
+
+@pytest.fixture
+def memory_for(monkeypatch):
+    """`memory_for(tokens)`: rows of more tokens end in the error that torch raises."""
+    read = MaskReader.logprobs
+
+    def limit(tokens):
+        def logprobs(self, row):
+            if len(row) > tokens:
+                raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {len(row)} MiB.")
+            return read(self, row)
+
+        monkeypatch.setattr(MaskReader, "logprobs", logprobs)
+
+    return limit
+
+
+def test_out_of_memory_halves_the_rows_and_changes_no_value(qwen3, trajectories, negatives, memory_for):
+    plenty = answer_logprobs(trajectories, negatives, qwen3, SCORING)
+    memory_for(230)
+    short = answer_logprobs(trajectories, negatives, qwen3, SCORING)
+    assert largest_difference(short.logprobs, plenty.logprobs) < 1e-5
+    assert short.cost.forward_tokens > plenty.cost.forward_tokens
+
+
+def test_no_memory_at_all_is_an_error_that_says_what_to_do(qwen3, trajectories, negatives, memory_for):
+    qwen3.readers.clear()
+    answer_logprobs(trajectories, negatives, qwen3, SCORING)
+    memory_for(100)
+    with pytest.raises(ModelError, match=r"no memory for a row of .* Tried to allocate .* use a smaller dtype"):
+        answer_logprobs(trajectories, negatives, qwen3, SCORING)
+
+
+def test_other_errors_of_a_model_are_not_taken_for_a_shortage_of_memory(qwen3, trajectories, negatives, monkeypatch):
+    answer_logprobs(trajectories, negatives, qwen3, SCORING)
+
+    def fail(self, row):
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(MaskReader, "logprobs", fail)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        answer_logprobs(trajectories, negatives, qwen3, SCORING)
+
+
+def half_model(qwen3, dtype):
+    return replace(qwen3, model=deepcopy(qwen3.model).to(dtype))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.05), (torch.float16, 0.01)])
+def test_half_precision_is_close_whatever_the_packing(qwen3, trajectories, negatives, dtype, tolerance):
+    exact = answer_logprobs(trajectories, negatives, qwen3, SCORING).logprobs
+    model = half_model(qwen3, dtype)
+    for row_tokens in (128, 4096):
+        scoring = SCORING.model_copy(update={"row_tokens": row_tokens})
+        half = answer_logprobs(trajectories, negatives, model, scoring).logprobs
+        per_token = (half["logprob_sum"] - exact["logprob_sum"]).abs() / half["token_count"]
+        assert per_token.max() < tolerance
+
+
+def overflowing(qwen3):
+    """A float16 model whose last layer writes numbers that float16 cannot hold behind the token `%`."""
+    model = replace(qwen3, model=deepcopy(qwen3.model))
+    (token,) = model.tokenizer.encode("%", add_special_tokens=False)
+    with torch.no_grad():
+        model.model.model.embed_tokens.weight[token] = 6e4 * torch.sign(model.model.model.embed_tokens.weight[token])
+        model.model.model.layers[0].mlp.down_proj.weight *= 3000
+    model.model.to(torch.float16)
+    return model
+
+
+def test_what_half_precision_cannot_hold_is_scored_in_float32(qwen3):
+    frame = frame_of([("good", "q", "How many?", ["1 + 1"], "2"), ("big", "Q", "How many %?", ["%", "1"], "2")])
+    listed = negatives_of({"good": ["3"], "big": ["3"]})
+    model = overflowing(qwen3)
+    weights = {name: tensor.clone() for name, tensor in model.model.state_dict().items()}
+    with torch.inference_mode():
+        ids = model.tokenizer("How many %?", return_tensors="pt")["input_ids"]
+        assert not model.model(ids).logits.isfinite().all()
+    result = answer_logprobs(frame, listed, model, SCORING)
+    assert result.rejected.is_empty()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.model.state_dict().items())
+    wide = replace(model, model=deepcopy(model.model).float())
+    expected = answer_logprobs(frame, listed, wide, SCORING).logprobs
+    mine = result.logprobs.filter(pl.col("trajectory_id") == "big")
+    assert largest_difference(mine, expected.filter(pl.col("trajectory_id") == "big")) < 1e-3
+
+
+def test_widening_a_model_leaves_what_was_float32_alone(qwen3):
+    model = half_model(qwen3, torch.bfloat16).model
+    model.model.norm.float()
+    with in_float32(model):
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert model.model.norm.weight.dtype == torch.float32
+    assert model.lm_head.weight.dtype == torch.bfloat16
+
+
+@given(st.lists(st.integers(1, 400), max_size=8), st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_windows_hold_whole_questions_and_every_trajectory_once(counts, random):
+    rows = [(f"{number}-{index}", f"q{number}") for number, count in enumerate(counts) for index in range(count)]
+    random.shuffle(rows)
+    frame = pl.DataFrame(rows, schema={"trajectory_id": pl.String, "question": pl.String}, orient="row")
+    windows = list(slices(frame))
+    assert sorted(name for window in windows for name in window["trajectory_id"]) == sorted(name for name, _ in rows)
+    assert all(0 < len(window) <= LARGEST_WINDOW + WINDOW_TRAJECTORIES for window in windows)
+    for number, count in enumerate(counts):
+        holding = [window for window in windows if f"q{number}" in window["question"]]
+        assert len(holding) <= 1 + (count + WINDOW_TRAJECTORIES) // LARGEST_WINDOW
+
+
+def test_items_are_made_ahead_and_in_order():
+    made = []
+
+    def numbers():
+        for number in range(4):
+            made.append(number)
+            yield number
+
+    taken = []
+    for number in ahead(numbers()):
+        taken.append((number, len(made) > number))
+    assert taken == [(number, True) for number in range(4)]
+    assert list(ahead(iter(()))) == []
+
+
+def test_an_error_while_windows_are_made_reaches_the_caller():
+    def broken():
+        yield 1
+        raise ModelError("no such tokenizer")
+
+    with pytest.raises(ModelError, match="no such tokenizer"):
+        list(ahead(broken()))
+
+
+@pytest.mark.parametrize("values", [{}, {"row_tokens": 200}, {"scorer": "reference", "templates": 1}])
+def test_planned_tokens_are_those_that_a_run_reports(qwen3, trajectories, negatives, values):
+    scoring = SCORING.model_copy(update=values)
+    planned = forward_tokens(trajectories, negatives, qwen3.tokenizer, qwen3.context_length, scoring)
+    assert planned == answer_logprobs(trajectories, negatives, qwen3, scoring).cost.forward_tokens
+
+
+def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, negatives):
+    arguments = (trajectories, negatives, qwen3.tokenizer, qwen3.context_length, SCORING)
+    plain, padded = forward_tokens(*arguments), forward_tokens(*arguments, device="cuda")
+    flex = SCORING.model_copy(update={"reader": "flex", "row_tokens": 16_384})
+    assert plain < padded == answer_logprobs(trajectories, negatives, qwen3, flex).cost.forward_tokens
+
+
+def test_the_budget_is_that_of_the_device(qwen3):
+    assert row_budget(qwen3) == LONGEST_ROW["cpu"]
+
+
+def test_bytes_of_a_token_by_hand(qwen3):
+    # float32, 64 wide, 96 inside
+    assert bytes_per_token(qwen3.model) == 4 * (10 * 64 + 3 * 96)

@@ -1,0 +1,186 @@
+"""Every way of reading token trees gives the reference scorer's values, and a model gets one that it obeys."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scoring_examples import random_model
+from torch.nn.attention.flex_attention import create_block_mask
+from transformers import AutoModelForCausalLM, FalconConfig
+from tree_examples import random_trees, tree_of
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.scoring import answer_logprobs
+from cpmi_dagster.scoring.admission import TokenizedTrajectory
+from cpmi_dagster.scoring.attention import ancestor_mask
+from cpmi_dagster.scoring.contexts import contexts_of
+from cpmi_dagster.scoring.packing import lay_out, whole
+from cpmi_dagster.scoring.readers import projection, reader_of
+from cpmi_dagster.scoring.readers.blocked import blocks_of
+from cpmi_dagster.scoring.readers.cached import stretches_by_fork
+from cpmi_dagster.scoring.readers.choice import READERS
+from cpmi_dagster.scoring.readers.flex import BLOCK, block_kinds, block_mask, padded_length
+from cpmi_dagster.scoring.readers.projection import OwnProjection, SlicedProjection
+from cpmi_dagster.settings import Scoring
+
+ARCHITECTURES = [
+    ("qwen2", {}),
+    ("qwen3", {}),
+    ("llama", {"bos": True}),
+    ("mistral", {"sliding_window": None}),
+    ("gemma", {}),
+]
+SCORING = Scoring(templates=1, conditionings=("marginal", "incremental", "prefix", "leave_one_out"), row_tokens=256)
+
+
+@pytest.fixture(scope="module")
+def reference_values():
+    """Reference log-probabilities, by the arguments the model was built with."""
+    return {}
+
+
+@pytest.mark.parametrize("reader", list(READERS))
+@pytest.mark.parametrize(("architecture", "config"), ARCHITECTURES, ids=[name for name, _ in ARCHITECTURES])
+def test_every_reader_agrees_with_the_reference_scorer(
+    build_model, trajectories, negatives, reference_values, architecture, config, reader
+):
+    model = build_model(architecture, **config)
+    if architecture not in reference_values:
+        reference = SCORING.model_copy(update={"scorer": "reference"})
+        reference_values[architecture] = answer_logprobs(trajectories, negatives, model, reference).logprobs
+    scoring = SCORING.model_copy(update={"reader": reader})
+    found = answer_logprobs(trajectories, negatives, model, scoring).logprobs
+    assert reader_of(model, 0, reader).name == reader
+    difference = found["logprob_sum"] - reference_values[architecture]["logprob_sum"]
+    assert difference.abs().max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config", "name", "kind"),
+    [
+        ("qwen3", {}, "blocked", SlicedProjection),
+        (
+            "gemma2",
+            {"sliding_window": 2048, "final_logit_softcapping": 5.0, "attn_logit_softcapping": None},
+            "blocked",
+            OwnProjection,
+        ),
+        ("gemma2", {"sliding_window": 2048, "attn_logit_softcapping": 0.5}, "masked", OwnProjection),
+        ("bloom", {"n_layer": 2, "n_head": 4}, "cached", SlicedProjection),
+    ],
+)
+def test_a_model_gets_the_first_reader_it_obeys(build_model, trajectories, negatives, architecture, config, name, kind):
+    model = build_model(architecture, **config)
+    reader = reader_of(model, 10)
+    assert (reader.name, type(reader.projection)) == (name, kind)
+    trees, single = (
+        answer_logprobs(trajectories, negatives, model, Scoring(templates=1, scorer=scorer)).logprobs["logprob_sum"]
+        for scorer in ("tree", "reference")
+    )
+    assert (trees - single).abs().max() < 1e-4
+
+
+def test_a_model_that_measures_distance_along_the_row_is_read_from_its_cache(qwen3):
+    config = FalconConfig(
+        vocab_size=400,
+        hidden_size=64,
+        num_attention_heads=4,
+        num_hidden_layers=2,
+        new_decoder_architecture=True,
+        alibi=True,
+        initializer_range=0.3,
+    )
+    torch.manual_seed(0)
+    falcon = AutoModelForCausalLM.from_config(config).eval()
+    assert reader_of(replace(qwen3, model=falcon), 10).name == "cached"
+
+
+def test_a_reader_that_a_model_does_not_obey_is_refused_with_the_difference(qwen3, build_model):
+    bloom = build_model("bloom", n_layer=2, n_head=4)
+    with pytest.raises(ModelError, match=r"masked: .*--scorer reference"):
+        reader_of(bloom, 10, "masked")
+
+
+def test_generation_keeps_its_own_attention(build_model):
+    model = build_model("llama")
+    before = model.model.config._attn_implementation
+    reader_of(model, 10)
+    assert model.model.config._attn_implementation == before
+
+
+def test_a_small_slice_of_the_vocabulary_at_a_time_changes_no_value(qwen3, monkeypatch):
+    steps, answers = ((3, 1, 4), (1, 5)), {0: (9, 2, 6), 1: (9, 2, 7, 5), 2: (3,)}
+    trajectory = TokenizedTrajectory("t", ((8, 8),), steps, answers, contexts_of(["marginal", "prefix"], 2))
+    row = lay_out(whole(tree_of([trajectory])))
+    reader = reader_of(qwen3, 10)
+    expected = reader.logprobs(row)
+    monkeypatch.setattr(projection, "SLICE_BYTES", 4 * 400 * 3)
+    assert torch.allclose(reader.logprobs(row), expected, atol=1e-6)
+
+
+@given(random_trees(), random_trees())
+@settings(max_examples=30, deadline=None)
+def test_blocks_show_each_node_exactly_its_ancestors(left, right):
+    row = lay_out(whole(*[left, right] * 4))
+    seen = torch.zeros(len(row), len(row), dtype=torch.bool)
+    for start, stop, keys, mask in blocks_of(row, torch.device("cpu")):
+        seen[start:stop, keys] = mask
+    assert torch.equal(seen, ancestor_mask(torch.from_numpy(row.end)))
+
+
+@given(random_trees(), st.integers(1, 12))
+@settings(max_examples=20, deadline=None)
+def test_the_block_mask_is_that_of_all_pairs(tree, copies):
+    row = lay_out(whole(*[tree] * copies))
+    size = padded_length(len(row))
+    mask = block_mask(row.end, size, torch.device("cpu"))
+    pairs = create_block_mask(mask.mask_mod, None, None, size, size, device="cpu", BLOCK_SIZE=BLOCK)
+    assert torch.equal(mask.to_dense(), pairs.to_dense())
+    assert torch.equal(mask.kv_num_blocks + mask.full_kv_num_blocks, pairs.kv_num_blocks + pairs.full_kv_num_blocks)
+    allowed = mask.mask_mod(None, None, *torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"))
+    nodes = len(row)
+    assert torch.equal(allowed[:nodes, :nodes], ancestor_mask(torch.from_numpy(row.end)))
+    assert not allowed[:nodes, nodes:].any()
+
+
+def test_a_long_prompt_is_seen_in_full_by_the_blocks_behind_it():
+    end = np.full(4 * BLOCK, 4 * BLOCK)
+    some, full = block_kinds(end)
+    assert np.array_equal(some, np.eye(4, dtype=bool))
+    assert np.array_equal(full, np.tri(4, k=-1, dtype=bool))
+
+
+@given(st.integers(1, 40_000))
+def test_rows_are_padded_to_few_lengths_and_by_little(tokens):
+    size = padded_length(tokens)
+    assert size % BLOCK == 0
+    assert tokens <= size < tokens + max(BLOCK, tokens / 8)
+
+
+def test_rows_up_to_sixteen_thousand_have_few_lengths():
+    assert len({padded_length(tokens) for tokens in range(1, 16_385)}) <= 40
+
+
+@given(random_trees())
+@settings(max_examples=30, deadline=None)
+def test_stretches_hold_every_node_once_and_end_at_forks(tree):
+    forks = stretches_by_fork(tree.end)
+    stretches = [stretch for siblings in forks.values() for stretch in siblings]
+    assert sorted(node for stretch in stretches for node in stretch) == list(range(len(tree)))
+    for fork, siblings in forks.items():
+        assert all(tree.depth[stretch.start] == (0 if fork < 0 else tree.depth[fork] + 1) for stretch in siblings)
+
+
+def test_a_reader_is_tried_out_once_a_model(monkeypatch):
+    model = random_model("qwen2", num_hidden_layers=1)
+    first = reader_of(model, 10)
+    monkeypatch.setattr("cpmi_dagster.scoring.readers.choice.READERS", {})
+    assert reader_of(model, 10) is first
+
+
+def test_reader_names_are_those_of_the_settings():
+    assert pl.Series([Scoring(reader=name).reader for name in READERS]).to_list() == list(READERS)
