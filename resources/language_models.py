@@ -1,15 +1,32 @@
-"""The language models a run uses, loaded once per process, and the engines that sample from them."""
+"""The language models a run uses, loaded once per process, and the engines that sample from them.
 
-from functools import cached_property
+models.identity("policy")   Qwen/Qwen3-4B-Base@49e3418fbbbc                                   sampled by transformers
+                            Qwen/Qwen3-4B-Base@49e3418fbbbc@vllm                              sampled by vLLM
+                            Qwen/Qwen3-4B-Base@127.0.0.1:8000/v1                              sampled by a server
+models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1                 scores here, samples there
+"""
+
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
-from cpmi_dagster.language_models import LoadedModel, load_language_model, model_folder, model_identity
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.language_models import (
+    IDENTITY_CHARACTERS,
+    LoadedModel,
+    load_language_model,
+    load_tokenizer,
+    model_folder,
+    model_identity,
+)
 from cpmi_dagster.rollouts.engine import RolloutEngine
-from cpmi_dagster.settings import LanguageModel, Settings
+from cpmi_dagster.settings import LanguageModel, Settings, environment_variable
+from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
 Role = Literal["labeler", "policy", "prover", "backbone"]
+SAMPLING_ROLES: tuple[Role, ...] = ("labeler", "policy", "prover")
 
 
 class LanguageModels:
@@ -17,36 +34,109 @@ class LanguageModels:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._dealer = GpuDealer(settings.orchestration.gpus)
         self._loaded: dict[LanguageModel, LoadedModel] = {}
-        self._identities: dict[LanguageModel, str] = {}
+        self._engines: dict[str, RolloutEngine] = {}
+        self._identities: dict[tuple[Role, LanguageModel], str] = {}
 
     @cached_property
     def _lock(self) -> HubLock:
         return HubLock(self._settings.home)
 
     def spec(self, role: Role) -> LanguageModel:
-        """The profile's model of that role, its hub revision pinned."""
+        """The profile's model of that role, its hub revision pinned where its weights are loaded here."""
         model: LanguageModel = getattr(self._settings.models, role)
-        if model.revision or Path(model_folder(model.name)).is_dir():
+        if model.revision or not _has_weights(role, model) or Path(model_folder(model.name)).is_dir():
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
 
     def identity(self, role: Role) -> str:
-        """Name and revision or weights hash, without loading the model."""
+        """Name and revision or weights hash, and who samples from it, without loading the model."""
         spec = self.spec(role)
-        if spec not in self._identities:
-            self._identities[spec] = model_identity(spec.name, spec.revision)
-        return self._identities[spec]
+        if (role, spec) not in self._identities:
+            self._identities[role, spec] = _identity(role, spec)
+        return self._identities[role, spec]
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
         spec = self.spec(role)
-        if spec not in self._loaded:
-            self._loaded[spec] = load_language_model(spec.name, spec.revision, spec.dtype, spec.device)
-        return self._loaded[spec]
+        weights = LanguageModel(
+            name=spec.name, revision=spec.revision, dtype=spec.dtype, device=spec.device, device_map=spec.device_map
+        )
+        if weights not in self._loaded:
+            device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+            self._loaded[weights] = load_language_model(spec.name, spec.revision, spec.dtype, device, spec.device_map)
+        return self._loaded[weights]
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
-        """A generation engine on the model of that role."""
-        from cpmi_dagster.rollouts.transformers_engine import TransformersEngine
+        """A generation engine on the model of that role, by the library or server that its settings name.
 
-        return TransformersEngine(self.load(role), batch_sequences)
+        Raises:
+            SettingsError: the key of an endpoint is missing.
+            ModelError: the model cannot be loaded.
+        """
+        spec = self.spec(role)
+        if spec.engine == "transformers":
+            from cpmi_dagster.rollouts.transformers_engine import TransformersEngine
+
+            return TransformersEngine(self.load(role), batch_sequences)
+        identity = self.identity(role)
+        if identity not in self._engines:
+            make = _vllm_engine if spec.engine == "vllm" else _endpoint_engine
+            self._engines[identity] = make(spec, batch_sequences, identity)
+        return self._engines[identity]
+
+
+def _has_weights(role: Role, spec: LanguageModel) -> bool:
+    """Whether the role needs the model's weights here; those of a policy or prover may be a server's alone."""
+    return spec.engine != "endpoint" or role in ("labeler", "backbone")
+
+
+def _identity(role: Role, spec: LanguageModel) -> str:
+    """The model, and who samples from it where that is not this process with `transformers`."""
+    model = spec.name if spec.revision is None else f"{spec.name}@{spec.revision[:IDENTITY_CHARACTERS]}"
+    if _has_weights(role, spec):
+        model = model_identity(spec.name, spec.revision)
+    if role not in SAMPLING_ROLES or spec.engine == "transformers":
+        return model
+    if spec.endpoint is None:
+        return f"{model}@{spec.engine}"
+    place = urlsplit(spec.endpoint)
+    return f"{model}@{place.netloc}{place.path}{f'#{spec.served_name}' if spec.served_name else ''}"
+
+
+def _vllm_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
+    from cpmi_dagster.rollouts.vllm_engine import VllmEngine
+
+    return VllmEngine(
+        spec.name, spec.revision, spec.dtype, batch_sequences, identity, gpu_memory_share=spec.gpu_memory_share
+    )
+
+
+def _endpoint_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
+    """How many texts are under way is the server's business; `requests_in_flight` bounds what is sent to it."""
+    from cpmi_dagster.rollouts.completions_client import Endpoint
+    from cpmi_dagster.rollouts.endpoint_engine import EndpointEngine
+
+    endpoint = Endpoint(
+        url=str(spec.endpoint),
+        model=spec.served_name or spec.name,
+        api_key=_api_key(spec),
+        timeout_seconds=spec.timeout_seconds,
+        requests_in_flight=spec.requests_in_flight,
+        max_retries=spec.max_retries,
+    )
+    return EndpointEngine(endpoint, identity, partial(load_tokenizer, model_folder(spec.name), spec.revision))
+
+
+def _api_key(spec: LanguageModel) -> str | None:
+    """The endpoint's key, from the environment at the moment it is needed; no profile or fingerprint holds it."""
+    if spec.api_key_variable is None:
+        return None
+    key = environment_variable(spec.api_key_variable)
+    if not key or not key.isascii() or not key.isprintable():
+        raise SettingsError(
+            f"model `{spec.name}` takes its endpoint's key from the environment variable {spec.api_key_variable}, "
+            f"which {'is no plain text' if key else 'is not set'}; set it, or remove `api_key_variable`"
+        )
+    return key

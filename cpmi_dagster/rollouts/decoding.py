@@ -1,7 +1,8 @@
 """Sample continuations of many prompts at once, each place in the batch taken over as soon as its text has ended.
 
-A prompt goes through the model once; its samples start from copies of its keys and values. Prompts come longest first,
-so that a newcomer always fits beside the rows that are under way (see `kv_cache`).
+A prompt goes through the model once, what it shares with an earlier one not at all (see `prompt_reading`); its samples
+start from copies of its keys and values. Prompts come longest first, so that a newcomer always fits beside the rows
+that are under way (see `kv_cache`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,9 +12,12 @@ from typing import TYPE_CHECKING
 import torch
 from transformers.cache_utils import Cache
 
-from cpmi_dagster.rollouts.kv_cache import empty_cache, has_room, overwrite, repack
+from cpmi_dagster.rollouts.kv_cache import has_room, overwrite, repack
+from cpmi_dagster.rollouts.prompt_reading import PromptReader, next_logits
+from cpmi_dagster.rollouts.shared_beginnings import Beginning
 from cpmi_dagster.rollouts.stopping import StopRule
 from cpmi_dagster.rollouts.token_sampling import draw_tokens
+from cpmi_dagster.scoring.tokens import TokenIds
 from cpmi_dagster.settings import Sampling
 
 if TYPE_CHECKING:
@@ -33,9 +37,13 @@ class Start:
         numbers: uniform numbers that decide the tokens, (samples, limit).
     """
 
-    prompt: Sequence[int]
+    prompt: TokenIds
     owners: Sequence[int]
     numbers: torch.Tensor
+
+
+# numbered starts, the next one last
+Waiting = list[tuple[int, Start]]
 
 
 @dataclass(frozen=True)
@@ -101,25 +109,28 @@ class Decoder:
         self._batch_sequences = batch_sequences
 
     @torch.inference_mode()
-    def run(self, starts: Sequence[Start]) -> Iterator[Continuation]:
+    def run(self, starts: Sequence[Start], beginnings: Sequence[Beginning | None] = ()) -> Iterator[Continuation]:
         """Continue every prompt; continuations come in the order they end.
 
         Args:
             starts: prompts by falling length, none with more samples than the batch has rows.
+            beginnings: what each prompt takes from an earlier one (`shared_beginnings`); nothing when empty.
         """
-        waiting = list(reversed(starts))
-        batch, cache = self._admit(waiting, self._batch_sequences)
+        prompts = [start.prompt for start in starts]
+        reader = PromptReader(self._model, prompts, beginnings or [None] * len(starts))
+        waiting = list(reversed(list(enumerate(starts))))
+        batch, cache = self._admit(reader, waiting, self._batch_sequences)
         while True:
             yield from self._draw(batch)
             if not bool(batch.active.any()):
                 if not waiting:
                     return
-                batch, cache = self._admit(waiting, self._batch_sequences)
+                batch, cache = self._admit(reader, waiting, self._batch_sequences)
                 continue
             self._forward(batch, cache)
             idle = (~batch.active).nonzero()[:, 0]
-            if waiting and len(idle) >= max(len(waiting[-1].owners), REFILL_SHARE * len(batch.active)):
-                self._refill(batch, cache, waiting, idle)
+            if waiting and len(idle) >= max(len(waiting[-1][1].owners), REFILL_SHARE * len(batch.active)):
+                self._refill(reader, batch, cache, waiting, idle)
             if not has_room(cache) or (not waiting and len(idle) > SHRINK_SHARE * len(batch.active)):
                 batch, cache = self._tighten(batch, cache, keep_idle=bool(waiting))
 
@@ -142,18 +153,17 @@ class Decoder:
         """Read the newest token of every row; ended rows run along, at the same position."""
         batch.mask = torch.nn.functional.pad(batch.mask, (0, 1), value=True)
         newest = batch.tokens.gather(1, (batch.counts - 1)[:, None])
-        batch.logits = self._logits(newest, batch.mask, batch.lengths[:, None], cache)
+        batch.logits = next_logits(self._model, newest, batch.mask, batch.lengths[:, None], cache)
         batch.lengths += batch.active
 
-    def _admit(self, waiting: list[Start], places: int) -> tuple[Batch, Cache]:
+    def _admit(self, reader: PromptReader, waiting: Waiting, places: int) -> tuple[Batch, Cache]:
         """Take prompts off the waiting list and read them; one row for each of their samples."""
-        starts = []
-        while waiting and len(waiting[-1].owners) <= places:
-            places -= len(waiting[-1].owners)
-            starts.append(waiting.pop())
-        ids, mask = self._left_padded([start.prompt for start in starts])
-        cache = empty_cache(self._model)
-        logits = self._logits(ids, mask, (mask.cumsum(dim=1) - 1).clamp(min=0), cache)
+        taken: list[tuple[int, Start]] = []
+        while waiting and len(waiting[-1][1].owners) <= places:
+            places -= len(waiting[-1][1].owners)
+            taken.append(waiting.pop())
+        logits, mask, cache = reader.read([number for number, _ in taken])
+        starts = [start for _, start in taken]
         samples = torch.tensor([len(start.owners) for start in starts])
         rows = torch.arange(len(starts)).repeat_interleave(samples).to(mask.device)
         numbers = torch.cat([start.numbers for start in starts]).to(mask.device)
@@ -170,9 +180,9 @@ class Decoder:
         )
         return batch, repack(cache, rows, mask.shape[1])
 
-    def _refill(self, batch: Batch, cache: Cache, waiting: list[Start], idle: torch.Tensor) -> None:
+    def _refill(self, reader: PromptReader, batch: Batch, cache: Cache, waiting: Waiting, idle: torch.Tensor) -> None:
         """Give the places of ended rows to waiting prompts."""
-        fresh, fresh_cache = self._admit(waiting, len(idle))
+        fresh, fresh_cache = self._admit(reader, waiting, len(idle))
         rows = idle[: len(fresh.active)]
         batch.overwrite(rows, fresh)
         overwrite(cache, rows, fresh_cache)
@@ -184,22 +194,3 @@ class Decoder:
         kept = batch.select(rows)
         kept.mask = kept.mask[:, -length:]
         return kept, repack(cache, rows, length)
-
-    def _left_padded(self, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        longest = max(map(len, prompts))
-        ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-        lengths = torch.tensor([len(prompt) for prompt in prompts])
-        mask = torch.arange(longest) >= (longest - lengths)[:, None]
-        return ids.to(self._model.device), mask.to(self._model.device)
-
-    def _logits(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Cache) -> torch.Tensor:
-        """Logits after the last column, (rows, vocabulary); appends the columns to the cache."""
-        output = self._model(
-            input_ids=ids,
-            attention_mask=mask.long(),
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        return output.logits[:, -1]

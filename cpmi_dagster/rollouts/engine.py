@@ -23,13 +23,17 @@ class Generation:
         text: the continuation alone, without special tokens; it ends where the engine was told to stop.
         tokens: tokens sampled, the end-of-text token included.
         truncated: it hit its token limit before it ended, or its prompt left no room for it.
-        prompt_tokens: tokens of the prompt, which goes through the model once for all its samples.
+        prompt_tokens: tokens of the prompt that the model read for all its samples together; 0 where there was no room.
     """
 
     text: str
     tokens: int
     truncated: bool
     prompt_tokens: int = 0
+
+
+# of a prompt that leaves no room for a continuation in the model's context
+NO_ROOM = Generation("", 0, truncated=True)
 
 
 class RolloutEngine(Protocol):

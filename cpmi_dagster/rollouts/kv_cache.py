@@ -1,13 +1,15 @@
 """Keys and values of the rows being decoded, in buffers that new tokens are written into.
 
-`DynamicCache` copies the whole cache for every token; a `RoomyLayer` keeps room for tokens to come. All rows end in the
-same column, so a row that has ended can be overwritten with a shorter text, and columns no row uses can be dropped:
+`DynamicCache` copies the whole cache for every token; a `RoomyLayer` keeps room for tokens to come, on the device of
+its layer. All rows end in the same column, so a row that has ended can be overwritten with a shorter text, and columns
+no row uses can be dropped:
 
     . . q q q a a a  ended                         . . . . r r r r
     . q q q q a a a            overwrite row 0     . q q q q a a a
     . . . q q q q a                                . . . q q q q a
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +19,9 @@ from cpmi_dagster.errors import ModelError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+# keys and values of one text by layer, (heads, length, width) each
+States = list[tuple[torch.Tensor, torch.Tensor]]
 
 ROOM = 64
 ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
@@ -44,17 +49,18 @@ class RoomyLayer(DynamicLayer):
             return self.keys, self.values
         past, length = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
         if length > self.key_buffer.shape[2]:
-            self.adopt(with_room(self.keys), with_room(self.values), past)
+            room = ROOM + key_states.shape[2]
+            self.adopt(with_room(self.keys, room), with_room(self.values, room), past)
         self.key_buffer[:, :, past:length] = key_states
         self.value_buffer[:, :, past:length] = value_states
         self.adopt(self.key_buffer, self.value_buffer, length)
         return self.keys, self.values
 
 
-def with_room(states: torch.Tensor) -> torch.Tensor:
-    """A copy of states (rows, heads, length, width) with `ROOM` more columns."""
+def with_room(states: torch.Tensor, room: int = ROOM) -> torch.Tensor:
+    """A copy of states (rows, heads, length, width) with `room` more columns."""
     rows, heads, length, width = states.shape
-    buffer = states.new_empty((rows, heads, length + ROOM, width))
+    buffer = states.new_empty((rows, heads, length + room, width))
     buffer[:, :, :length] = states
     return buffer
 
@@ -76,6 +82,30 @@ def empty_cache(model: "PreTrainedModel") -> Cache:
     return Cache(layer_class_to_replicate=RoomyLayer)
 
 
+def text_states(cache: Cache, row: int, columns: slice) -> States:
+    """A copy of the keys and values of some columns of a row."""
+    return [(layer.keys[row, :, columns].clone(), layer.values[row, :, columns].clone()) for layer in _layers(cache)]
+
+
+def texts_cache(texts: Sequence[States], lengths: Sequence[int]) -> Cache:
+    """A cache of one row per text, which holds the text's first tokens in its last columns.
+
+    Args:
+        texts: keys and values; empty where the length is 0, but not all of them.
+        lengths: how many tokens of each text.
+    """
+    longest = max(lengths)
+    layers = []
+    for depth, pair in enumerate(next(filter(None, texts))):
+        keys, values = (some.new_zeros((len(texts), len(some), longest + ROOM, some.shape[2])) for some in pair)
+        for row, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+            if length:
+                keys[row, :, longest - length : longest] = text[depth][0][:, :length]
+                values[row, :, longest - length : longest] = text[depth][1][:, :length]
+        layers.append(_layer(keys, values, longest))
+    return Cache(layers=layers)
+
+
 def has_room(cache: Cache) -> bool:
     """Whether another token fits without a copy."""
     return all(layer.keys.shape[2] < layer.key_buffer.shape[2] for layer in _layers(cache))
@@ -86,9 +116,8 @@ def repack(cache: Cache, rows: torch.Tensor, length: int) -> Cache:
     packed = []
     for layer in _layers(cache):
         start = layer.keys.shape[2] - length
-        fresh = RoomyLayer()
-        fresh.adopt(with_room(layer.keys[rows, :, start:]), with_room(layer.values[rows, :, start:]), length)
-        packed.append(fresh)
+        own = rows.to(layer.keys.device)
+        packed.append(_layer(with_room(layer.keys[own, :, start:]), with_room(layer.values[own, :, start:]), length))
     return Cache(layers=packed)
 
 
@@ -96,8 +125,15 @@ def overwrite(cache: Cache, rows: torch.Tensor, source: Cache) -> None:
     """Put the rows of `source`, no longer than those of `cache`, in the place of some of its rows."""
     for layer, other in zip(_layers(cache), _layers(source), strict=True):
         start = layer.keys.shape[2] - other.keys.shape[2]
-        layer.keys[rows, :, start:] = other.keys
-        layer.values[rows, :, start:] = other.values
+        own = rows.to(layer.keys.device)
+        layer.keys[own, :, start:] = other.keys
+        layer.values[own, :, start:] = other.values
+
+
+def _layer(keys: torch.Tensor, values: torch.Tensor, length: int) -> RoomyLayer:
+    layer = RoomyLayer()
+    layer.adopt(keys, values, length)
+    return layer
 
 
 def _layers(cache: Cache) -> list[RoomyLayer]:

@@ -20,6 +20,8 @@ LAST_LINE: dict[Stop, re.Pattern[str]] = {
     "answer": re.compile(r"(?:the answer is\s*:|####)[^\S\n]*\S[^\n]*\n", re.IGNORECASE),
     "line": re.compile(r"\n"),
 }
+# Strings that end a text just where the rule does; there are none for an answer, which any line may follow.
+STOP_STRINGS: dict[Stop, tuple[str, ...]] = {"answer": (), "line": ("\n",)}
 TAIL_TOKENS = 64
 
 
@@ -32,6 +34,11 @@ def cut_at_stop(text: str, stop: Stop) -> str:
     """The text up to the end of its first stopping line, newline included; all of it if there is none."""
     last_line = LAST_LINE[stop].search(text)
     return text[: last_line.end()] if last_line else text
+
+
+def is_stopped(text: str, stop: Stop) -> bool:
+    """Whether the text has a stopping line, complete with its newline."""
+    return LAST_LINE[stop].search(text) is not None
 
 
 class StopRule:

@@ -9,7 +9,8 @@ of a batch nor the caller's random state play a part:
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from cpmi_dagster.settings import Sampling
@@ -29,6 +30,24 @@ def derived_seed(seed: int, ids: Iterable[str]) -> int:
     """
     digest = hashlib.sha256("\0".join([str(seed), *ids]).encode()).digest()
     return int.from_bytes(digest[:4], "big")
+
+
+def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
+    """A seed of its own for every prompt, a repeated one included, for engines that draw their tokens themselves.
+
+    Args:
+        prompts: the texts of one call.
+        seed: the caller's seed.
+
+    Returns:
+        Numbers of 31 bits, far apart: vLLM gives sample i the seed plus i.
+    """
+    seen: Counter[str] = Counter()
+    seeds = []
+    for prompt in prompts:
+        seeds.append(derived_seed(seed, [str(seen[prompt]), prompt]) >> 1)
+        seen[prompt] += 1
+    return seeds
 
 
 def uniform_numbers(prompt: str, occurrence: int, seed: int, samples: int, limit: int) -> "torch.Tensor":

@@ -34,6 +34,11 @@ def greedy_by_hand(model, prompt: list[int], count: int) -> list[int]:
     return ids[len(prompt) :]
 
 
+def drawn(generations: list[list[Generation]]) -> list[list[Generation]]:
+    """Generations without what their prompts cost, which depends on what is read together."""
+    return [[replace(one, prompt_tokens=0) for one in group] for group in generations]
+
+
 def test_the_same_seed_gives_the_same_continuations(engine):
     assert engine(8).generate(PROMPTS, SAMPLING, 3, 7) == engine(8).generate(PROMPTS, SAMPLING, 3, 7)
 
@@ -52,9 +57,9 @@ def test_the_callers_random_state_is_neither_used_nor_moved(engine):
 
 
 def test_results_come_in_the_order_of_the_prompts_whatever_the_batches(engine):
-    whole = engine(64).generate(PROMPTS, SAMPLING, 3, 0)
+    whole = drawn(engine(64).generate(PROMPTS, SAMPLING, 3, 0))
     for batch_sequences in (2, 5):
-        assert engine(batch_sequences).generate(PROMPTS, SAMPLING, 3, 0) == whole
+        assert drawn(engine(batch_sequences).generate(PROMPTS, SAMPLING, 3, 0)) == whole
 
 
 def test_a_prompts_continuations_do_not_depend_on_the_other_prompts(engine):
@@ -100,7 +105,8 @@ def test_rows_that_end_at_different_times_make_place_without_disturbing_the_rest
 
 
 def test_more_samples_than_the_batch_has_rows_are_drawn_in_turns(engine):
-    assert engine(2).generate(PROMPTS[:1], SAMPLING, 5, 0) == engine(16).generate(PROMPTS[:1], SAMPLING, 5, 0)
+    in_turns, at_once = (drawn(engine(rows).generate(PROMPTS[:1], SAMPLING, 5, 0)) for rows in (2, 16))
+    assert in_turns == at_once
 
 
 def test_a_prompt_without_room_in_the_context_is_empty_and_truncated(engine, tiny_model):

@@ -1,0 +1,97 @@
+"""What a server's replies say: completions, refusals, prompts that leave no room.
+
+200 {"choices": [{"text": "24\\n", "finish_reason": "stop"}], "usage": {"completion_tokens": 3}}   a completion
+200 {"choices": []}                                                                            malformed
+400 {"error": {"message": "This model's maximum context length is 4096 tokens. …"}}            no room
+401 {"error": {"message": "Incorrect API key provided"}}                                       a refusal
+"""
+
+import json
+import re
+from typing import Any
+
+LONGEST_MESSAGE = 300
+REFUSED_LENGTH = {400, 413, 422}
+NO_ROOM = re.compile(
+    r"context[ _]?(?:length|size|window)|max_model_len|maximum (?:model|sequence) length|inputs.{0,40}max_new_tokens",
+    re.IGNORECASE,
+)
+# `abort` and `error` are what vLLM and SGLang end a text with that they gave up
+UNFINISHED = {None, "abort", "error"}
+
+
+class MalformedReply(ValueError):
+    """A reply with a success status that is not the completion asked for."""
+
+
+def checked_reply(text: str, samples: int) -> dict[str, Any]:
+    """The reply as JSON, its first `samples` choices in the order of their index.
+
+    Raises:
+        MalformedReply: it is no JSON object, or has too few choices, or one without text or end.
+    """
+    try:
+        reply = json.loads(text)
+    except ValueError:
+        raise MalformedReply(f"a reply that is not JSON: {_short(text)!r}") from None
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list) or len(choices) < samples:
+        count = len(choices) if isinstance(choices, list) else "no"
+        raise MalformedReply(f"a reply with {count} choices where {samples} were asked for: {server_message(text)}")
+    for choice in choices:
+        if not isinstance(choice, dict) or not isinstance(choice.get("text"), str):
+            raise MalformedReply("a choice without text")
+        if choice.get("finish_reason") in UNFINISHED:
+            raise MalformedReply(f"a text that was not finished (finish_reason {choice.get('finish_reason')})")
+    ordered = sorted(choices, key=lambda choice: choice["index"] if isinstance(choice.get("index"), int) else 0)
+    return {**reply, "choices": ordered[:samples]}
+
+
+def server_message(text: str) -> str:
+    """What a reply says in words, on one line: its `error`, `message` or `detail`, else all of it."""
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        found = text
+    for key in ("error", "message", "detail"):
+        if isinstance(found, dict) and found.get(key):
+            found = found[key]
+    return _short(found if isinstance(found, str) else json.dumps(found))
+
+
+def has_no_room(status: int, message: str) -> bool:
+    """Whether a request was refused because prompt and continuation do not fit in the model's context."""
+    return status in REFUSED_LENGTH and NO_ROOM.search(message) is not None
+
+
+def refusal_advice(status: int, message: str) -> str:
+    """What to do about a request that a server refuses."""
+    if status in (401, 403):
+        return "give the name of the variable that holds a valid key in `api_key_variable`"
+    if status == 404:
+        return "check `endpoint`, the URL before /completions, and the model's `served_name`"
+    if "top_k" in message:
+        return "set `top_k: 0` in the sampling settings for a server that does not know it"
+    return "check the model's settings, and what the server writes about it"
+
+
+def reported_count(reply: dict[str, Any], name: str) -> int | None:
+    """A count of the reply's `usage`, None where the server does not report it."""
+    usage = reply.get("usage")
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return count if isinstance(count, int) else None
+
+
+def choice_tokens(choice: dict[str, Any]) -> int | None:
+    """Tokens of one choice where the server lists them: `token_ids` (vLLM) or `logprobs`; else None."""
+    logprobs = choice.get("logprobs")
+    listed = logprobs if isinstance(logprobs, dict) else {}
+    for tokens in (choice.get("token_ids"), listed.get("tokens"), listed.get("content")):
+        if isinstance(tokens, list) and tokens:
+            return len(tokens)
+    return None
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"

@@ -1,0 +1,55 @@
+"""Which GPU a process works on: one process a GPU, dealt by lock files that end with the process.
+
+processes 4711, 4712 on a machine with two GPUs    ->    cuda:0, cuda:1
+a third, where `orchestration.gpus` is 4           ->    cuda:0 again: two processes share a GPU
+"""
+
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+
+class GpuDealer:
+    """Takes a GPU for this process at the first question, and keeps it while this object lives.
+
+    Args:
+        processes: how many processes may use the machine's GPUs at once.
+        folder: where the locks lie; one folder a machine and user.
+    """
+
+    def __init__(self, processes: int, folder: Path | None = None) -> None:
+        self._processes = processes
+        self._folder = folder or Path(tempfile.gettempdir()) / f"cpmi-gpus-{Path.home().name}"
+        self._taken: tuple[str, FileLock | None] | None = None
+
+    def device(self) -> str:
+        """`cuda:1`, a GPU with fewer of our processes than any other; `cpu` where there is none."""
+        if self._taken is None:
+            self._taken = self._take(gpu_names())
+        return self._taken[0]
+
+    def _take(self, names: list[str]) -> tuple[str, FileLock | None]:
+        if not names:
+            return "cpu", None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        shares = -(-self._processes // len(names))
+        for share in range(shares):
+            for index, name in enumerate(names):
+                lock = FileLock(self._folder / f"{name}-{share}.lock")
+                try:
+                    lock.acquire(blocking=False)
+                except Timeout:
+                    continue
+                return f"cuda:{index}", lock
+        # more processes than the profile said: they share the first GPU rather than not run
+        return "cuda:0", None
+
+
+def gpu_names() -> list[str]:
+    """A name for each GPU this process sees, the same in every process of the machine."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return []
+    return [str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count())]

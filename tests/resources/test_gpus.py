@@ -1,0 +1,41 @@
+"""One process a GPU: locks deal them, and a process that ends gives its GPU back."""
+
+import pytest
+
+from resources import gpus
+from resources.gpus import GpuDealer
+
+
+@pytest.fixture
+def dealer(monkeypatch, tmp_path):
+    """`dealer(processes)`: what a further process has, on a machine with two GPUs."""
+    monkeypatch.setattr(gpus, "gpu_names", lambda: ["GPU-a", "GPU-b"])
+    return lambda processes: GpuDealer(processes, tmp_path)
+
+
+def test_processes_get_different_gpus_and_keep_them(dealer):
+    first, second = dealer(2), dealer(2)
+    assert [first.device(), second.device(), first.device()] == ["cuda:0", "cuda:1", "cuda:0"]
+
+
+def test_more_processes_than_gpus_share_them_evenly(dealer):
+    processes = [dealer(4) for _ in range(4)]
+    assert [process.device() for process in processes] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
+
+
+def test_a_gpu_is_free_again_when_its_process_is_gone(dealer):
+    first, second = dealer(2), dealer(2)
+    assert [first.device(), second.device()] == ["cuda:0", "cuda:1"]
+    del first
+    assert dealer(2).device() == "cuda:0"
+
+
+def test_a_process_too_many_runs_on_the_first_gpu(dealer):
+    kept = [dealer(2) for _ in range(3)]
+    assert [process.device() for process in kept] == ["cuda:0", "cuda:1", "cuda:0"]
+
+
+def test_without_a_gpu_models_run_on_the_cpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpus, "gpu_names", list)
+    assert GpuDealer(8, tmp_path / "locks").device() == "cpu"
+    assert not (tmp_path / "locks").exists()
