@@ -1,10 +1,14 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import pairwise
+from multiprocessing import get_context
 
 import dagster as dg
+import numpy as np
 
 from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
 from cpmi_dagster.errors import SettingsError
@@ -14,6 +18,7 @@ from resources.dagster_home import PROCESS_TAG, this_process
 from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+ENDED = "a labeling process ended without a word (killed, or out of memory); run again to continue where it stopped"
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -29,6 +34,12 @@ class Outcome:
     failed_checks: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
 
+    def add(self, other: "Outcome") -> None:
+        """Take over what another part of the run reports."""
+        self.failures.extend(other.failures)
+        self.failed_checks.extend(other.failed_checks)
+        self.waiting.extend(other.waiting)
+
 
 def run_phases(
     definitions: dg.Definitions,
@@ -37,6 +48,7 @@ def run_phases(
     instance: dg.DagsterInstance,
     shards: Sequence[str],
     wanted: Set[str],
+    label: Callable[[Sequence[str]], Outcome] | None = None,
 ) -> Outcome:
     """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
 
@@ -47,6 +59,7 @@ def run_phases(
         instance: where Dagster records the runs.
         shards: which shards to label; everything before labeling is done for all shards.
         wanted: which tables, whole stages of them.
+        label: labels the shards elsewhere, in several processes; in this one when None.
     """
     outcome = Outcome()
     for phase, tables in PHASES.items():
@@ -56,10 +69,48 @@ def run_phases(
         if reason := _why_wait(phase, shards, settings, lake):
             outcome.waiting.append(reason)
             break
-        for tags in _partition_tags(phase, settings, shards):
-            _run_job(definitions, instance, phase, selection, tags, outcome)
+        if phase == LABEL and label:
+            outcome.add(label(selection))
+        else:
+            outcome.add(run_phase(definitions, settings, instance, phase, shards, selection))
         if outcome.failures:
             break
+    return outcome
+
+
+def run_phase(
+    definitions: dg.Definitions,
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    phase: str,
+    shards: Sequence[str],
+    selection: Sequence[str],
+) -> Outcome:
+    """Materialize some tables of one phase in this process; see `run_phases`."""
+    outcome = Outcome()
+    for tags in _partition_tags(phase, settings, shards):
+        _run_job(definitions, instance, phase, selection, tags, outcome)
+    return outcome
+
+
+def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Sequence[str], processes: int) -> Outcome:
+    """Label shards in several processes at once, each with models and a GPU of its own.
+
+    Args:
+        work: labels some shards in the process it is called in, which it is told the name of; goes to another process.
+        shards: dealt out in stretches.
+        processes: how many.
+    """
+    parts = [part for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
+    outcome = Outcome()
+    with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(work, f"worker {number}", part.tolist()) for number, part in enumerate(parts, 1)]
+        for future in futures:
+            try:
+                outcome.add(future.result())
+            except BrokenProcessPool:
+                outcome.failures.append(ENDED)
+                break
     return outcome
 
 

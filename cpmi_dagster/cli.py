@@ -1,4 +1,4 @@
-"""The `cpmi` command: run, status, score, query, trace, ui.
+"""The `cpmi` command: run, status, plan, score, query, trace, ui.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal.
 """
@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress sho
 import atexit
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, get_args
 
@@ -30,6 +31,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+PLANNED_ROLES = ("labeler", "policy", "prover")
 ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 # without a terminal rich assumes 80 columns, too few for the tables
@@ -67,6 +69,33 @@ def status(profile: ProfileOption = None) -> None:
 
     settings = load_settings(profile)
     views.show_status(OUT, definitions.status(settings), settings)
+
+
+@app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb --gpus 8`")
+def plan(
+    profile: ProfileOption = None,
+    hardware: Annotated[
+        str | None, typer.Option(help="Name in cpmi_dagster/hardware.yaml, FILE.yaml, or FILE.yaml:NAME.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Cards that share the work.")] = None,
+    sample: Annotated[int, typer.Option(min=0, help="Trajectories whose tokens are counted; 0 = all.")] = 2000,
+    parameters: Annotated[
+        list[str] | None, typer.Option(help="ROLE=NUMBER, for a model that is not on this disk; may be repeated.")
+    ] = None,
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, the table alone.")] = False,
+) -> None:
+    """Tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before they are spent."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    given = parse_parameters(parameters or [])
+    with views.bar(ERR, "counting tokens", quiet) as advance:
+        made = definitions.plan(settings, hardware, gpus, sample, given, advance)
+    if format == "table":
+        views.show_plan(OUT, made, settings, quiet)
+    else:
+        views.show_frame(OUT, made.frame, format)
 
 
 @app.command(
@@ -176,6 +205,24 @@ def parse_conditionings(text: str) -> list[Conditioning]:
     if unknown:
         raise SettingsError(f"--conditioning {unknown[0]}: choose from {', '.join(known)}, or all")
     return [name for name in known if name in names]
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
+    """Parameters by role, of texts such as `labeler=8.2e9`.
+
+    Raises:
+        SettingsError: a text is not of that form.
+    """
+    given = {}
+    for text in texts:
+        role, _, number = text.partition("=")
+        try:
+            given[role] = int(float(number))
+        except (ValueError, OverflowError):
+            given[role] = 0
+        if role not in PLANNED_ROLES or given[role] < 1:
+            raise SettingsError(f"--parameters {text}: write a role and a number, such as labeler=8.2e9")
+    return given
 
 
 def main() -> None:

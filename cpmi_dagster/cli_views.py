@@ -16,6 +16,7 @@ from rich.table import Table
 from cpmi_dagster.settings import Settings
 
 if TYPE_CHECKING:
+    from cpmi_dagster.planning import Plan
     from resources.status import AssetStatus
     from resources.trace import Trace
 
@@ -103,6 +104,31 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Set
     unknown = [asset for asset in labels if (asset.missing or asset.failed) and asset.seconds_left is None]
     later = f"about {left:,.0f} s left" if not unknown else "the time left shows once every label has a finished shard"
     console.print(f"Labeling took {spent:,.1f} s so far; {later}.", highlight=False)
+
+
+def show_plan(console: Console, plan: "Plan", settings: Settings, quiet: bool) -> None:
+    """What labeling will take by method, what the figures rest on, and the gist in words."""
+    from cpmi_dagster.planning import notes
+
+    cards = f"{plan.gpus} x {plan.hardware.name}"
+    title = f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {cards}"
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE, pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    for name in ("forward\ntokens", "generated\ntokens", "of MC's\ntokens", "of MC's\ntime", "GPU-hours"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(f"hours\non {plan.gpus}", justify="right", no_wrap=True)
+    table.add_column("price", justify="right", no_wrap=True)
+    table.add_column("tokens", no_wrap=True)
+    many = notes.many_tokens(plan)
+    for row in plan.frame.iter_rows(named=True):
+        table.add_row(*notes.cells(row, many), style="dim" if row["method"] == notes.EVERYTHING else None)
+    console.print(table)
+    if quiet:
+        return
+    for line in notes.footnotes(plan, settings):
+        console.print(line, style="dim", highlight=False, markup=False)
+    for line in notes.closing(plan):
+        console.print(line, highlight=False, markup=False)
 
 
 def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:

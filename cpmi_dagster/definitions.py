@@ -3,7 +3,11 @@
 `workspace.yaml` and `[tool.dg]` load `defs`; the profile comes from `CPMI_PROFILE` and `CPMI_HOME`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from multiprocessing import get_context
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import dagster as dg
@@ -11,16 +15,20 @@ import polars as pl
 from rich.console import Console
 
 from assets import alignment, automation, benchmarks, checks, dataset, labels, models, reports, selection, sources
-from assets.runs import Outcome, check_shards, chosen_tables, run_phases
+from assets.runs import Outcome, check_shards, chosen_tables, label_in_processes, run_phase, run_phases
 from assets.sources import SPOOL
+from cpmi_dagster.planning import Plan, chunk_costs, default_hardware, load_hardware, make_plan, planned_model
+from cpmi_dagster.planning.labeling import ROLES
 from cpmi_dagster.settings import Settings, load_settings
 from cpmi_dagster.tables import TABLES
 from resources.dagster_home import open_instance, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, ask
+from resources.hub import HubLock
 from resources.lake import Lake
 from resources.language_models import LanguageModels
-from resources.progress import LoggedProgress, Progress
+from resources.planned_chunks import choose_chunks
+from resources.progress import LoggedProgress, Progress, RelayedProgress, relay
 from resources.shard_spool import remove_abandoned
 from resources.stage import Stage
 from resources.stage_run import partitions_of
@@ -80,10 +88,52 @@ def run_with_progress(
     remove_abandoned(lake.work_folder(SPOOL))
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in STAGES}
     with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
-        definitions = build_definitions(settings, progress, frozenset(wanted if force else ()))
-        outcome = run_phases(definitions, settings, lake, instance, shards, wanted)
+        forget = frozenset(wanted if force else ())
+        definitions = build_definitions(settings, progress, forget)
+        several = min(settings.orchestration.gpus, len(shards)) > 1
+        label = partial(_label_in_processes, settings, shards, forget, progress) if several else None
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label)
         progress.summary()
     return outcome
+
+
+def _label_in_processes(
+    settings: Settings, shards: Sequence[str], forget: frozenset[str], progress: Progress, selection: Sequence[str]
+) -> Outcome:
+    """Label with a process for each of the profile's GPUs."""
+    with get_context("spawn").Manager() as manager:
+        messages = manager.Queue()
+        listener = Thread(target=relay, args=(messages, progress), daemon=True)
+        listener.start()
+        try:
+            work = partial(label_here, settings, selection, forget, messages)
+            return label_in_processes(work, shards, settings.orchestration.gpus)
+        finally:
+            messages.put(None)
+            listener.join()
+
+
+def label_here(
+    settings: Settings,
+    selection: Sequence[str],
+    forget: frozenset[str],
+    messages: "Queue[Any]",
+    worker: str,
+    shards: Sequence[str],
+) -> Outcome:
+    """Label some shards in this process, one of several.
+
+    Args:
+        settings: the profile.
+        selection: tables of the labeling phase.
+        forget: tables to make again even where nothing changed.
+        messages: where progress is reported to.
+        worker: the name of this process.
+        shards: which to label.
+    """
+    definitions = build_definitions(settings, RelayedProgress(messages, worker), forget)
+    with open_instance(settings) as instance:
+        return run_phase(definitions, settings, instance, automation.LABEL, shards, selection)
 
 
 def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) -> int:
@@ -103,6 +153,46 @@ def status(settings: Settings) -> list[AssetStatus]:
     with open_instance(settings) as instance:
         states = {key: automation.partition_states(instance, lake, settings, key) for key in TABLES}
     return [asset_status(key, found, lake) for key, found in states.items()]
+
+
+def plan(
+    settings: Settings,
+    hardware: str | None,
+    gpus: int | None,
+    sample: int,
+    parameters: Mapping[str, int],
+    advance: Callable[[int, int], None],
+) -> Plan:
+    """What labeling the selected trajectories by each method will take.
+
+    Args:
+        settings: the profile.
+        hardware: name in the table, or a file; by default the table's card for the profile's labeler.
+        gpus: how many cards, the profile's `orchestration.gpus` by default; no more than there are shards have work.
+        sample: trajectories whose tokens are counted; 0 counts them all.
+        parameters: parameters to reckon with, by role, for models whose config is not on this disk.
+        advance: told of every chunk that is counted, and how many there are.
+
+    Raises:
+        CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is not at hand.
+    """
+    lake = Lake(settings.home)
+    card = load_hardware(hardware or default_hardware(settings.models.labeler))
+    chosen = choose_chunks(lake, settings, sample)
+    revisions = HubLock(settings.home).revisions()
+    specs = {role: getattr(settings.models, role) for role in ROLES}
+    models = {
+        role: planned_model(role, spec, spec.revision or revisions.get(f"model {spec.name}"), parameters.get(role))
+        for role, spec in specs.items()
+    }
+    costs = []
+    for chunk in chosen.read(lake, settings):
+        costs.append(chunk_costs(chunk, models, settings, card))
+        advance(1, len(chosen.places))
+    names = {role: model.name for role, model in models.items()}
+    # a shard is labelled on one card
+    busy = min(gpus or settings.orchestration.gpus, settings.shards)
+    return make_plan(costs, chosen.trajectories, settings.rewards.types, names, card, busy)
 
 
 def query(settings: Settings, sql: str) -> pl.DataFrame:

@@ -1,8 +1,14 @@
-"""Where the progress of stages goes: to the run's log by default, to a terminal under `cpmi run`."""
+"""Where the progress of stages goes: to the run's log by default, to a terminal under `cpmi run`.
+
+Processes that label at the same time send theirs to the one that started them, as messages:
+
+    ("start", "worker 1", "answer_logprobs 010", 1000)   ("advance", "worker 1", 32)   ("finish", "worker 1", ...)
+"""
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from queue import Queue
+from typing import Any, Protocol
 
 LOG_EVERY_SECONDS = 15.0
 
@@ -41,3 +47,43 @@ class LoggedProgress:
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """Dagster shows it already."""
+
+
+class RelayedProgress:
+    """Sends what it is told to another process, which calls `relay`."""
+
+    def __init__(self, messages: "Queue[Any]", worker: str) -> None:
+        """
+        Args:
+            messages: read by the other process.
+            worker: names this one.
+        """
+        self._messages = messages
+        self._worker = worker
+
+    def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
+        """See `Progress.start`."""
+        self._messages.put(("start", self._worker, label, total))
+        return lambda count: self._messages.put(("advance", self._worker, count))
+
+    def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
+        """See `Progress.finish`."""
+        self._messages.put(("finish", self._worker, stage, partition, rows, seconds, skipped))
+
+
+def relay(messages: "Queue[Any]", progress: Progress) -> None:
+    """Tell a progress what workers sent, until None comes.
+
+    Args:
+        messages: of any number of `RelayedProgress`.
+        progress: shows the work of all of them.
+    """
+    advance: dict[str, Callable[[int], None]] = {}
+    while (message := messages.get()) is not None:
+        kind, worker, *facts = message
+        if kind == "start":
+            advance[worker] = progress.start(f"{worker}: {facts[0]}", facts[1], lambda _: None)
+        elif kind == "advance":
+            advance[worker](*facts)
+        else:
+            progress.finish(*facts)

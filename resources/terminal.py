@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 
 @dataclass
@@ -47,6 +55,7 @@ class TerminalProgress:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
+        self._tasks: dict[str, TaskID] = {}
         self._skipped = 0
         self._made = 0
 
@@ -58,10 +67,11 @@ class TerminalProgress:
         self._bars.stop()
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
-        """See `Progress.start`; one bar at a time."""
-        for task in self._bars.task_ids:
-            self._bars.remove_task(task)
-        task = self._bars.add_task(label, total=total)
+        """See `Progress.start`; one bar at a time, or one for each worker that a label names (`worker 1: ...`)."""
+        worker = label.partition(": ")[0] if ": " in label else ""
+        if worker in self._tasks:
+            self._bars.remove_task(self._tasks[worker])
+        task = self._tasks[worker] = self._bars.add_task(label, total=total)
         return lambda count: self._bars.advance(task, count)
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:

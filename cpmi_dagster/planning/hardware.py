@@ -1,0 +1,137 @@
+"""The machines that `cpmi plan` knows: `hardware.yaml` beside the package, or a file of the same form.
+
+h100-80gb:
+  about: NVIDIA H100 SXM, 80 GB
+  device: cuda
+  teraflops: {float32: 67, bfloat16: 989, float16: 989}
+  memory_gb: 80
+  bandwidth_gb_per_s: 3350
+  forward_utilisation: 0.4
+  generation_utilisation: 0.25
+  usd_per_hour: 2.95
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.settings import MINIATURE, Frozen, LanguageModel
+
+SHIPPED = Path(__file__).parents[1] / "hardware.yaml"
+GIGA, TERA = 1e9, 1e12
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+class Teraflops(Frozen):
+    """Dense matrix rate by dtype, 10^12 FLOP/s."""
+
+    float32: float = Field(gt=0)
+    bfloat16: float = Field(gt=0)
+    float16: float = Field(gt=0)
+
+
+class Card(Frozen):
+    """One card (or processor) as the table describes it."""
+
+    about: str = ""
+    device: Literal["cuda", "cpu"] = "cuda"
+    teraflops: Teraflops
+    memory_gb: float = Field(gt=0)
+    bandwidth_gb_per_s: float = Field(gt=0)
+    forward_utilisation: float = Field(gt=0, le=1)
+    generation_utilisation: float = Field(gt=0, le=1)
+    usd_per_hour: float = Field(ge=0)
+
+
+class Hardware(Frozen):
+    """A card and its name in the table."""
+
+    name: str
+    card: Card
+
+    def flops(self, dtype: Dtype) -> float:
+        """Dense matrix rate, FLOP/s."""
+        return getattr(self.card.teraflops, dtype) * TERA
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second of the card's memory."""
+        return self.card.bandwidth_gb_per_s * GIGA
+
+    @property
+    def memory(self) -> float:
+        """Bytes of the card's memory."""
+        return self.card.memory_gb * GIGA
+
+
+def default_hardware(labeler: LanguageModel) -> str:
+    """`laptop-cpu` for the embedded world's models and for models that are put on the CPU, else `h100-80gb`."""
+    on_cpu = labeler.name.startswith(MINIATURE) or labeler.device == "cpu"
+    return "laptop-cpu" if on_cpu else "h100-80gb"
+
+
+def load_hardware(chosen: str) -> Hardware:
+    """The hardware of that name.
+
+    Args:
+        chosen: a name in the shipped table, `FILE.yaml` with one entry, or `FILE.yaml:NAME`.
+
+    Raises:
+        SettingsError: there is no such name or file, or an entry has a missing, unknown or wrong key.
+    """
+    shipped = _table(SHIPPED)
+    if chosen in shipped:
+        return _hardware(SHIPPED, chosen, shipped[chosen])
+    file, name = _file_and_name(chosen)
+    if file is None:
+        raise SettingsError(
+            f"there is no hardware `{chosen}`; give one of {', '.join(shipped)}, or a YAML file like {SHIPPED}"
+        )
+    table = _table(file)
+    first = next(iter(table))
+    wanted = name or first
+    if wanted not in table or (name is None and len(table) > 1):
+        raise SettingsError(f"hardware file {file} holds {', '.join(table)}; write {file}:{first}")
+    return _hardware(file, wanted, table[wanted])
+
+
+def _file_and_name(chosen: str) -> tuple[Path | None, str | None]:
+    """The file that is meant, if it exists, and the name behind a colon."""
+    path, colon, name = chosen.rpartition(":")
+    if Path(chosen).is_file() or not colon:
+        return (Path(chosen) if Path(chosen).is_file() else None), None
+    return (Path(path), name) if Path(path).is_file() else (None, None)
+
+
+def _table(file: Path) -> Mapping[str, Any]:
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"hardware file {file} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict) or not values:
+        raise SettingsError(f"hardware file {file} must map names to their figures, as {SHIPPED} does")
+    return {str(name): entry for name, entry in values.items()}
+
+
+def _hardware(file: Path, name: str, values: Any) -> Hardware:
+    try:
+        return Hardware(name=name, card=Card.model_validate(values))
+    except ValidationError as error:
+        raise SettingsError(f"hardware file {file}, `{name}`: {_explain(error)}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    if not key:
+        return f"must map keys such as `usd_per_hour` to figures, as {SHIPPED} does"
+    if first["type"] == "missing":
+        return f"the key `{key}` is missing; add it"
+    if first["type"] == "extra_forbidden":
+        return f"`{key}` is not a key; remove it or check its spelling"
+    return f"`{key}` is {first['input']!r}: {first['msg']}; change it"

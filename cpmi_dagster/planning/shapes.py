@@ -1,0 +1,180 @@
+"""How big a model is, from its config alone: parameters are counted without memory for them (torch's meta device).
+
+    Qwen3-8B   body 6,946,075,648   head 622,329,856   held 8,190,735,360   36 layers of 32 query, 8 key heads of 128
+
+Config and tokenizer are read from a folder or from the hub's cache; nothing is downloaded.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.language_models import load_tokenizer, model_folder
+from cpmi_dagster.planning.hardware import Dtype
+from cpmi_dagster.quiet import quiet_transformers
+from cpmi_dagster.settings import LanguageModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+UNLIMITED_CONTEXT = 1 << 30
+BYTES: dict[Dtype, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What a token costs in a model.
+
+    Attributes:
+        body: parameters that every token is multiplied with; of a mixture of experts, those of the chosen ones.
+        head: parameters of the projection to the vocabulary.
+        held: all parameters, as they lie in memory.
+        layers: attention layers.
+        query_width: query heads x their size; 0 leaves attention out of the reckoning.
+        cache_width: numbers kept per token and layer for later tokens, keys and values.
+        dtype: of the weights.
+        context_length: most tokens the model reads.
+    """
+
+    body: int
+    head: int
+    held: int
+    layers: int
+    query_width: int
+    cache_width: int
+    dtype: Dtype
+    context_length: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights."""
+        return self.held * BYTES[self.dtype]
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the keys and values of one token."""
+        return self.layers * self.cache_width * BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model that is planned with but not loaded; `shares_prompts` where its engine reads what prompts share once."""
+
+    name: str
+    shape: ModelShape
+    tokenizer: "PreTrainedTokenizerBase"
+    shares_prompts: bool = True
+
+
+def planned_model(
+    role: str, model: LanguageModel, revision: str | None = None, parameters: int | None = None
+) -> PlannedModel:
+    """Read a model's shape and tokenizer from this disk.
+
+    Args:
+        role: labeler, policy or prover; named in errors.
+        model: the profile's model.
+        revision: hub commit; ignored for local folders.
+        parameters: reckon with so many per token instead of counting them.
+
+    Raises:
+        ModelError: its config (unless parameters are given) or tokenizer is not on this disk, or cannot be read.
+    """
+    place = model_folder(model.name)
+    config = _config(model.name, place, revision or "main")
+    if config is None and parameters is None:
+        raise ModelError(
+            f"the {role} `{model.name}` is not on this disk, so its parameters cannot be counted; fetch its config and "
+            f"tokenizer (`hf download {model.name} --include '*.json' '*.txt'`, no weights), name a local folder as "
+            f"models.{role}.name, or say `--parameters {role}=8.2e9`"
+        )
+    shape = _given(parameters, model.dtype) if config is None else _shape(config, model.dtype)
+    if config is not None and parameters is not None:
+        shape = ModelShape(**{**vars(shape), "body": parameters, "head": 0, "held": parameters})
+    tokenizer = _tokenizer(role, model.name, place, revision or "main")
+    return PlannedModel(model.name, shape, tokenizer, shares_prompts=model.engine == "transformers")
+
+
+def _config(name: str, place: str, revision: str) -> Any:
+    """The model's config; None for a hub id that is not in the cache."""
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(place, revision=revision, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, OSError) and not Path(place).is_dir() and not place.startswith((".", "/", "~")):
+            return None
+        raise ModelError(
+            f"the config of model `{name}` cannot be read: {str(error).strip().splitlines()[0]}"
+        ) from error
+
+
+def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTokenizerBase":
+    if Path(place).is_dir():
+        return load_tokenizer(place)
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(place, revision=revision, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"the tokenizer of the {role} `{name}` is not on this disk, so its tokens cannot be counted; fetch it "
+            f"(`hf download {name} --include '*.json' '*.txt'`, no weights), or name a local folder as "
+            f"models.{role}.name"
+        ) from error
+
+
+def _given(parameters: int | None, dtype: str) -> ModelShape:
+    count = parameters or 0
+    return ModelShape(count, 0, count, 0, 0, 0, _dtype(dtype, "bfloat16"), UNLIMITED_CONTEXT)
+
+
+def _shape(config: Any, dtype: str) -> ModelShape:
+    text = config.get_text_config()
+    body, head, held = _parameters(config)
+    heads = text.num_attention_heads
+    size = getattr(text, "head_dim", None) or text.hidden_size // heads
+    return ModelShape(
+        body=body,
+        head=head,
+        held=held,
+        layers=text.num_hidden_layers,
+        query_width=heads * size,
+        cache_width=2 * (getattr(text, "num_key_value_heads", None) or heads) * size,
+        dtype=_dtype(dtype, str(text.dtype or "float32").removeprefix("torch.")),
+        context_length=int(getattr(text, "max_position_embeddings", UNLIMITED_CONTEXT)),
+    )
+
+
+def _dtype(chosen: str, own: str) -> Dtype:
+    """The dtype the model is loaded in; `auto` is its own."""
+    name = own if chosen == "auto" else chosen
+    return next((known for known in get_args(Dtype) if known == name), "float32")
+
+
+def _parameters(config: Any) -> tuple[int, int, int]:
+    """Parameters that multiply every token, those of the projection to the vocabulary, and all of them."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with quiet_transformers(), torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(config)
+    head = model.get_output_embeddings().weight
+    apart = {id(parameter) for parameter in (head, model.get_input_embeddings().weight)}
+    share = _chosen_experts(config.get_text_config())
+    named = list(model.named_parameters())
+    body = sum(
+        parameter.numel() * (share if ".experts." in name else 1)
+        for name, parameter in named
+        if id(parameter) not in apart
+    )
+    return round(body), head.numel(), sum(parameter.numel() for _, parameter in named)
+
+
+def _chosen_experts(config: Any) -> float:
+    """Share of a mixture's experts that a token goes through; 1 where there are none."""
+    experts = next((count for name in EXPERT_COUNTS if (count := getattr(config, name, None))), None)
+    chosen = getattr(config, "num_experts_per_tok", None)
+    return chosen / experts if experts and chosen else 1
