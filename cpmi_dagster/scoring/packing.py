@@ -104,7 +104,8 @@ def cut(piece: Piece, room: int) -> list[Piece]:
             stop = middle + len(candidates) - 1 - int(np.argmin(candidates[::-1]))
         pieces.append(_piece(tree, start, stop))
         start = stop
-    return pieces
+    # a stretch without targets is only read where it leads to one, as part of that piece
+    return [part for part in pieces if len(part.targets)]
 
 
 def _piece(tree: TokenTree, start: int, stop: int) -> Piece:
