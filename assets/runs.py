@@ -1,8 +1,9 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import get_context
@@ -11,14 +12,14 @@ import dagster as dg
 import numpy as np
 
 from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
 from resources.dagster_home import PROCESS_TAG, this_process
 from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-ENDED = "a labeling process ended without a word (killed, or out of memory); run again to continue where it stopped"
+ENDED = "ended without a word (killed, or out of memory); run again to continue where it stopped"
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -101,17 +102,28 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
         shards: dealt out in stretches.
         processes: how many.
     """
-    parts = [part for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
+    parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
     outcome = Outcome()
-    with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(work, f"worker {number}", part.tolist()) for number, part in enumerate(parts, 1)]
-        for future in futures:
-            try:
-                outcome.add(future.result())
-            except BrokenProcessPool:
-                outcome.failures.append(ENDED)
-                break
+    with ExitStack() as stack:
+        # a pool of its own for each: where one process of a pool dies, the pool ends the others
+        pools = [stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn"))) for _ in parts]
+        futures = {
+            pool.submit(work, f"worker {number}", part): part
+            for number, (pool, part) in enumerate(zip(pools, parts, strict=True), 1)
+        }
+        for future, part in futures.items():
+            outcome.add(_outcome_of(future, part))
     return outcome
+
+
+def _outcome_of(future: "Future[Outcome]", part: Sequence[str]) -> Outcome:
+    shards = f"shards {', '.join(part)}"
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return Outcome(failures=[f"the process that labelled {shards} {ENDED}"])
+    except CpmiError as error:
+        return Outcome(failures=[f"{shards}: {error}"])
 
 
 def check_shards(lake: Lake, settings: Settings) -> None:

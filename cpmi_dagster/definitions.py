@@ -168,7 +168,7 @@ def plan(
     Args:
         settings: the profile.
         hardware: name in the table, or a file; by default the table's card for the profile's labeler.
-        gpus: how many cards, the profile's `orchestration.gpus` by default; no more than there are shards have work.
+        gpus: how many cards, the profile's `orchestration.gpus` by default; no more than one a shard is used.
         sample: trajectories whose tokens are counted; 0 counts them all.
         parameters: parameters to reckon with, by role, for models whose config is not on this disk.
         advance: told of every chunk that is counted, and how many there are.
@@ -190,9 +190,8 @@ def plan(
         costs.append(chunk_costs(chunk, models, settings, card))
         advance(1, len(chosen.places))
     names = {role: model.name for role, model in models.items()}
-    # a shard is labelled on one card
     busy = min(gpus or settings.orchestration.gpus, settings.shards)
-    return make_plan(costs, chosen.trajectories, settings.rewards.types, names, card, busy)
+    return make_plan(costs, chosen.trajectories, settings.rewards.types, names, card, busy, settings.shards)
 
 
 def query(settings: Settings, sql: str) -> pl.DataFrame:

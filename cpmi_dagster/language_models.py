@@ -26,14 +26,14 @@ IDENTITY_CHARACTERS = 12
 class LoadedModel:
     """A causal language model in evaluation mode on its device, its tokenizer and its identity.
 
-    `readers` remembers which way of reading token trees this model was found to obey.
+    `remembered` keeps what was found out about this model in this process: how it reads trees, how long rows may be.
     """
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     identity: str
     context_length: int
-    readers: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    remembered: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def device(self) -> "torch.device":
@@ -116,7 +116,9 @@ def load_language_model(
     _check_folder(place)
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    placement = {"device_map": device_map} if device_map else {}
+    # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
+    straight = {"": target} if target.startswith("cuda") else None
+    placement = {"device_map": device_map or straight} if device_map or straight else {}
     try:
         with quiet_transformers():
             model: Any = AutoModelForCausalLM.from_pretrained(

@@ -201,7 +201,7 @@ class Benchmarks(Frozen):
 class Orchestration(Frozen):
     """What Dagster is told."""
 
-    gpus: int = Field(default=1, ge=1, description="size of the `gpu` pool")
+    gpus: int = Field(default=1, ge=1, description="labeling processes at once, a GPU for each; size of the `gpu` pool")
     shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
     schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
 
@@ -250,6 +250,13 @@ class Settings(BaseSettings):
         for recipe in self.recipes:
             if recipe.reward_type not in self.rewards.types:
                 raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
+        for role, model in self.models:
+            if self.orchestration.gpus > 1 and (model.device_map or model.engine == "vllm"):
+                taker = f"device_map: {model.device_map}" if model.device_map else "engine: vllm"
+                raise ValueError(
+                    f"models.{role}: `{taker}` takes GPUs that `orchestration.gpus: {self.orchestration.gpus}` gives to "
+                    "other processes; set it to 1, or sample at an `endpoint`"
+                )
         for name in self.benchmarks.best_of_n:
             if name not in self.sources.benchmarks:
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not among sources.benchmarks")

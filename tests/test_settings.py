@@ -1,6 +1,7 @@
 """Profiles: what overrides what, and what a mistake is answered with."""
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from cpmi_dagster.errors import SettingsError
@@ -132,3 +133,14 @@ def test_profiles_that_extend_each_other_are_refused(tmp_path):
         (tmp_path / f"{name}.yaml").write_text(f"extends: {parent}.yaml\n", encoding="utf-8")
     with pytest.raises(SettingsError, match="extends itself"):
         load_settings(tmp_path / "a.yaml")
+
+
+@pytest.mark.parametrize("values", [{"device_map": "auto"}, {"engine": "vllm"}])
+def test_one_process_a_gpu_and_a_model_over_all_gpus_do_not_go_together(tmp_path, values):
+    model = {"name": "miniature:labeler", **values}
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(
+        yaml.safe_dump({"extends": "miniature", "models": {"policy": model}, "orchestration": {"gpus": 2}})
+    )
+    with pytest.raises(SettingsError, match=r"models.policy: `.*` takes GPUs that `orchestration.gpus: 2` gives"):
+        load_settings(profile)

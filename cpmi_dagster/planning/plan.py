@@ -12,6 +12,7 @@ One made of some chunks is scaled up, with the error of the sample.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import ceil
 from operator import add
 
 import numpy as np
@@ -83,6 +84,7 @@ def make_plan(
     models: Mapping[str, str],
     hardware: Hardware,
     gpus: int,
+    shards: int,
 ) -> Plan:
     """Add up chunks, and scale them to all trajectories.
 
@@ -92,7 +94,8 @@ def make_plan(
         types: the profile's reward types.
         models: names by role.
         hardware: what it runs on.
-        gpus: how many cards share the work; shards are independent, so hours divide by them.
+        gpus: how many cards share the work.
+        shards: of which each is labelled on one card; the card with most of them is waited for.
     """
     chunks = list(chunks)
     counted = sum(chunk.trajectories for chunk in chunks)
@@ -109,7 +112,8 @@ def make_plan(
         rows.append(
             {"method": method[0], "also": also, "model": own["model"][0], **sums, **basis, "sampling_error": error}
         )
-    frame = _priced(pl.DataFrame(rows), trajectories, hardware, gpus)
+    busiest_share = ceil(shards / gpus) / shards
+    frame = _priced(pl.DataFrame(rows), trajectories, hardware, busiest_share)
     return Plan(frame, hardware, gpus, counted, guesses)
 
 
@@ -161,7 +165,7 @@ def _bases(method: str, guesses: frozenset[Guess], complete: bool) -> dict[str, 
     return {"forward_basis": basis("forward", "generated"), "generated_basis": basis("generated")}
 
 
-def _priced(frame: pl.DataFrame, trajectories: int, hardware: Hardware, gpus: int) -> pl.DataFrame:
+def _priced(frame: pl.DataFrame, trajectories: int, hardware: Hardware, busiest_share: float) -> pl.DataFrame:
     base = frame.row(by_predicate=pl.col("method") == BASE, named=True)
     gpu_hours = pl.col("wall_seconds") / SECONDS_PER_HOUR
     return frame.select(
@@ -173,7 +177,7 @@ def _priced(frame: pl.DataFrame, trajectories: int, hardware: Hardware, gpus: in
         generated_share_of_mc=pl.col("generated_tokens") / max(base["generated_tokens"], 1),
         time_share_of_mc=pl.col("wall_seconds") / max(base["wall_seconds"], 1e-12),
         gpu_hours=gpu_hours,
-        hours=gpu_hours / gpus,
+        hours=gpu_hours * busiest_share,
         usd=gpu_hours * hardware.card.usd_per_hour,
         forward_basis="forward_basis",
         generated_basis="generated_basis",

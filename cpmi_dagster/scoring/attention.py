@@ -38,24 +38,28 @@ def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
     Raises:
         ModelError: its layers are not full attention over `longest` tokens; the message names them.
     """
-    config: Any = model.config.get_text_config()
-    for layer_type, window in _windows(config).items():
+    for layer_type, window in _windows(model).items():
         if window is None:
             raise _refusal(model, f"has layers of type `{layer_type}`, not full attention")
         if window < longest:
             raise _refusal(
                 model, f"has layers of type `{layer_type}` that see {window} tokens where a branch has {longest}"
             )
-    if getattr(model, "_is_stateful", False):
-        raise _refusal(model, "has recurrent layers, not full attention")
+
+
+def narrowest_window(model: "PreTrainedModel") -> int | None:
+    """Tokens that every layer sees; None where that is no limit, or where no window describes a layer."""
+    windows = [window for window in _windows(model).values() if window is not None]
+    return min(windows, default=None)
 
 
 def _refusal(model: "PreTrainedModel", obstacle: str) -> ModelError:
     return ModelError(f"{type(model).__name__} {obstacle}, so token trees cannot be packed for it; {ADVICE}")
 
 
-def _windows(config: Any) -> dict[str, int | None]:
+def _windows(model: "PreTrainedModel") -> dict[str, int | None]:
     """Layer types that are not full attention, with the tokens they see; None where a mask cannot describe them."""
+    config: Any = model.config.get_text_config()
     types = set(getattr(config, "layer_types", None) or getattr(config, "attention_layers", None) or ())
     windows: dict[str, int | None] = {
         layer_type: getattr(config, WINDOW_SETTINGS.get(layer_type, ""), None) for layer_type in types - FULL_ATTENTION
@@ -66,6 +70,8 @@ def _windows(config: Any) -> dict[str, int | None]:
     rope: Any = getattr(config, "rope_parameters", None) or {}
     if rope.get("rope_type") == "longrope":
         windows["longrope"] = rope.get("original_max_position_embeddings")
+    if getattr(model, "_is_stateful", False) and None not in windows.values():
+        windows["recurrent"] = None
     return windows
 
 

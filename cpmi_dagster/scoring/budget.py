@@ -1,6 +1,6 @@
 """How many tokens a row may have: from free memory, and halved when there is too little after all.
 
-Qwen3-8B in bfloat16 holds about 190 kB of activations a token while a layer runs; 40 GiB free would carry 110,000
+Qwen3-8B in bfloat16 holds about 156 kB of activations a token while a layer runs; half of 40 GiB carries 138,000
 tokens, and rows stop being faster long before that: 16,384 on a GPU, 4,096 on a CPU.
 """
 
@@ -18,10 +18,20 @@ USABLE_SHARE = 0.5
 HIDDEN_COPIES = 10
 # gate, up and their product
 INNER_COPIES = 3
+ROW_TOKENS = "row tokens"
 
 
 def row_budget(model: LoadedModel) -> int:
-    """Tokens of a row that the model's device has room for; at least `SHORTEST_ROW`."""
+    """Tokens of a row that the model's device has room for; at least `SHORTEST_ROW`, less than was too many before."""
+    return min(_by_free_memory(model), model.remembered.get(ROW_TOKENS, LONGEST_ROW["cuda"]))
+
+
+def remember_row_tokens(model: LoadedModel, tokens: int) -> None:
+    """Keep later rows of this model as short as memory turned out to need."""
+    model.remembered[ROW_TOKENS] = tokens
+
+
+def _by_free_memory(model: LoadedModel) -> int:
     import torch
 
     longest = LONGEST_ROW.get(model.device.type, LONGEST_ROW["cpu"])
@@ -38,14 +48,19 @@ def bytes_per_token(model: Any) -> int:
     """Activations of one token while a layer runs, in bytes."""
     config = model.config.get_text_config()
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-    return model.dtype.itemsize * (HIDDEN_COPIES * config.hidden_size + INNER_COPIES * inner)
+    heads = config.num_attention_heads
+    attention = heads * (getattr(config, "head_dim", None) or config.hidden_size // heads)
+    return model.dtype.itemsize * (HIDDEN_COPIES * max(config.hidden_size, attention) + INNER_COPIES * inner)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error of torch says that memory is used up, on a GPU or on a CPU."""
     import torch
+    from accelerate.utils.memory import should_reduce_batch_size
 
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, Exception) and (should_reduce_batch_size(error) or "ALLOC_FAILED" in str(error))
+    )
 
 
 def release_memory(device: "torch.device") -> None:

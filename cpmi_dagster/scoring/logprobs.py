@@ -14,7 +14,8 @@ import polars as pl
 
 from cpmi_dagster.costs import Cost
 from cpmi_dagster.language_models import LoadedModel
-from cpmi_dagster.scoring.admission import admit
+from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.attention import narrowest_window
 from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.scored import Scored
 from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
@@ -118,7 +119,29 @@ def _windows(
 ) -> Iterator[Window]:
     for part in slices(trajectories):
         admitted, refused = admit(part, negatives, model.tokenizer, model.context_length, scoring, known)
-        yield Window(len(part), admitted, refused, trees_of(admitted) if scoring.scorer == "tree" else [])
+        if scoring.scorer == "reference":
+            yield Window(len(part), admitted, refused, [])
+            continue
+        seen, unseen = _within_window(admitted, narrowest_window(model.model))
+        yield Window(len(part), seen, [*refused, *unseen], trees_of(seen))
+
+
+def _within_window(
+    trajectories: list[TokenizedTrajectory], limit: int | None
+) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
+    """Those that fit a model's narrowest window, and why not the others; all where none fits: it is the model then."""
+    seen = [item for item in trajectories if limit is None or item.longest_sequence <= limit]
+    if limit is None or not seen:
+        return trajectories, []
+    reason = (
+        "trajectory `{}`: question, steps and answer are {} tokens, more than the {} that a layer of the model sees; "
+        "shorten it, or score it with `--scorer reference`"
+    )
+    return seen, [
+        (item.trajectory_id, reason.format(item.trajectory_id, item.longest_sequence, limit))
+        for item in trajectories
+        if item.longest_sequence > limit
+    ]
 
 
 def _admitted(

@@ -12,6 +12,7 @@ import polars as pl
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.budget import LONGEST_ROW
 from cpmi_dagster.scoring.packing import rows_of, whole
+from cpmi_dagster.scoring.readers.choice import BY_DEVICE
 from cpmi_dagster.scoring.readers.flex import padded_length
 from cpmi_dagster.scoring.windows import slices, trees_of
 from cpmi_dagster.settings import Scoring
@@ -39,8 +40,10 @@ def forward_tokens(
         device: what it will run on: cuda rows are longer, and padded to few lengths.
 
     Returns:
-        The exact number where memory does not force shorter rows; trajectories that are rejected cost nothing.
+        The exact number where memory does not force shorter rows and the model obeys the device's first reader;
+        trajectories that are rejected cost nothing.
     """
+    reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader
     total = 0
     for part in slices(trajectories):
         admitted, _ = admit(part, negatives, tokenizer, context_length, scoring)
@@ -48,7 +51,7 @@ def forward_tokens(
             total += sum(map(sum, map(_sequence_lengths, admitted)))
             continue
         lengths = [len(row) for row in rows_of(whole(*trees_of(admitted)), scoring.row_tokens or LONGEST_ROW[device])]
-        total += sum(map(padded_length, lengths) if device == "cuda" else lengths)
+        total += sum(map(padded_length, lengths) if reader == "flex" else lengths)
     return total
 
 

@@ -21,10 +21,10 @@ from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.language_models import LoadedModel, load_language_model
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import answer_logprobs
-from cpmi_dagster.settings import Conditioning, Frozen, Negatives, Scoring
+from cpmi_dagster.settings import Conditioning, Frozen, Negatives, Reader, Scoring
 
 Group = TypeVar("Group", bound=Frozen)
-SCORING_OPTIONS = ("conditionings", "templates", "scorer", "row_tokens")
+SCORING_OPTIONS = ("conditionings", "templates", "scorer", "row_tokens", "reader")
 BATCH_SEQUENCES = 64
 
 INPUT_COLUMNS: dict[str, pl.DataType] = {
@@ -49,6 +49,9 @@ class ScoreOptions(TypedDict, total=False):
         device: auto (default) or a torch device; ignored for a loaded model.
         dtype: auto (default), float32, bfloat16 or float16; ignored for a loaded model.
         row_tokens: tokens of one packed row; by free memory when not given.
+        reader: how the model reads token trees; default auto, by hardware and model.
+        revision: hub commit; ignored for a loaded model.
+        device_map: accelerate's, for a model larger than one device; ignored for a loaded model.
         progress: called with the number of trajectories just finished.
     """
 
@@ -60,6 +63,9 @@ class ScoreOptions(TypedDict, total=False):
     device: str
     dtype: str
     row_tokens: int
+    reader: Reader
+    revision: str
+    device_map: str
     progress: Callable[[int], None] | None
 
 
@@ -113,7 +119,13 @@ def score_in_full(
     wanted = _settings(Negatives, {"count": options.get("negatives", 4)})
     frame = _checked(trajectories)
     if not isinstance(model, LoadedModel):
-        model = load_language_model(model, dtype=options.get("dtype", "auto"), device=options.get("device", "auto"))
+        model = load_language_model(
+            model,
+            revision=options.get("revision"),
+            dtype=options.get("dtype", "auto"),
+            device=options.get("device", "auto"),
+            device_map=options.get("device_map"),
+        )
     negatives = _negatives(frame, model, wanted, options.get("seed", 0))
     answers = answer_logprobs(frame, negatives, model, scoring, options.get("progress"))
     scores = template_scores(answers.logprobs, scoring.conditionings)

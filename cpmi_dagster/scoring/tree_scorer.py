@@ -7,8 +7,7 @@ The rows of a window are handed to the device before the last window's values ar
 tokenisation, trees or tables.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,11 +18,18 @@ from numpy.typing import NDArray
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.budget import SHORTEST_ROW, is_out_of_memory, release_memory, row_budget
+from cpmi_dagster.scoring.budget import (
+    SHORTEST_ROW,
+    is_out_of_memory,
+    release_memory,
+    remember_row_tokens,
+    row_budget,
+)
 from cpmi_dagster.scoring.half_precision import in_float32, is_half
 from cpmi_dagster.scoring.packing import Row, rows_of, whole
 from cpmi_dagster.scoring.readers import reader_of
 from cpmi_dagster.scoring.scored import Scored
+from cpmi_dagster.scoring.transfer import Download
 from cpmi_dagster.scoring.trees import TokenTree
 from cpmi_dagster.scoring.windows import Window, trees_of
 from cpmi_dagster.settings import Reader, Scoring
@@ -38,12 +44,12 @@ class Launched:
 
     Attributes:
         window: what is read.
-        values: rows and the log-probabilities of their target tokens, on the device.
+        values: rows and the log-probabilities of their target tokens, on their way here.
         forward_tokens: tokens that go through the model for it.
     """
 
     window: Window
-    values: list[tuple[Row, "torch.Tensor"]]
+    values: list[tuple[Row, Download]]
     forward_tokens: int
 
 
@@ -81,63 +87,93 @@ class TreeScorer:
 
     def _launch(self, window: Window, advance: Callable[[int], None]) -> Launched:
         reader = reader_of(self._model, max(item.longest_sequence for item in window.trajectories), self._reader)
-        rows = deque(rows_of(whole(*window.trees), self._row_tokens))
-        values = []
-        total, told = sum(map(len, rows)), 0
-        while rows:
-            try:
-                values.append((rows[0], reader.logprobs(rows[0])))
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                shortage = str(error).splitlines()[0]
-            else:
-                rows.popleft()
-                finished = window.size * (total - sum(map(len, rows))) // total
-                advance(finished - told)
-                told = finished
+        waiting = rows_of(whole(*window.trees), self._row_tokens)
+        values: list[tuple[Row, Download]] = []
+        told = 0
+        while waiting:
+            logprobs = _unless_out_of_memory(reader.logprobs, waiting[0])
+            if isinstance(logprobs, str):
+                waiting = self._shorter(waiting, logprobs)
                 continue
-            rows = self._shorter(rows, shortage)
-            total = sum(len(row) for row, _ in values) + sum(map(len, rows))
+            values.append((waiting.pop(0), Download(logprobs)))
+            done, left = sum(len(row) for row, _ in values), sum(map(len, waiting))
+            finished = max(told, window.size * done // (done + left))
+            advance(finished - told)
+            told = finished
         return Launched(window, values, sum(reader.tokens_computed(len(row)) for row, _ in values))
 
-    def _shorter(self, rows: deque[Row], shortage: str) -> deque[Row]:
+    def _shorter(self, rows: list[Row], shortage: str) -> list[Row]:
         """What is left, in rows of half the length."""
         release_memory(self._model.device)
         self._row_tokens = min(self._row_tokens, len(rows[0])) // 2
         if self._row_tokens < SHORTEST_ROW:
-            raise ModelError(
+            raise OutOfMemory(
                 f"{self._model.identity} has no memory for a row of {len(rows[0])} tokens ({shortage}); use a smaller "
                 "dtype, `device_map: auto` over several GPUs, or a device with more memory"
             )
-        return deque(rows_of((piece for row in rows for piece in row.pieces), self._row_tokens))
+        remember_row_tokens(self._model, self._row_tokens)
+        return rows_of((piece for row in rows for piece in row.pieces), self._row_tokens)
 
     def _finish(self, launched: Launched) -> Scored:
         """Fetch the values; trajectories whose own are not finite are scored once more, each alone."""
         window, scored = launched.window, _fetched(launched)
         tainted = set(scored.logprobs.filter(~pl.col("logprob_sum").is_finite())["trajectory_id"])
-        alone = len(window.trajectories) == 1 and not is_half(self._model.model)
-        if not tainted or alone:
+        hopeless = len(window.trajectories) == 1 and not is_half(self._model.model)
+        if not tainted or hopeless:
             return scored
-        again = [self._alone(item) for item in window.trajectories if item.trajectory_id in tainted]
-        kept = scored.logprobs.filter(~pl.col("trajectory_id").is_in(list(tainted)))
+        again = self._alone([item for item in window.trajectories if item.trajectory_id in tainted])
+        rescored = pl.concat([scored.logprobs.clear(), *(part.logprobs for part in again)])
+        kept = scored.logprobs.join(rescored, on="trajectory_id", how="anti")
         return Scored(
-            logprobs=pl.concat([kept, *(part.logprobs for part in again)]),
+            logprobs=pl.concat([kept, rescored]),
             forward_tokens=scored.forward_tokens + sum(part.forward_tokens for part in again),
         )
 
-    def _alone(self, trajectory: TokenizedTrajectory) -> Scored:
-        """One trajectory in float32: no other can spoil its row, and half precision cannot overflow."""
-        window = Window(1, [trajectory], [], trees_of([trajectory]))
-        with in_float32(self._model.model):
-            return _fetched(self._launch(window, lambda _: None))
+    def _alone(self, trajectories: Sequence[TokenizedTrajectory]) -> list[Scored]:
+        """Each in float32 by itself: no other can spoil its row, and half precision cannot overflow.
+
+        Returns:
+            Those that there was memory for; float32 needs twice as much.
+        """
+        scored: list[Scored] = []
+        row_tokens, remembered = self._row_tokens, dict(self._model.remembered)
+        try:
+            with in_float32(self._model.model):
+                for trajectory in trajectories:
+                    window = Window(1, [trajectory], [], trees_of([trajectory]))
+                    scored.append(_fetched(self._launch(window, lambda _: None)))
+        except (OutOfMemory, RuntimeError) as error:
+            if not (isinstance(error, OutOfMemory) or is_out_of_memory(error)):
+                raise
+            release_memory(self._model.device)
+        self._row_tokens = row_tokens
+        self._model.remembered.clear()
+        self._model.remembered.update(remembered)
+        return scored
+
+
+class OutOfMemory(ModelError):
+    """There is no memory for the shortest row."""
+
+
+def _unless_out_of_memory(read: Callable[[Row], "torch.Tensor"], row: Row) -> "torch.Tensor | str":
+    """The log-probabilities, or what torch says when memory is used up.
+
+    The error itself is let go here: its traceback would keep what the failed pass had allocated.
+    """
+    try:
+        return read(row)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return str(error).splitlines()[0]
 
 
 def _fetched(launched: Launched) -> Scored:
     trees = launched.window.trees
     logprobs = {id(tree): np.empty(len(tree.predicted)) for tree in trees}
     for row, values in launched.values:
-        _deal(row, values.cpu().double().numpy(), logprobs)
+        _deal(row, values.numpy(), logprobs)
     return Scored(pl.concat([_with_sums(tree, logprobs[id(tree)]) for tree in trees]), launched.forward_tokens)
 
 

@@ -35,10 +35,6 @@ def test_two_processes_label_what_one_does(own_copy, finished):
     assert len(runs) == 2
 
 
-def _die(worker: str, shards: list[str]) -> Outcome:
-    os._exit(9)
-
-
 def _note(failures: list[str], worker: str, shards: list[str]) -> Outcome:
     return Outcome(failures=[*failures, f"{worker}: {', '.join(shards)}"])
 
@@ -48,8 +44,15 @@ def test_shards_are_dealt_in_stretches_and_every_report_comes_back():
     assert outcome.failures == ["worker 1: 000, 001, 002", "worker 2: 003, 004"]
 
 
-def test_a_labeling_process_that_is_killed_is_a_failure_that_says_what_to_do():
-    assert label_in_processes(_die, ["000", "001"], 2).failures == [ENDED]
+def _die_at_first(worker: str, shards: list[str]) -> Outcome:
+    if worker == "worker 1":
+        os._exit(9)
+    return _note([], worker, shards)
+
+
+def test_a_labeling_process_that_is_killed_is_named_and_the_others_go_on():
+    failures = label_in_processes(_die_at_first, ["000", "001", "002"], 2).failures
+    assert failures == [f"the process that labelled shards 000, 001 {ENDED}", "worker 2: 002"]
 
 
 def test_the_progress_of_workers_is_shown_by_the_process_that_started_them():

@@ -48,8 +48,8 @@ def chunk(shard: str = "000", factor: int = 1, size: int = 2, guesses=GUESSES) -
     )
 
 
-def plan_of(chunks, trajectories: int, gpus: int = 1) -> Plan:
-    return make_plan(chunks, trajectories, TYPES, MODELS, CARD, gpus)
+def plan_of(chunks, trajectories: int, gpus: int = 1, shards: int | None = None) -> Plan:
+    return make_plan(chunks, trajectories, TYPES, MODELS, CARD, gpus, shards or gpus)
 
 
 def figures(plan: Plan, method: str) -> tuple[int, int]:
@@ -144,3 +144,9 @@ def test_no_cell_is_cut_off_at_usual_widths(width):
 )  # fmt: skip
 def test_figures_are_written_for_people(written, text):
     assert written == text
+
+
+def test_the_card_with_most_shards_is_waited_for():
+    even, uneven = (plan_of([chunk()], 2, gpus=3, shards=shards).row("mc") for shards in (3, 4))
+    assert even["hours"] == pytest.approx(even["gpu_hours"] / 3)
+    assert uneven["hours"] == pytest.approx(uneven["gpu_hours"] / 2)

@@ -1,5 +1,10 @@
 """One process a GPU: locks deal them, and a process that ends gives its GPU back."""
 
+import time
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
 import pytest
 
 from resources import gpus
@@ -23,10 +28,24 @@ def test_more_processes_than_gpus_share_them_evenly(dealer):
     assert [process.device() for process in processes] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
 
 
-def test_a_gpu_is_free_again_when_its_process_is_gone(dealer):
-    first, second = dealer(2), dealer(2)
-    assert [first.device(), second.device()] == ["cuda:0", "cuda:1"]
-    del first
+def _hold(folder: Path, holding: "Event") -> None:
+    gpus.gpu_names = lambda: ["GPU-a", "GPU-b"]
+    dealer = GpuDealer(2, folder)
+    assert dealer.device() == "cuda:0"
+    holding.set()
+    time.sleep(60)
+
+
+def test_a_gpu_is_free_again_when_its_process_is_killed(dealer, tmp_path):
+    spawn = get_context("spawn")
+    holding = spawn.Event()
+    process = spawn.Process(target=_hold, args=(tmp_path, holding))
+    process.start()
+    assert holding.wait(timeout=60)
+    second = dealer(2)
+    assert second.device() == "cuda:1"
+    process.kill()
+    process.join()
     assert dealer(2).device() == "cuda:0"
 
 

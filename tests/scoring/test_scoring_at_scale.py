@@ -1,7 +1,10 @@
 """Windows, budgets, shortages of memory, half precision: what must not change a value or lose a trajectory."""
 
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from itertools import combinations
+from threading import Event
 
 import polars as pl
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from scoring_examples import frame_of, negatives_of
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring import answer_logprobs, forward_tokens
 from cpmi_dagster.scoring.budget import LONGEST_ROW, bytes_per_token, row_budget
 from cpmi_dagster.scoring.half_precision import in_float32
@@ -44,15 +48,16 @@ def memory_for(monkeypatch):
 
 
 def test_out_of_memory_halves_the_rows_and_changes_no_value(qwen3, trajectories, negatives, memory_for):
-    plenty = answer_logprobs(trajectories, negatives, qwen3, SCORING)
+    model = replace(qwen3)
+    plenty = answer_logprobs(trajectories, negatives, model, SCORING)
     memory_for(230)
-    short = answer_logprobs(trajectories, negatives, qwen3, SCORING)
+    short = answer_logprobs(trajectories, negatives, model, SCORING)
+    assert row_budget(model) <= 230
     assert largest_difference(short.logprobs, plenty.logprobs) < 1e-5
     assert short.cost.forward_tokens > plenty.cost.forward_tokens
 
 
 def test_no_memory_at_all_is_an_error_that_says_what_to_do(qwen3, trajectories, negatives, memory_for):
-    qwen3.readers.clear()
     answer_logprobs(trajectories, negatives, qwen3, SCORING)
     memory_for(100)
     with pytest.raises(ModelError, match=r"no memory for a row of .* Tried to allocate .* use a smaller dtype"):
@@ -76,13 +81,13 @@ def half_model(qwen3, dtype):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.05), (torch.float16, 0.01)])
 def test_half_precision_is_close_whatever_the_packing(qwen3, trajectories, negatives, dtype, tolerance):
-    exact = answer_logprobs(trajectories, negatives, qwen3, SCORING).logprobs
     model = half_model(qwen3, dtype)
-    for row_tokens in (128, 4096):
+    found = [answer_logprobs(trajectories, negatives, qwen3, SCORING).logprobs]
+    for row_tokens in (128, 400, 4096):
         scoring = SCORING.model_copy(update={"row_tokens": row_tokens})
-        half = answer_logprobs(trajectories, negatives, model, scoring).logprobs
-        per_token = (half["logprob_sum"] - exact["logprob_sum"]).abs() / half["token_count"]
-        assert per_token.max() < tolerance
+        found.append(answer_logprobs(trajectories, negatives, model, scoring).logprobs)
+    for one, other in combinations(found, 2):
+        assert ((one["logprob_sum"] - other["logprob_sum"]).abs() / one["token_count"]).max() < tolerance
 
 
 def overflowing(qwen3):
@@ -136,18 +141,17 @@ def test_windows_hold_whole_questions_and_every_trajectory_once(counts, random):
         assert len(holding) <= 1 + (count + WINDOW_TRAJECTORIES) // LARGEST_WINDOW
 
 
-def test_items_are_made_ahead_and_in_order():
-    made = []
+def test_an_item_is_made_while_the_one_before_it_is_used():
+    made = [Event() for _ in range(4)]
 
     def numbers():
-        for number in range(4):
-            made.append(number)
+        for number, event in enumerate(made):
+            event.set()
             yield number
 
-    taken = []
     for number in ahead(numbers()):
-        taken.append((number, len(made) > number))
-    assert taken == [(number, True) for number in range(4)]
+        assert number == 3 or made[number + 1].wait(timeout=10)
+    assert list(ahead(iter(range(5)))) == [0, 1, 2, 3, 4]
     assert list(ahead(iter(()))) == []
 
 
@@ -160,11 +164,14 @@ def test_an_error_while_windows_are_made_reaches_the_caller():
         list(ahead(broken()))
 
 
-@pytest.mark.parametrize("values", [{}, {"row_tokens": 200}, {"scorer": "reference", "templates": 1}])
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"row_tokens": 200}, {"reader": "flex"}, {"reader": "masked"}, {"scorer": "reference", "templates": 1}],
+)
 def test_planned_tokens_are_those_that_a_run_reports(qwen3, trajectories, negatives, values):
-    scoring = SCORING.model_copy(update=values)
-    planned = forward_tokens(trajectories, negatives, qwen3.tokenizer, qwen3.context_length, scoring)
-    assert planned == answer_logprobs(trajectories, negatives, qwen3, scoring).cost.forward_tokens
+    scoring, model = SCORING.model_copy(update=values), replace(qwen3)
+    planned = forward_tokens(trajectories, negatives, model.tokenizer, model.context_length, scoring)
+    assert planned == answer_logprobs(trajectories, negatives, model, scoring).cost.forward_tokens
 
 
 def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, negatives):
@@ -174,8 +181,58 @@ def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, ne
     assert plain < padded == answer_logprobs(trajectories, negatives, qwen3, flex).cost.forward_tokens
 
 
+def test_progress_never_goes_back_when_rows_are_halved(qwen3, trajectories, negatives, memory_for):
+    model, told = replace(qwen3), []
+    answer_logprobs(trajectories, negatives, model, SCORING)
+    memory_for(230)
+    answer_logprobs(trajectories, negatives, model, SCORING, progress=told.append)
+    assert min(told) >= 0
+    assert sum(told) == trajectories.height
+
+
+def test_without_memory_for_float32_an_overflow_is_rejected_by_id_and_the_rest_goes_on(qwen3, monkeypatch):
+    @contextmanager
+    def no_room(model):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+        yield
+
+    monkeypatch.setattr("cpmi_dagster.scoring.tree_scorer.in_float32", no_room)
+    frame = frame_of([("good", "q", "How many?", ["1 + 1"], "2"), ("big", "Q", "How many %?", ["%", "1"], "2")])
+    listed = negatives_of({"good": ["3"], "big": ["3"]})
+    result = answer_logprobs(frame, listed, overflowing(qwen3), SCORING)
+    assert "big" in result.rejected["trajectory_id"]
+    assert "not a finite number; score it in float32" in result.rejected["reason"][0]
+
+
+def test_trajectories_beyond_a_window_are_rejected_by_id_where_others_fit(build_model, negatives):
+    model = build_model("mistral", sliding_window=150)
+    frame = frame_of([("t1", "q", "How many?", ["1"], "2"), ("t2", "q", "How many?", ["1 + 1 = 2; " * 30], "2")])
+    result = answer_logprobs(frame, negatives_of({"t1": ["3"], "t2": ["3"]}), model, Scoring(templates=1))
+    assert result.rejected["trajectory_id"].to_list() == ["t2"]
+    assert "more than the 150 that a layer of the model sees" in result.rejected["reason"][0]
+    assert set(result.logprobs["trajectory_id"]) == {"t1"}
+
+
+class Card:
+    """A CUDA device of a model that is elsewhere."""
+
+    type = "cuda"
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "tokens"), [(2**40, 16_384), (2 * 3712 * 5000, 4096), (2 * 3712 * 4096, 4096), (1000, 128)]
+)
+def test_on_a_gpu_rows_follow_free_memory(qwen3, monkeypatch, free_bytes, tokens):
+    assert bytes_per_token(qwen3.model) == 3712
+    monkeypatch.setattr(LoadedModel, "device", Card())
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (free_bytes, 2**40))
+    monkeypatch.setattr("torch.cuda.memory_reserved", lambda device: 0)
+    monkeypatch.setattr("torch.cuda.memory_allocated", lambda device: 0)
+    assert row_budget(replace(qwen3)) == tokens
+
+
 def test_the_budget_is_that_of_the_device(qwen3):
-    assert row_budget(qwen3) == LONGEST_ROW["cpu"]
+    assert row_budget(replace(qwen3)) == LONGEST_ROW["cpu"]
 
 
 def test_bytes_of_a_token_by_hand(qwen3):

@@ -1,9 +1,11 @@
 """Every way of reading token trees gives the reference scorer's values, and a model gets one that it obeys."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 from hypothesis import given, settings
@@ -24,8 +26,7 @@ from cpmi_dagster.scoring.readers.blocked import blocks_of
 from cpmi_dagster.scoring.readers.cached import stretches_by_fork
 from cpmi_dagster.scoring.readers.choice import READERS
 from cpmi_dagster.scoring.readers.flex import BLOCK, block_kinds, block_mask, padded_length
-from cpmi_dagster.scoring.readers.projection import OwnProjection, SlicedProjection
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.settings import Reader, Scoring
 
 ARCHITECTURES = [
     ("qwen2", {}),
@@ -35,6 +36,13 @@ ARCHITECTURES = [
     ("gemma", {}),
 ]
 SCORING = Scoring(templates=1, conditionings=("marginal", "incremental", "prefix", "leave_one_out"), row_tokens=256)
+
+
+@dataclass
+class Fails:
+    """A reader that raises."""
+
+    logprobs: Callable[..., object]
 
 
 @pytest.fixture(scope="module")
@@ -60,23 +68,22 @@ def test_every_reader_agrees_with_the_reference_scorer(
 
 
 @pytest.mark.parametrize(
-    ("architecture", "config", "name", "kind"),
+    ("architecture", "config", "name"),
     [
-        ("qwen3", {}, "blocked", SlicedProjection),
+        ("qwen3", {}, "blocked"),
         (
             "gemma2",
             {"sliding_window": 2048, "final_logit_softcapping": 5.0, "attn_logit_softcapping": None},
             "blocked",
-            OwnProjection,
         ),
-        ("gemma2", {"sliding_window": 2048, "attn_logit_softcapping": 0.5}, "masked", OwnProjection),
-        ("bloom", {"n_layer": 2, "n_head": 4}, "cached", SlicedProjection),
+        ("gemma2", {"sliding_window": 2048, "attn_logit_softcapping": 0.5}, "masked"),
+        ("bloom", {"n_layer": 2, "n_head": 4}, "cached"),
     ],
 )
-def test_a_model_gets_the_first_reader_it_obeys(build_model, trajectories, negatives, architecture, config, name, kind):
+def test_a_model_gets_the_first_reader_it_obeys(build_model, trajectories, negatives, architecture, config, name):
     model = build_model(architecture, **config)
     reader = reader_of(model, 10)
-    assert (reader.name, type(reader.projection)) == (name, kind)
+    assert reader.name == name
     trees, single = (
         answer_logprobs(trajectories, negatives, model, Scoring(templates=1, scorer=scorer)).logprobs["logprob_sum"]
         for scorer in ("tree", "reference")
@@ -183,4 +190,41 @@ def test_a_reader_is_tried_out_once_a_model(monkeypatch):
 
 
 def test_reader_names_are_those_of_the_settings():
-    assert pl.Series([Scoring(reader=name).reader for name in READERS]).to_list() == list(READERS)
+    assert set(get_args(Reader)) == {"auto", *READERS}
+
+
+def test_no_memory_for_the_small_tree_is_not_taken_for_disobedience(build_model, monkeypatch):
+    model = build_model("qwen2", num_hidden_layers=1, hidden_size=48)
+    model.remembered.clear()
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr("cpmi_dagster.scoring.readers.choice.READERS", {"blocked": lambda _: Fails(full)})
+    with pytest.raises(torch.OutOfMemoryError):
+        reader_of(model, 10)
+
+
+def test_a_reader_that_fails_is_told_before_the_next_is_tried(build_model, monkeypatch, caplog):
+    model = build_model("qwen2", num_hidden_layers=1, hidden_size=80)
+    model.remembered.clear()
+
+    def broken(*_):
+        raise ValueError("no kernel for this card\nand more")
+
+    monkeypatch.setitem(READERS, "blocked", lambda _: Fails(broken))
+    with caplog.at_level("WARNING"):
+        assert reader_of(model, 10).name == "masked"
+    assert "does not obey the reader `blocked`: no kernel for this card" in caplog.text
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("reader", list(READERS))
+def test_every_reader_agrees_on_a_gpu(trajectories, negatives, reader):
+    model = random_model("qwen3", num_key_value_heads=1, head_dim=64)
+    expected = answer_logprobs(trajectories, negatives, model, Scoring()).logprobs
+    for dtype, tolerance in ((torch.float32, 1e-3), (torch.bfloat16, 0.05)):
+        there = replace(model, model=deepcopy(model.model).to("cuda", dtype))
+        found = answer_logprobs(trajectories, negatives, there, Scoring(reader=reader)).logprobs
+        difference = (found["logprob_sum"] - expected["logprob_sum"]).abs() / found["token_count"]
+        assert difference.max() < tolerance

@@ -13,8 +13,8 @@ import numpy as np
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
-from cpmi_dagster.scoring.readers.projection import Projection
-from cpmi_dagster.scoring.readers.reader import MaskReader
+from cpmi_dagster.scoring.readers.reader import MaskReader, shown_mask
+from cpmi_dagster.scoring.transfer import upload
 
 if TYPE_CHECKING:
     import torch
@@ -33,33 +33,27 @@ class Block(NamedTuple):
     mask: "torch.Tensor"
 
 
-def blocked_reader(model: LoadedModel, projection: Projection) -> MaskReader:
+def blocked_reader(model: LoadedModel) -> MaskReader:
     """A reader with blocked sdpa, for models whose attention transformers can exchange."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(IMPLEMENTATION, blocked_attention)
 
     def mask(row: Row, size: int) -> dict[str, Any]:
-        import torch
+        return {"attention_mask": shown_mask(size, model.device), "tree_blocks": blocks_of(row, model.device)}
 
-        # what transformers is shown: a 4-D mask is there, so none is to be made
-        shown = torch.ones((1, 1, 1, size), dtype=torch.bool, device=model.device)
-        return {"attention_mask": shown, "tree_blocks": blocks_of(row, model.device)}
-
-    return MaskReader("blocked", model, projection, IMPLEMENTATION, mask)
+    return MaskReader("blocked", model, IMPLEMENTATION, mask)
 
 
 def blocks_of(row: Row, device: "torch.device") -> list[Block]:
     """The row in stretches of `STRETCH` nodes."""
-    import torch
-
     blocks = []
     for start in range(0, len(row), STRETCH):
         stop = min(start + STRETCH, len(row))
         queries = np.arange(start, stop)
         keys = np.concatenate([np.flatnonzero(row.end[:start] > start), queries])
         seen = (keys[None, :] <= queries[:, None]) & (queries[:, None] < row.end[keys][None, :])
-        blocks.append(Block(start, stop, torch.from_numpy(keys).to(device), torch.from_numpy(seen).to(device)))
+        blocks.append(Block(start, stop, upload(keys, device), upload(seen, device)))
     return blocks
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
-from cpmi_dagster.scoring.readers.projection import Projection
+from cpmi_dagster.scoring.readers.projection import target_logprobs
+from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import ROOT, Integers
 
 if TYPE_CHECKING:
@@ -33,12 +34,10 @@ class CachedReader:
 
     Attributes:
         model: the labeler.
-        projection: how hidden states become log-probabilities.
         name: what it is called.
     """
 
     model: LoadedModel
-    projection: Projection
     name: str = "cached"
 
     def tokens_computed(self, tokens: int) -> int:
@@ -64,8 +63,6 @@ class CachedReader:
 
     def _read(self, row: Row, stretches: Sequence[Stretch], cache: "Cache | None", picked: "torch.Tensor") -> "Cache":
         """One pass over the stretches behind a fork; fills in their target tokens and returns the longer cache."""
-        import torch
-
         longest = max(map(len, stretches))
         tokens = np.zeros((len(stretches), longest), np.int64)
         place = np.full(len(row), -1)
@@ -74,13 +71,13 @@ class CachedReader:
             place[stretch.start : stretch.stop] = number * longest + np.arange(len(stretch))
         grown = _repeated(cache, len(stretches))
         inputs = {
-            "input_ids": torch.from_numpy(tokens).to(self.model.device),
+            "input_ids": upload(tokens, self.model.device),
             "past_key_values": grown,
             "use_cache": True,
         }
         targets = np.flatnonzero(place[row.predictors] >= 0)
-        logprobs = self.projection.logprobs(inputs, place[row.predictors[targets]], row.predicted[targets])
-        picked[torch.from_numpy(targets).to(picked.device)] = logprobs.to(picked.device)
+        logprobs = target_logprobs(self.model, inputs, place[row.predictors[targets]], row.predicted[targets])
+        picked.index_copy_(0, upload(targets, picked.device), logprobs.to(picked.device))
         return grown
 
 

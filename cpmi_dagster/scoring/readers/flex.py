@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
-from cpmi_dagster.scoring.readers.projection import Projection
-from cpmi_dagster.scoring.readers.reader import MaskReader
+from cpmi_dagster.scoring.readers.reader import MaskReader, shown_mask
+from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import Integers
 
 if TYPE_CHECKING:
@@ -30,18 +31,39 @@ if TYPE_CHECKING:
 BLOCK = 128
 IMPLEMENTATION = "cpmi_flex"
 COARSE_LENGTHS = 8
+UNKNOWN_TERMS = ("position_bias", "s_aux")
 
 
-def flex_reader(model: LoadedModel, projection: Projection) -> MaskReader:
+def flex_reader(model: LoadedModel) -> MaskReader:
     """A reader with FlexAttention; compiled on CUDA, plain elsewhere."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(IMPLEMENTATION, flex_attention_of_trees)
 
     def mask(row: Row, size: int) -> dict[str, Any]:
-        return {"attention_mask": block_mask(row.end, size, model.device)}
+        return {"attention_mask": shown_mask(size, model.device), "tree_masks": TreeMasks(row.end, size)}
 
-    return MaskReader("flex", model, projection, IMPLEMENTATION, mask, padded_length)
+    return MaskReader("flex", model, IMPLEMENTATION, mask, padded_length)
+
+
+class TreeMasks:
+    """The block mask of a row, on every device that layers of the model are on.
+
+    Args:
+        end: index after each node's last descendant, [nodes].
+        size: nodes with padding.
+    """
+
+    def __init__(self, end: Integers, size: int) -> None:
+        self._end = end
+        self._size = size
+        self._masks: dict[torch.device, BlockMask] = {}
+
+    def on(self, device: "torch.device") -> "BlockMask":
+        """The mask with all it refers to on a device: `BlockMask.to` leaves behind what its function closes over."""
+        if device not in self._masks:
+            self._masks[device] = block_mask(self._end, self._size, device)
+        return self._masks[device]
 
 
 def padded_length(tokens: int) -> int:
@@ -61,17 +83,16 @@ def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
         size: nodes with padding, a multiple of `BLOCK`; nodes of the padding see themselves alone.
         device: where it is needed.
     """
-    import torch
     from torch.nn.attention.flex_attention import BlockMask
 
     ends = np.concatenate([end, np.arange(len(end), size) + 1])
     some, full = block_kinds(ends)
-    last = torch.from_numpy(ends).to(device)
+    last = upload(ends, device)
 
     def sees(batch: "torch.Tensor", head: "torch.Tensor", query: "torch.Tensor", key: "torch.Tensor") -> "torch.Tensor":
         return (key <= query) & (query < last[key])
 
-    lists = [torch.from_numpy(part).to(device) for kinds in (some, full) for part in _block_lists(kinds)]
+    lists = [upload(part, device) for kinds in (some, full) for part in _block_lists(kinds)]
     return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(size, size))
 
 
@@ -105,17 +126,21 @@ def flex_attention_of_trees(
     query: "torch.Tensor",
     key: "torch.Tensor",
     value: "torch.Tensor",
-    attention_mask: "BlockMask",
+    attention_mask: "torch.Tensor | None",
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
+    tree_masks: TreeMasks | None = None,
     **terms: Any,
 ) -> "tuple[torch.Tensor, None]":
     """Attention as transformers calls it: query (1, heads, nodes, width); key and value (1, groups, nodes, width)."""
+    unknown = [name for name in UNKNOWN_TERMS if terms.get(name) is not None]
+    if tree_masks is None or unknown:
+        raise ModelError(f"{type(module).__name__} cannot read trees with flex: {', '.join(unknown) or 'no masks'}")
     attend = _kernel(query.is_cuda)
     cap = _soft_cap(softcap) if softcap is not None else None
-    block = attention_mask.to(query.device) if attention_mask.kv_indices.device != query.device else attention_mask
-    attended = attend(query, key, value, score_mod=cap, block_mask=block, scale=scaling, enable_gqa=True)
+    mask = tree_masks.on(query.device)
+    attended = attend(query, key, value, score_mod=cap, block_mask=mask, scale=scaling, enable_gqa=True)
     return attended.transpose(1, 2).contiguous(), None
 
 

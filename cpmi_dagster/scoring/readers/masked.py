@@ -9,22 +9,22 @@ from typing import Any
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.attention import ancestor_mask
 from cpmi_dagster.scoring.packing import Row
-from cpmi_dagster.scoring.readers.projection import Projection
 from cpmi_dagster.scoring.readers.reader import MaskReader
+from cpmi_dagster.scoring.transfer import upload
 
 
-def masked_reader(model: LoadedModel, projection: Projection) -> MaskReader:
+def masked_reader(model: LoadedModel) -> MaskReader:
     """A reader with the model's own attention: sdpa takes booleans (True = attend), others a number to add."""
     takes_booleans = model.model.config.get_text_config()._attn_implementation == "sdpa"
 
     def mask(row: Row, size: int) -> dict[str, Any]:
         import torch
 
-        allowed = ancestor_mask(torch.from_numpy(row.end).to(model.device))[None, None]
+        allowed = ancestor_mask(upload(row.end, model.device))[None, None]
         if takes_booleans:
             return {"attention_mask": allowed}
         dtype = model.model.dtype
         blocked = torch.full(allowed.shape, torch.finfo(dtype).min, dtype=dtype, device=model.device)
         return {"attention_mask": blocked.masked_fill(allowed, 0)}
 
-    return MaskReader("masked", model, projection, None, mask)
+    return MaskReader("masked", model, None, mask)

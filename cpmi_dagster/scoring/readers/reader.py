@@ -9,7 +9,8 @@ import numpy as np
 
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
-from cpmi_dagster.scoring.readers.projection import Projection
+from cpmi_dagster.scoring.readers.projection import target_logprobs
+from cpmi_dagster.scoring.transfer import upload
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +32,7 @@ class TreeReader(Protocol):
         """Log-probability of every target token of a row, natural logarithm.
 
         Returns:
-            float32, in the order of `row.predicted`, on the model's device, [target tokens].
+            float32, in the order of `row.predicted`, on the device of the model's logits, [target tokens].
         """
         ...
 
@@ -43,7 +44,6 @@ class MaskReader:
     Attributes:
         name: what it is called.
         model: the labeler.
-        projection: how hidden states become log-probabilities.
         implementation: attention implementation of transformers; None = the model's own.
         mask: the arguments that tell a row's structure, attention_mask among them.
         padded: tokens of a row with its padding.
@@ -51,7 +51,6 @@ class MaskReader:
 
     name: str
     model: LoadedModel
-    projection: Projection
     implementation: str | None
     mask: Callable[[Row, int], dict[str, Any]]
     padded: Callable[[int], int] = lambda tokens: tokens
@@ -65,16 +64,15 @@ class MaskReader:
         import torch
 
         size = self.padded(len(row))
-        device = self.model.device
         padding = (0, size - len(row))
         inputs = {
-            "input_ids": torch.from_numpy(np.pad(row.tokens, padding))[None].to(device, non_blocking=True),
-            "position_ids": torch.from_numpy(np.pad(row.depth, padding))[None].to(device, non_blocking=True),
+            "input_ids": upload(np.pad(row.tokens, padding)[None], self.model.device),
+            "position_ids": upload(np.pad(row.depth, padding)[None], self.model.device),
             "use_cache": False,
             **self.mask(row, size),
         }
         with torch.inference_mode(), attention_implementation(self.model.model, self.implementation):
-            return self.projection.logprobs(inputs, row.predictors, row.predicted)
+            return target_logprobs(self.model, inputs, row.predictors, row.predicted)
 
 
 @contextmanager
@@ -87,3 +85,10 @@ def attention_implementation(model: Any, implementation: str | None) -> Iterator
         yield
     finally:
         config._attn_implementation = before
+
+
+def shown_mask(size: int, device: "torch.device") -> "torch.Tensor":
+    """What transformers is shown where the structure goes by other arguments: a 4-D mask, so that it makes none."""
+    import torch
+
+    return torch.ones((1, 1, 1, size), dtype=torch.bool, device=device)
