@@ -5,6 +5,9 @@
     -> {"choices": [{"index": 0, "text": "12 / 60 = 0.2\\n…", "finish_reason": "stop"}, {…}],
         "usage": {"prompt_tokens": 97, "completion_tokens": 58}}
 
+Requests are tasks of an event loop in a thread of its own, so that the caller may have a loop or none; the first that
+fails for good, or an interrupt of the caller, cancels the rest, and nothing is left under way.
+
 What may pass: time-outs, lost connections, 408, 429, 5xx, and replies that are no completion. Other refusals end the
 call at once. The waits between tries double, with a jitter that depends on the request alone, and are never shorter
 than the server's Retry-After asks for. No message holds the key.
@@ -12,12 +15,13 @@ than the server's Retry-After asks for. No message holds the key.
 
 import random
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from threading import Event
 from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.from_thread import start_blocking_portal
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.rollouts.completion_replies import (
@@ -83,51 +87,67 @@ class CompletionsClient:
         Raises:
             ModelError: a request was refused, or failed too often; names endpoint and prompt, and what to do.
         """
+        with start_blocking_portal(name="completions") as portal:
+            return portal.call(self._complete, requests)
+
+    async def _complete(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+        replies: list[dict[str, Any] | None] = [None] * len(requests)
+        failures: list[ModelError] = []
+        places = anyio.CapacityLimiter(self._endpoint.requests_in_flight)
+
+        async def ask(number: int) -> None:
+            async with places:
+                try:
+                    replies[number] = await self._persist(
+                        http, requests[number], f"prompt {number + 1} of {len(requests)}"
+                    )
+                except ModelError as failure:
+                    failures.append(failure)
+                    tasks.cancel_scope.cancel()
+
+        async with self._http() as http, anyio.create_task_group() as tasks:
+            for number in range(len(requests)):
+                tasks.start_soon(ask, number)
+        if failures:
+            raise failures[0]
+        return replies
+
+    def _http(self) -> "httpx2.AsyncClient":
         import httpx2
 
-        endpoint, stop = self._endpoint, Event()
+        endpoint = self._endpoint
         headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
         timeout = httpx2.Timeout(endpoint.timeout_seconds, connect=min(LONGEST_CONNECT, endpoint.timeout_seconds))
         limits = httpx2.Limits(max_connections=endpoint.requests_in_flight)
-        threads = ThreadPoolExecutor(endpoint.requests_in_flight, "completions")
-        with httpx2.Client(headers=headers, timeout=timeout, limits=limits) as http:
-            try:
-                futures = [
-                    threads.submit(self._persist, http, request, f"prompt {number} of {len(requests)}", stop)
-                    for number, request in enumerate(requests, start=1)
-                ]
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                return [future.result() for future in futures if future in done]
-            finally:
-                stop.set()
-                threads.shutdown(wait=False, cancel_futures=True)
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits)
 
-    def _persist(
-        self, http: "httpx2.Client", request: Mapping[str, Any], place: str, stop: Event
+    async def _persist(
+        self, http: "httpx2.AsyncClient", request: Mapping[str, Any], place: str
     ) -> dict[str, Any] | None:
-        """The reply to one request, tried again and again; `stop` ends the waiting."""
+        """The reply to one request, tried again and again."""
         jitter = random.Random(str(request.get("seed")))
         tries = 0
         while True:
             tries += 1
             try:
-                return self._once(http, request, place)
+                return await self._once(http, request, place)
             except _MayPass as failure:
                 backoff = min(LONGEST_WAIT, self._endpoint.first_wait_seconds * 2 ** (tries - 1))
                 seconds = max(backoff * jitter.uniform(0.5, 1), min(failure.asked_wait, LONGEST_ASKED_WAIT))
-                if tries > self._endpoint.max_retries or stop.wait(seconds):
+                if tries > self._endpoint.max_retries:
                     raise ModelError(
                         f"endpoint {self._endpoint.url} failed {tries} times at {place}, at last with: "
                         f"{self._without_key(str(failure))}; see that the server runs, or raise `timeout_seconds` or "
                         "`max_retries`, then run again: chunks that were finished are kept"
                     ) from None
+            await anyio.sleep(seconds)
 
-    def _once(self, http: "httpx2.Client", request: Mapping[str, Any], place: str) -> dict[str, Any] | None:
+    async def _once(self, http: "httpx2.AsyncClient", request: Mapping[str, Any], place: str) -> dict[str, Any] | None:
         import httpx2
 
         try:
             body = {"model": self._endpoint.model, **request}
-            response = http.post(f"{self._endpoint.url}/completions", json=body)
+            response = await http.post(f"{self._endpoint.url}/completions", json=body)
         except httpx2.TimeoutException:
             raise _MayPass(f"no reply within {self._endpoint.timeout_seconds:g} s") from None
         except httpx2.RequestError as error:

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 from cpmi_dagster.rollouts.completion_replies import choice_tokens, reported_count
 from cpmi_dagster.rollouts.completions_client import CompletionsClient, Endpoint
 from cpmi_dagster.rollouts.engine import NO_ROOM, Generation, Stop
+from cpmi_dagster.rollouts.prompt_tokens import prompt_ids
 from cpmi_dagster.rollouts.stopping import STOP_STRINGS, cut_at_stop, is_stopped
 from cpmi_dagster.rollouts.token_sampling import prompt_seeds
-from cpmi_dagster.scoring.tokens import piece_ids, start_ids
+from cpmi_dagster.scoring.tokens import piece_ids
 from cpmi_dagster.settings import Sampling
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class EndpointEngine:
     def _generations(self, request: dict[str, Any], reply: dict[str, Any], stop: Stop) -> list[Generation]:
         prompt_tokens = reported_count(reply, "prompt_tokens")
         if prompt_tokens is None:
-            prompt_tokens = len(start_ids(self._tokenizer)) + self._count(request["prompt"])
+            prompt_tokens = len(prompt_ids(self._tokenizer, [request["prompt"]])[0])
         counts = self._token_counts(reply, request["max_tokens"])
         texts = [_text(choice, stop) for choice in reply["choices"]]
         return [

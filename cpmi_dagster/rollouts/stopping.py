@@ -8,8 +8,9 @@ A token may hold a newline and more, such as `.\\n\\n`: the text is cut at the l
 """
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.rollouts.engine import Stop
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ LAST_LINE: dict[Stop, re.Pattern[str]] = {
 # Strings that end a text just where the rule does; there are none for an answer, which any line may follow.
 STOP_STRINGS: dict[Stop, tuple[str, ...]] = {"answer": (), "line": ("\n",)}
 TAIL_TOKENS = 64
+# where a loaded model remembers them
+TOKEN_ENDINGS = "token endings"
 
 
 def states_answer(line: str) -> bool:
@@ -41,19 +44,35 @@ def is_stopped(text: str, stop: Stop) -> bool:
     return LAST_LINE[stop].search(text) is not None
 
 
+class TokenEndings(NamedTuple):
+    """Which tokens of a vocabulary end a text, and which hold a newline; both (vocabulary,), on the model's device."""
+
+    ends_text: "torch.Tensor"
+    ends_line: "torch.Tensor"
+
+
+def token_endings(loaded: LoadedModel) -> TokenEndings:
+    """The endings of a model's tokens; 152,000 tokens take a second to decode, so a loaded model remembers them."""
+    if TOKEN_ENDINGS not in loaded.remembered:
+        import torch
+
+        tokens = range(loaded.model.config.get_text_config().vocab_size)
+        last = end_of_text_ids(loaded.model, loaded.tokenizer)
+        texts = loaded.tokenizer.batch_decode([[token] for token in tokens])
+        loaded.remembered[TOKEN_ENDINGS] = TokenEndings(
+            ends_text=torch.tensor([token in last for token in tokens], device=loaded.device),
+            ends_line=torch.tensor(["\n" in text for text in texts], device=loaded.device),
+        )
+    return loaded.remembered[TOKEN_ENDINGS]
+
+
 class StopRule:
     """Says which rows have just ended, looking at the text of those rows only whose newest token ends a line."""
 
-    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", stop: Stop) -> None:
-        import torch
-
-        self._tokenizer = tokenizer
+    def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
+        self._tokenizer = loaded.tokenizer
         self._last_line = LAST_LINE[stop]
-        tokens = range(model.config.get_text_config().vocab_size)
-        last = end_of_text_ids(model, tokenizer)
-        texts = tokenizer.batch_decode([[token] for token in tokens])
-        self._ends_text = torch.tensor([token in last for token in tokens], device=model.device)
-        self._ends_line = torch.tensor(["\n" in text for text in texts], device=model.device)
+        self._endings = token_endings(loaded)
 
     def ended(self, tokens: "torch.Tensor", counts: "torch.Tensor", active: "torch.Tensor") -> "torch.Tensor":
         """Which active rows ended with their newest token.
@@ -67,8 +86,8 @@ class StopRule:
             Booleans, (rows,).
         """
         newest = tokens.gather(1, (counts - 1)[:, None])[:, 0]
-        ended = self._ends_text[newest] & active
-        rows = (self._ends_line[newest] & active & ~ended).nonzero()[:, 0].tolist()
+        ended = self._endings.ends_text[newest] & active
+        rows = (self._endings.ends_line[newest] & active & ~ended).nonzero()[:, 0].tolist()
         if rows:
             ends = counts[rows].tolist()
             tails = [tokens[row, max(0, end - TAIL_TOKENS) : end].tolist() for row, end in zip(rows, ends, strict=True)]

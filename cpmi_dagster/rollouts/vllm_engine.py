@@ -16,9 +16,9 @@ from typing import Any
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import load_tokenizer, model_folder
 from cpmi_dagster.rollouts.engine import NO_ROOM, Generation, Stop
+from cpmi_dagster.rollouts.prompt_tokens import prompt_ids
 from cpmi_dagster.rollouts.stopping import STOP_STRINGS, cut_at_stop, is_stopped
 from cpmi_dagster.rollouts.token_sampling import prompt_seeds
-from cpmi_dagster.scoring.tokens import TokenIds, piece_ids, start_ids
 from cpmi_dagster.settings import Sampling
 
 
@@ -63,7 +63,7 @@ class VllmEngine:
         Raises:
             ModelError: vLLM is not installed, or cannot load the model.
         """
-        ids = self._token_ids(prompts)
+        ids = prompt_ids(self._tokenizer, prompts)
         room = self._context_length - sampling.max_new_tokens
         asked = [number for number, tokens in enumerate(ids) if 0 < len(tokens) <= room]
         seeds = prompt_seeds(prompts, seed)
@@ -79,10 +79,6 @@ class VllmEngine:
             ordered = sorted(output.outputs, key=lambda one: one.index)
             generations[number] = [_generation(one, len(ids[number]), stop) for one in ordered]
         return generations
-
-    def _token_ids(self, prompts: Sequence[str]) -> list[TokenIds]:
-        pieces, start = piece_ids(self._tokenizer, prompts), start_ids(self._tokenizer)
-        return [start + pieces[prompt] for prompt in prompts]
 
     @property
     def _context_length(self) -> int:

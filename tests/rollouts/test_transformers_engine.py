@@ -9,7 +9,7 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.rollouts.decoding import Decoder, Start
 from cpmi_dagster.rollouts.engine import Generation, timed_generate
 from cpmi_dagster.rollouts.kv_cache import empty_cache
-from cpmi_dagster.rollouts.stopping import StopRule
+from cpmi_dagster.rollouts.stopping import StopRule, token_endings
 from cpmi_dagster.rollouts.transformers_engine import TransformersEngine
 from cpmi_dagster.settings import Sampling
 
@@ -160,10 +160,26 @@ def test_a_model_with_a_recurrent_state_is_refused(tiny_model):
 
 
 def test_the_stop_rule_looks_at_active_rows_only(tiny_model, tokenizer):
-    rule = StopRule(tiny_model.model, tokenizer, "answer")
+    rule = StopRule(tiny_model, "answer")
     ids = [tokenizer(text)["input_ids"] for text in ("The answer is: 12\n", "3 + 9 = 12 makes\n", "The answer is: 1")]
     longest = max(map(len, ids))
     tokens = torch.tensor([row + [5] * (longest - len(row)) for row in ids] + [[0] * longest])
     counts = torch.tensor([*map(len, ids), 1])
     assert rule.ended(tokens, counts, torch.ones(4, dtype=torch.bool)).tolist() == [True, False, False, True]
     assert rule.ended(tokens, counts, torch.zeros(4, dtype=torch.bool)).tolist() == [False] * 4
+
+
+def test_a_models_vocabulary_is_decoded_once_however_many_calls_there_are(tiny_model, tokenizer, monkeypatch):
+    fresh, decoded = replace(tiny_model), []
+    batch_decode = tokenizer.batch_decode
+
+    def counting(texts, **settings):
+        decoded.append(len(texts))
+        return batch_decode(texts, **settings)
+
+    monkeypatch.setattr(tokenizer, "batch_decode", counting)
+    for stop in ("answer", "line", "answer"):
+        TransformersEngine(fresh, 4).generate(PROMPTS, SAMPLING, 1, 0, stop)
+    assert decoded.count(len(tokenizer)) == 1
+    token_endings(replace(tiny_model))
+    assert decoded.count(len(tokenizer)) == 2
