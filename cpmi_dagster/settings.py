@@ -254,8 +254,8 @@ class Settings(BaseSettings):
             if self.orchestration.gpus > 1 and (model.device_map or model.engine == "vllm"):
                 taker = f"device_map: {model.device_map}" if model.device_map else "engine: vllm"
                 raise ValueError(
-                    f"models.{role}: `{taker}` takes GPUs that `orchestration.gpus: {self.orchestration.gpus}` gives to "
-                    "other processes; set it to 1, or sample at an `endpoint`"
+                    f"models.{role}: `{taker}` takes GPUs that `orchestration.gpus: {self.orchestration.gpus}` gives "
+                    "to other processes; set it to 1, or sample at an `endpoint`"
                 )
         for name in self.benchmarks.best_of_n:
             if name not in self.sources.benchmarks:

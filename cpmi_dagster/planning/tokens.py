@@ -19,10 +19,11 @@ import polars as pl
 
 from cpmi_dagster.planning.durations import Work
 from cpmi_dagster.planning.shapes import PlannedModel
+from cpmi_dagster.rollouts.prompt_tokens import prompt_ids
 from cpmi_dagster.rollouts.shared_beginnings import shared_beginnings
 from cpmi_dagster.scoring import forward_tokens
 from cpmi_dagster.scoring.contexts import contexts_of
-from cpmi_dagster.scoring.tokens import TokenIds, piece_ids, start_ids
+from cpmi_dagster.scoring.tokens import TokenIds, piece_ids
 from cpmi_dagster.settings import Sampling, Scoring
 from cpmi_dagster.templates import render_context, render_negative_prompt, render_step, render_target
 
@@ -186,10 +187,8 @@ def read_prompts(model: PlannedModel, prompts: Sequence[str], samples: Samples) 
 
     The engine of `transformers` reads the longest first and shared beginnings once; others report whole prompts.
     """
-    start = start_ids(model.tokenizer)
-    pieces = piece_ids(model.tokenizer, prompts)
     room = model.shape.context_length - samples.sampling.max_new_tokens
-    ids = [start + pieces[prompt] for prompt in prompts]
+    ids = prompt_ids(model.tokenizer, prompts)
     sizes = [len(tokens) if 0 < len(tokens) <= room else 0 for tokens in ids]
     read = _read_once(ids, sizes, samples) if model.shares_prompts else sizes
     return [Prompt(size, seen) for size, seen in zip(sizes, read, strict=True)]
