@@ -1,12 +1,14 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
+import atexit
+import os
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import dagster as dg
 import numpy as np
@@ -19,6 +21,7 @@ from resources.dagster_home import PROCESS_TAG, this_process
 from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+INTERRUPTED = "interrupted; run again to continue where it stopped"
 ENDED = "ended without a word (killed, or out of memory); run again to continue where it stopped"
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
@@ -37,7 +40,8 @@ class Outcome:
 
     def add(self, other: "Outcome") -> None:
         """Take over what another part of the run reports."""
-        self.failures.extend(other.failures)
+        # processes that meet the same error say the same
+        self.failures.extend(failure for failure in other.failures if failure not in self.failures)
         self.failed_checks.extend(other.failed_checks)
         self.waiting.extend(other.waiting)
 
@@ -106,7 +110,7 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
     outcome = Outcome()
     with ExitStack() as stack:
         # a pool of its own for each: where one process of a pool dies, the pool ends the others
-        pools = [stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn"))) for _ in parts]
+        pools = [stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _leave_at_once)) for _ in parts]
         futures = {
             pool.submit(work, f"worker {number}", part): part
             for number, (pool, part) in enumerate(zip(pools, parts, strict=True), 1)
@@ -116,10 +120,20 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
     return outcome
 
 
+def _leave_at_once() -> None:
+    """Have this process end as `cpmi` does: without taking down the interpreter, which extension modules lament."""
+    atexit.register(os._exit, 0)
+
+
 def _outcome_of(future: "Future[Outcome]", part: Sequence[str]) -> Outcome:
     shards = f"shards {', '.join(part)}"
     try:
         return future.result()
+    except KeyboardInterrupt:
+        for process in active_children():
+            if not process.name.startswith("SyncManager"):
+                process.terminate()
+        return Outcome(failures=[INTERRUPTED])
     except BrokenProcessPool:
         return Outcome(failures=[f"the process that labelled {shards} {ENDED}"])
     except CpmiError as error:
@@ -226,5 +240,5 @@ def _sentence(event: dg.DagsterEvent, error: object) -> str:
         return failure.description
     cause = getattr(error, "cause", None) or error
     if getattr(cause, "cls_name", "") == "DagsterExecutionInterruptedError":
-        return "interrupted; run again to continue where it stopped"
+        return INTERRUPTED
     return str(getattr(cause, "message", cause)).strip().splitlines()[0]

@@ -119,6 +119,7 @@ def load_language_model(
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
     straight = {"": target} if target.startswith("cuda") else None
     placement = {"device_map": device_map or straight} if device_map or straight else {}
+    _check_device(str(name), target)
     try:
         with quiet_transformers():
             model: Any = AutoModelForCausalLM.from_pretrained(
@@ -147,6 +148,19 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
         return AutoTokenizer.from_pretrained(place, revision=revision or "main")
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"the tokenizer of `{place}` cannot be loaded ({_first_line(error)}); {advice}") from error
+
+
+def _check_device(name: str, device: str) -> None:
+    """Refuse a device that is none, that this machine lacks, or that holds no weights."""
+    import torch
+
+    kinds = ["cpu"]
+    if torch.cuda.is_available():
+        kinds += ["cuda", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        kinds.append("mps")
+    if device not in kinds:
+        raise ModelError(f"model `{name}` cannot go to device `{device}`; this machine has {', '.join(kinds)}")
 
 
 def _check_folder(place: str) -> None:

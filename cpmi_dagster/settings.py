@@ -393,7 +393,7 @@ def _explain(profile: str, error: ValidationError) -> str:
         return f"{_place(profile, where)}: `{where}` is not a setting; remove it or check its spelling"
     if first["type"] == "missing":
         return f"profile `{profile}`: the setting `{where}` is missing; add it"
-    return f"{_place(profile, where)}: `{where}` is wrong: {first['msg']}"
+    return f"{_place(profile, where)}: `{where}` is wrong: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _place(profile: str, where: str) -> str:

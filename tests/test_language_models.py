@@ -60,3 +60,9 @@ def test_a_folder_that_does_not_exist_is_not_looked_for_on_the_hub(tmp_path):
 def test_an_unknown_part_of_the_world_lists_those_there_are():
     with pytest.raises(ModelError, match="it has labeler, prover"):
         load_language_model("miniature:nothing")
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "banana", "meta"])
+def test_a_device_that_is_not_there_is_named_with_those_that_are(device):
+    with pytest.raises(ModelError, match=f"cannot go to device `{device}`; this machine has cpu"):
+        load_language_model("miniature:labeler", device=device)

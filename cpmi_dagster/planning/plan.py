@@ -17,6 +17,7 @@ from operator import add
 
 import numpy as np
 import polars as pl
+from scipy.stats import t
 
 from cpmi_dagster.costs import labeling_costs, needs_of
 from cpmi_dagster.planning.hardware import Hardware
@@ -27,7 +28,7 @@ CONTROLS = ("rand_merge",)
 EVERYTHING = "everything"
 ALL_PARTS: tuple[Part, ...] = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 SECONDS_PER_HOUR = 3600
-CONFIDENCE = 1.96
+CONFIDENCE = 0.95
 FIGURES = ("wall_seconds", "forward_tokens", "generated_tokens")
 
 
@@ -151,7 +152,7 @@ def _relative_error(values: np.ndarray, sizes: np.ndarray, left_out: float) -> f
         return 0.0
     residuals = values - sizes * values.sum() / sizes.sum()
     variance = left_out * (residuals**2).sum() / (len(values) - 1) / len(values)
-    return float(CONFIDENCE * np.sqrt(variance) / values.mean())
+    return float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * np.sqrt(variance) / values.mean())
 
 
 def _bases(method: str, guesses: frozenset[Guess], complete: bool) -> dict[str, str]:

@@ -18,6 +18,8 @@ NO_ROOM = re.compile(
 )
 # `abort` and `error` are what vLLM and SGLang end a text with that they gave up
 UNFINISHED = {None, "abort", "error"}
+SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_TOKENS = 2**40
 
 
 class MalformedReply(ValueError):
@@ -41,6 +43,8 @@ def checked_reply(text: str, samples: int) -> dict[str, Any]:
     for choice in choices:
         if not isinstance(choice, dict) or not isinstance(choice.get("text"), str):
             raise MalformedReply("a choice without text")
+        if not choice["text"].isascii() and SURROGATE.search(choice["text"]):
+            raise MalformedReply("a text with half of a character")
         if choice.get("finish_reason") in UNFINISHED:
             raise MalformedReply(f"a text that was not finished (finish_reason {choice.get('finish_reason')})")
     ordered = sorted(choices, key=lambda choice: choice["index"] if isinstance(choice.get("index"), int) else 0)
@@ -76,10 +80,10 @@ def refusal_advice(status: int, message: str) -> str:
 
 
 def reported_count(reply: dict[str, Any], name: str) -> int | None:
-    """A count of the reply's `usage`, None where the server does not report it."""
+    """A count of the reply's `usage`, None where the server does not report one, or none that can be."""
     usage = reply.get("usage")
     count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) else None
+    return count if isinstance(count, int) and 0 <= count < MOST_TOKENS else None
 
 
 def choice_tokens(choice: dict[str, Any]) -> int | None:

@@ -147,8 +147,10 @@ class CompletionsClient:
 
         try:
             body = {"model": self._endpoint.model, **request}
-            response = await http.post(f"{self._endpoint.url}/completions", json=body)
-        except httpx2.TimeoutException:
+            # the client's own limit is one read's, and a reply may trickle
+            with anyio.fail_after(self._endpoint.timeout_seconds):
+                response = await http.post(f"{self._endpoint.url}/completions", json=body)
+        except (TimeoutError, httpx2.TimeoutException):
             raise _MayPass(f"no reply within {self._endpoint.timeout_seconds:g} s") from None
         except httpx2.RequestError as error:
             raise _MayPass(f"{type(error).__name__}: {error}") from None

@@ -15,7 +15,7 @@ import polars as pl
 from cpmi_dagster.costs import Cost
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
-from cpmi_dagster.scoring.attention import narrowest_window
+from cpmi_dagster.scoring.attention import check_full_attention, narrowest_window
 from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.scored import Scored
 from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
@@ -64,19 +64,22 @@ def answer_logprobs(
         known: conditionings whose contexts are scored already; only what the others add is computed.
 
     Raises:
-        ModelError: the model cannot read token trees.
+        ModelError: the model cannot read token trees, or sees no trajectory whole.
     """
     started = time.perf_counter()
     frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
     rejected: list[tuple[str, str]] = []
     forward_tokens = 0
     advance = progress or (lambda _: None)
-    windows = _admitted(ahead(_windows(trajectories, negatives, model, scoring, known)), rejected, advance)
+    beyond: list[int] = []
+    windows = _admitted(ahead(_windows(trajectories, negatives, model, scoring, known, beyond)), rejected, advance)
     for scored in _scores(model, windows, scoring, advance):
         finite, broken = _split_finite(scored.logprobs)
         frames.append(finite)
         rejected += broken
         forward_tokens += scored.forward_tokens
+    if beyond and len(frames) == 1:
+        check_full_attention(model.model, max(beyond))
     return ScoredAnswers(
         logprobs=pl.concat(frames).sort(KEY),
         rejected=_rejections(rejected),
@@ -116,32 +119,27 @@ def _windows(
     model: LoadedModel,
     scoring: Scoring,
     known: Sequence[Conditioning],
+    beyond: list[int],
 ) -> Iterator[Window]:
+    """Windows as they are read; `beyond` collects the lengths of branches that the model's layers do not see whole."""
     for part in slices(trajectories):
         admitted, refused = admit(part, negatives, model.tokenizer, model.context_length, scoring, known)
         if scoring.scorer == "reference":
             yield Window(len(part), admitted, refused, [])
             continue
-        seen, unseen = _within_window(admitted, narrowest_window(model.model))
-        yield Window(len(part), seen, [*refused, *unseen], trees_of(seen))
+        limit = narrowest_window(model.model)
+        seen = [item for item in admitted if limit is None or item.longest_sequence <= limit]
+        unseen = [item for item in admitted if limit is not None and item.longest_sequence > limit]
+        beyond += [item.longest_sequence for item in unseen]
+        reasons = [(item.trajectory_id, _beyond_window(item, limit)) for item in unseen]
+        yield Window(len(part), seen, [*refused, *reasons], trees_of(seen))
 
 
-def _within_window(
-    trajectories: list[TokenizedTrajectory], limit: int | None
-) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
-    """Those that fit a model's narrowest window, and why not the others; all where none fits: it is the model then."""
-    seen = [item for item in trajectories if limit is None or item.longest_sequence <= limit]
-    if limit is None or not seen:
-        return trajectories, []
-    reason = (
-        "trajectory `{}`: question, steps and answer are {} tokens, more than the {} that a layer of the model sees; "
-        "shorten it, or score it with `--scorer reference`"
+def _beyond_window(trajectory: TokenizedTrajectory, limit: int | None) -> str:
+    return (
+        f"trajectory `{trajectory.trajectory_id}`: question, steps and answer are {trajectory.longest_sequence} tokens"
+        f", more than the {limit} that a layer of the model sees; shorten it, or score it with `--scorer reference`"
     )
-    return seen, [
-        (item.trajectory_id, reason.format(item.trajectory_id, item.longest_sequence, limit))
-        for item in trajectories
-        if item.longest_sequence > limit
-    ]
 
 
 def _admitted(

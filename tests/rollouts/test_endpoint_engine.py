@@ -10,7 +10,7 @@ import pytest
 from completions_server import Answer, Server, completion, serve
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.rollouts.completion_replies import has_no_room
+from cpmi_dagster.rollouts.completion_replies import MalformedReply, checked_reply, has_no_room, reported_count
 from cpmi_dagster.rollouts.completions_client import Endpoint, asked_wait
 from cpmi_dagster.rollouts.endpoint_engine import EndpointEngine
 from cpmi_dagster.rollouts.engine import Generation
@@ -265,3 +265,14 @@ def test_the_wait_is_no_shorter_than_the_server_asks_for():
 )
 def test_retry_after_is_seconds_or_a_date(header, seconds):
     assert asked_wait(header, datetime(2000, 1, 1, tzinfo=UTC)) == seconds
+
+
+def test_a_text_with_half_of_a_character_is_no_completion():
+    reply = '{"choices": [{"text": "a\\ud800", "finish_reason": "stop"}]}'
+    with pytest.raises(MalformedReply, match="half of a character"):
+        checked_reply(reply, 1)
+
+
+@pytest.mark.parametrize("count", [-5, 10**30, "3", None])
+def test_a_count_that_cannot_be_is_not_taken_for_one(count):
+    assert reported_count({"usage": {"completion_tokens": count}}, "completion_tokens") is None

@@ -204,9 +204,10 @@ def test_without_memory_for_float32_an_overflow_is_rejected_by_id_and_the_rest_g
     assert "not a finite number; score it in float32" in result.rejected["reason"][0]
 
 
-def test_trajectories_beyond_a_window_are_rejected_by_id_where_others_fit(build_model, negatives):
+def test_trajectories_beyond_a_window_are_rejected_by_id_where_others_fit(build_model, monkeypatch):
     model = build_model("mistral", sliding_window=150)
-    frame = frame_of([("t1", "q", "How many?", ["1"], "2"), ("t2", "q", "How many?", ["1 + 1 = 2; " * 30], "2")])
+    frame = frame_of([("t1", "q", "How many?", ["1"], "2"), ("t2", "Z", "How many now?", ["1 + 1 = 2; " * 30], "2")])
+    monkeypatch.setattr("cpmi_dagster.scoring.windows.WINDOW_TRAJECTORIES", 1)
     result = answer_logprobs(frame, negatives_of({"t1": ["3"], "t2": ["3"]}), model, Scoring(templates=1))
     assert result.rejected["trajectory_id"].to_list() == ["t2"]
     assert "more than the 150 that a layer of the model sees" in result.rejected["reason"][0]
