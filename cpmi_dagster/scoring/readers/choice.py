@@ -27,7 +27,7 @@ from cpmi_dagster.scoring.reference import token_logprobs
 from cpmi_dagster.scoring.tokens import piece_ids, start_ids
 from cpmi_dagster.scoring.trees import grow_branches
 from cpmi_dagster.settings import Reader
-from cpmi_dagster.templates import render_question, render_step, render_target
+from cpmi_dagster.templates import render_step, render_target
 
 READERS: dict[Reader, Callable[[LoadedModel], TreeReader]] = {
     "flex": flex_reader,
@@ -105,7 +105,7 @@ def _obstacle(
 
 def _small_trajectory(model: LoadedModel) -> TokenizedTrajectory:
     question, steps = (
-        render_question(QUESTION * REPEATS.get(model.device.type, 1)),
+        QUESTION * REPEATS.get(model.device.type, 1) + "\n",
         [render_step(step) for step in STEPS],
     )
     targets = [render_target(answer) for answer in ANSWERS]
