@@ -19,7 +19,9 @@ from cpmi_dagster.rollouts.completions_client import CompletionsClient, Endpoint
 LONG = 30
 SOON = 5
 ASKS_FOR = """
-import sys, threading
+import signal, sys, threading
+# a process started in the background of a shell would ignore interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.rollouts.completions_client import CompletionsClient, Endpoint
 client = CompletionsClient(Endpoint(sys.argv[1], "tiny"))
