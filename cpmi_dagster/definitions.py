@@ -131,6 +131,10 @@ def label_here(
         worker: the name of this process.
         shards: which to label.
     """
+    import torch
+
+    # each its share of the processor: more threads than cores wait for one another
+    torch.set_num_threads(max(1, torch.get_num_threads() // settings.orchestration.gpus))
     definitions = build_definitions(settings, RelayedProgress(messages, worker), forget)
     with open_instance(settings) as instance:
         return run_phase(definitions, settings, instance, automation.LABEL, shards, selection)
