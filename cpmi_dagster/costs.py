@@ -13,6 +13,7 @@ cpmi_merge1   15.2          9_600             CPMI, and 9/50 of the rollouts
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import polars as pl
@@ -137,6 +138,18 @@ def cost_of_first_steps(cost: Cost, rollouts: pl.DataFrame, steps: int | None) -
     tokens = int(rollouts.filter(pl.col("prefix_length") <= steps)["generated_tokens"].sum())
     share = tokens / max(int(rollouts["generated_tokens"].sum()), 1)
     return Cost(cost.wall_seconds * share, round(cost.forward_tokens * share), tokens)
+
+
+def in_proportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Whole numbers that add up to a total, in proportion to weights: a count shared out among what it counts.
+
+    Args:
+        total: what they add up to, where any weight is positive.
+        weights: none negative.
+    """
+    whole = max(sum(weights), 1)
+    bounds = [total * share // whole for share in accumulate(weights, initial=0)]
+    return [after - before for before, after in pairwise(bounds)]
 
 
 def relative_efficiency(quality: float, cost: float, base_quality: float, base_cost: float) -> float:

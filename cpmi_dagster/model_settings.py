@@ -42,6 +42,13 @@ class LanguageModel(BaseModel):
     gpu_memory_share: float = Field(default=0.9, gt=0, le=1, exclude=True, description="of the GPU's, for vllm to take")
     max_retries: int = Field(default=6, ge=0, exclude=True, description="of a request that failed; 6 take a minute")
 
+    @property
+    def over_all_gpus(self) -> str | None:
+        """The setting that spreads this model over all GPUs of the machine; None where it keeps to one."""
+        if self.device_map:
+            return f"device_map: {self.device_map}"
+        return "engine: vllm" if self.engine == "vllm" else None
+
     @model_validator(mode="after")
     def _endpoint_fits_engine(self) -> "LanguageModel":
         if (self.engine == "endpoint") != (self.endpoint is not None):

@@ -251,11 +251,10 @@ class Settings(BaseSettings):
             if recipe.reward_type not in self.rewards.types:
                 raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
         for role, model in self.models:
-            if self.orchestration.gpus > 1 and (model.device_map or model.engine == "vllm"):
-                taker = f"device_map: {model.device_map}" if model.device_map else "engine: vllm"
+            if self.orchestration.gpus > 1 and model.over_all_gpus:
                 raise ValueError(
-                    f"models.{role}: `{taker}` takes GPUs that `orchestration.gpus: {self.orchestration.gpus}` gives "
-                    "to other processes; set it to 1, or sample at an `endpoint`"
+                    f"models.{role}: `{model.over_all_gpus}` takes GPUs that `orchestration.gpus: "
+                    f"{self.orchestration.gpus}` gives to other processes; set it to 1, or sample at an `endpoint`"
                 )
         for name in self.benchmarks.best_of_n:
             if name not in self.sources.benchmarks:

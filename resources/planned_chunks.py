@@ -20,7 +20,7 @@ from cpmi_dagster.planning.labeling import Chunk, share_of
 from cpmi_dagster.settings import Settings
 from resources.lake import FileRecord, Lake, content_hash
 from resources.language_models import Role
-from resources.stage_run import SELECTED, TRAJECTORIES
+from resources.stage_run import SELECTED, TRAJECTORIES, in_labeling_order
 
 FEWEST_CHUNKS = 2
 NEGATIVES = "labels/hard_negatives"
@@ -84,8 +84,7 @@ def _chunk_length(settings: Settings) -> int:
 
 def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) -> Iterator[Chunk]:
     selected = lake.read(SELECTED).filter(pl.col("shard") == shard)
-    trajectories = lake.read(TRAJECTORIES, shard).join(selected, on="trajectory_id", how="semi")
-    trajectories = trajectories.sort("question_id", "trajectory_id")
+    trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
     versions = {SELECTED: content_hash(selected), TRAJECTORIES: _content(lake, shard)}
     made = _Made(lake, settings, shard, versions)
     record, tables = made.record(NEGATIVES, "labeler"), made.tables()

@@ -71,8 +71,7 @@ class StageRun:
     def selected(self, shard: str) -> pl.DataFrame:
         """The selected trajectories of a shard; those of one question stand together."""
         chosen = self.read(SELECTED, columns=["trajectory_id", "shard"]).filter(pl.col("shard") == shard)
-        trajectories = self.read(TRAJECTORIES, shard).join(chosen, on="trajectory_id", how="semi")
-        return trajectories.sort("question_id", "trajectory_id")
+        return in_labeling_order(self.read(TRAJECTORIES, shard), chosen)
 
     def fingerprint(self, key: str, partition: str | None = None) -> str:
         """What an input was made by; empty where it has not been made."""
@@ -140,6 +139,11 @@ class StageRun:
             facts = {"labeler": made.labeler, "cost": made.cost.to_dict(), "notes": list(made.notes)}
             self.chunks.save(name, {key: made.frame(key) for key in self.tables}, facts)
         return made
+
+
+def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """The trajectories that are chosen, question by question: chunks, and what they share, depend on this order."""
+    return trajectories.join(chosen, on="trajectory_id", how="semi").sort("question_id", "trajectory_id")
 
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:

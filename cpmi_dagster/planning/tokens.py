@@ -12,11 +12,12 @@ Prompts and token trees are tokenised as a run tokenises them; what is sampled i
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from typing import Literal
 
 import polars as pl
 
+from cpmi_dagster.costs import in_proportion
 from cpmi_dagster.planning.durations import Work
 from cpmi_dagster.planning.shapes import PlannedModel
 from cpmi_dagster.rollouts.prompt_tokens import prompt_ids
@@ -142,14 +143,8 @@ def negatives_work(
     sizes = (len(lines[f"{gold}\n"]) for gold in golds.values())
     generated = [samples.estimate(prompt, size) for prompt, size in zip(prompts, sizes, strict=True)]
     if measured is not None:
-        generated = _scaled(generated, measured)
+        generated = in_proportion(measured, generated)
     return samples.work(prompts, generated)
-
-
-def _scaled(estimates: Sequence[int], total: int) -> list[int]:
-    """Whole numbers in proportion to the estimates that add up to the total."""
-    ends = [total * bound // max(sum(estimates), 1) for bound in accumulate(estimates, initial=0)]
-    return [last - first for first, last in pairwise(ends)]
 
 
 def rollouts_work(

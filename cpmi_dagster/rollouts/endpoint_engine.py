@@ -15,9 +15,9 @@ Texts are cut where every engine cuts them. What is not known here is counted so
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
+from cpmi_dagster.costs import in_proportion
 from cpmi_dagster.rollouts.completion_replies import choice_tokens, reported_count
 from cpmi_dagster.rollouts.completions_client import CompletionsClient, Endpoint
 from cpmi_dagster.rollouts.engine import NO_ROOM, Generation, Stop
@@ -141,13 +141,6 @@ def _shared_out(total: int, counted: Sequence[int], exact: Sequence[bool]) -> li
     """Whole numbers that add up to `total`: those that are exact, the others in proportion to what was counted."""
     rest = total - sum(count for count, is_exact in zip(counted, exact, strict=True) if is_exact)
     if rest < 0 or all(exact):
-        return _in_proportion(total, counted)
-    shares = _in_proportion(rest, [0 if is_exact else count for count, is_exact in zip(counted, exact, strict=True)])
+        return in_proportion(total, counted)
+    shares = in_proportion(rest, [0 if is_exact else count for count, is_exact in zip(counted, exact, strict=True)])
     return [count if is_exact else share for count, share, is_exact in zip(counted, shares, exact, strict=True)]
-
-
-def _in_proportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers that add up to `total`, in proportion to the weights."""
-    whole = max(sum(weights), 1)
-    bounds = [total * share // whole for share in accumulate(weights, initial=0)]
-    return [after - before for before, after in pairwise(bounds)]

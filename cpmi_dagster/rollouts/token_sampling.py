@@ -42,12 +42,18 @@ def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
     Returns:
         Numbers of 31 bits, far apart: vLLM gives sample i the seed plus i.
     """
+    numbered = zip(prompts, occurrences(prompts), strict=True)
+    return [derived_seed(seed, [str(occurrence), prompt]) >> 1 for prompt, occurrence in numbered]
+
+
+def occurrences(prompts: Sequence[str]) -> list[int]:
+    """How often each prompt came before it: what keeps the samples of repeated prompts apart."""
     seen: Counter[str] = Counter()
-    seeds = []
+    counts = []
     for prompt in prompts:
-        seeds.append(derived_seed(seed, [str(seen[prompt]), prompt]) >> 1)
+        counts.append(seen[prompt])
         seen[prompt] += 1
-    return seeds
+    return counts
 
 
 def uniform_numbers(prompt: str, occurrence: int, seed: int, samples: int, limit: int) -> "torch.Tensor":

@@ -16,7 +16,7 @@ from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.rollouts.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.rollouts.prompt_tokens import prompt_ids
 from cpmi_dagster.rollouts.stopping import cut_at_stop
-from cpmi_dagster.rollouts.token_sampling import uniform_numbers
+from cpmi_dagster.rollouts.token_sampling import occurrences, uniform_numbers
 from cpmi_dagster.settings import Sampling
 
 if TYPE_CHECKING:
@@ -67,11 +67,10 @@ class TransformersEngine:
         from cpmi_dagster.rollouts.decoding import Start
 
         room = self._model.context_length - sampling.max_new_tokens
-        seen: Counter[str] = Counter()
+        ids = prompt_ids(self._model.tokenizer, prompts)
         starts = []
-        for index, (prompt, tokens) in enumerate(zip(prompts, prompt_ids(self._model.tokenizer, prompts), strict=True)):
-            numbers = uniform_numbers(prompt, seen[prompt], seed, samples, sampling.max_new_tokens)
-            seen[prompt] += 1
+        for index, (prompt, occurrence, tokens) in enumerate(zip(prompts, occurrences(prompts), ids, strict=True)):
+            numbers = uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens)
             if samples and 0 < len(tokens) <= room:
                 starts.append(Start(tokens, range(index * samples, (index + 1) * samples), numbers))
         return sorted(starts, key=lambda start: -len(start.prompt))

@@ -3,17 +3,16 @@
 two trajectories of one question, four templates   ->   4 trees of about 1,700 nodes: 6,800 tokens
 """
 
-from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.admission import admit
 from cpmi_dagster.scoring.budget import LONGEST_ROW
 from cpmi_dagster.scoring.packing import rows_of, whole
 from cpmi_dagster.scoring.readers.choice import BY_DEVICE
 from cpmi_dagster.scoring.readers.flex import padded_length
+from cpmi_dagster.scoring.reference import written_out
 from cpmi_dagster.scoring.windows import slices, trees_of
 from cpmi_dagster.settings import Scoring
 
@@ -48,16 +47,8 @@ def forward_tokens(
     for part in slices(trajectories):
         admitted, _ = admit(part, negatives, tokenizer, context_length, scoring)
         if scoring.scorer == "reference":
-            total += sum(map(sum, map(_sequence_lengths, admitted)))
+            total += sum(len(before) + len(target) for _, before, target in written_out(admitted))
             continue
         lengths = [len(row) for row in rows_of(whole(*trees_of(admitted)), scoring.row_tokens or LONGEST_ROW[device])]
         total += sum(map(padded_length, lengths) if reader == "flex" else lengths)
     return total
-
-
-def _sequence_lengths(trajectory: TokenizedTrajectory) -> Iterator[int]:
-    """Tokens of each sequence that the reference scorer writes out."""
-    for context in trajectory.contexts:
-        steps = len(list(chain.from_iterable(trajectory.context_steps(context))))
-        for prompt in trajectory.prompts:
-            yield from (len(prompt) + steps + len(target) for target in trajectory.targets.values())

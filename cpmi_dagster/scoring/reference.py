@@ -31,16 +31,20 @@ def score_unpacked(model: LoadedModel, trajectories: Sequence[TokenizedTrajector
     schema = {name: column.dtype for name, column in AnswerLogprobs.columns().items()}
     rows = []
     forward_tokens = 0
-    for key, context, target in _sequences(trajectories):
+    for key, context, target in written_out(trajectories):
         rows.append((*key, target_logprob(model, context, target), len(target)))
         forward_tokens += len(context) + len(target)
     return Scored(pl.DataFrame(rows, schema=schema, orient="row"), forward_tokens)
 
 
-def _sequences(
+def written_out(
     trajectories: Sequence[TokenizedTrajectory],
 ) -> Iterator[tuple[tuple[str, int, str, int, int], TokenIds, TokenIds]]:
-    """Key (trajectory_id, template, context, step_index, answer_rank), context ids and target ids."""
+    """Every sequence to be scored: template by template, context by context, answer by answer.
+
+    Yields:
+        Key (trajectory_id, template, context, step_index, answer_rank), context ids and target ids.
+    """
     for trajectory in trajectories:
         for (template, prompt), context in product(enumerate(trajectory.prompts), trajectory.contexts):
             before = (*prompt, *chain.from_iterable(trajectory.context_steps(context)))

@@ -8,7 +8,7 @@ tokenisation, trees or tables.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +32,7 @@ from cpmi_dagster.scoring.scored import Scored
 from cpmi_dagster.scoring.transfer import Download
 from cpmi_dagster.scoring.trees import TokenTree
 from cpmi_dagster.scoring.windows import Window, trees_of
-from cpmi_dagster.settings import Reader, Scoring
+from cpmi_dagster.settings import Scoring
 
 if TYPE_CHECKING:
     import torch
@@ -63,7 +63,7 @@ class TreeScorer:
 
     def __init__(self, model: LoadedModel, scoring: Scoring) -> None:
         self._model = model
-        self._reader: Reader = scoring.reader
+        self._scoring = scoring
         self._row_tokens = scoring.row_tokens or row_budget(model)
 
     def scores(self, windows: Iterable[Window], advance: Callable[[int], None]) -> Iterator[Scored]:
@@ -86,7 +86,9 @@ class TreeScorer:
             yield self._finish(before)
 
     def _launch(self, window: Window, advance: Callable[[int], None]) -> Launched:
-        reader = reader_of(self._model, max(item.longest_sequence for item in window.trajectories), self._reader)
+        reader = reader_of(
+            self._model, max(item.longest_sequence for item in window.trajectories), self._scoring.reader
+        )
         waiting = rows_of(whole(*window.trees), self._row_tokens)
         values: list[tuple[Row, Download]] = []
         told = 0
@@ -136,19 +138,17 @@ class TreeScorer:
             Those that there was memory for; float32 needs twice as much.
         """
         scored: list[Scored] = []
-        row_tokens, remembered = self._row_tokens, dict(self._model.remembered)
         try:
             with in_float32(self._model.model):
+                # what float32 has memory for says nothing about half precision: nothing is remembered of it
+                wide = TreeScorer(replace(self._model), self._scoring)
                 for trajectory in trajectories:
                     window = Window(1, [trajectory], [], trees_of([trajectory]))
-                    scored.append(_fetched(self._launch(window, lambda _: None)))
+                    scored.append(_fetched(wide._launch(window, lambda _: None)))
         except (OutOfMemory, RuntimeError) as error:
             if not (isinstance(error, OutOfMemory) or is_out_of_memory(error)):
                 raise
             release_memory(self._model.device)
-        self._row_tokens = row_tokens
-        self._model.remembered.clear()
-        self._model.remembered.update(remembered)
         return scored
 
 

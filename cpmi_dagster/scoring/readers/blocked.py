@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
-from cpmi_dagster.scoring.readers.reader import MaskReader, shown_mask
+from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
 from cpmi_dagster.scoring.transfer import upload
 
 if TYPE_CHECKING:
@@ -75,12 +74,10 @@ def blocked_attention(
     """
     import torch
 
-    unknown = [name for name in UNKNOWN_TERMS if terms.get(name) is not None]
-    if tree_blocks is None or unknown:
-        raise ModelError(f"{type(module).__name__} cannot read trees in blocks: {', '.join(unknown) or 'no blocks'}")
+    check_terms(module, tree_blocks, terms, UNKNOWN_TERMS)
     heads = query.shape[1] // key.shape[1]
     parts = []
-    for start, stop, keys, mask in tree_blocks:
+    for start, stop, keys, mask in tree_blocks or ():
         seen, read = (states.index_select(2, keys.to(query.device)) for states in (key, value))
         parts.append(
             torch.nn.functional.scaled_dot_product_attention(

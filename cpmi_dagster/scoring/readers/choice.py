@@ -5,8 +5,7 @@ say so; a small tree beside its sequences written out tells.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from cpmi_dagster.scoring.readers.cached import CachedReader
 from cpmi_dagster.scoring.readers.flex import flex_reader
 from cpmi_dagster.scoring.readers.masked import masked_reader
 from cpmi_dagster.scoring.readers.reader import TreeReader
-from cpmi_dagster.scoring.reference import token_logprobs
+from cpmi_dagster.scoring.reference import token_logprobs, written_out
 from cpmi_dagster.scoring.tokens import piece_ids, start_ids
 from cpmi_dagster.scoring.trees import grow_branches
 from cpmi_dagster.settings import Reader
@@ -67,7 +66,8 @@ def reader_of(model: LoadedModel, longest: int, wanted: Reader = "auto") -> Tree
 
 def _choose(model: LoadedModel, wanted: Reader) -> TreeReader:
     trajectory = _small_trajectory(model)
-    expected = np.concatenate(list(_written_out(model, trajectory)))
+    sequences = (token_logprobs(model, before, target) for _, before, target in written_out([trajectory]))
+    expected = np.concatenate([logprobs.cpu().double().numpy() for logprobs in sequences])
     candidates = BY_DEVICE.get(model.device.type, BY_DEVICE["cpu"]) if wanted == "auto" else (wanted,)
     obstacles = []
     for name in candidates:
@@ -117,10 +117,3 @@ def _small_trajectory(model: LoadedModel) -> TokenizedTrajectory:
         targets=dict(enumerate(ids[target] for target in targets)),
         contexts=contexts_of(["marginal", "prefix"], len(steps)),
     )
-
-
-def _written_out(model: LoadedModel, trajectory: TokenizedTrajectory) -> Iterator[NDArray[np.float64]]:
-    for context in trajectory.contexts:
-        before = (*trajectory.prompts[0], *chain.from_iterable(trajectory.context_steps(context)))
-        for target in trajectory.targets.values():
-            yield token_logprobs(model, before, target).cpu().double().numpy()

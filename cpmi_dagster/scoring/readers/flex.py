@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
-from cpmi_dagster.scoring.readers.reader import MaskReader, shown_mask
+from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
 from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import Integers
 
@@ -134,11 +133,10 @@ def flex_attention_of_trees(
     **terms: Any,
 ) -> "tuple[torch.Tensor, None]":
     """Attention as transformers calls it: query (1, heads, nodes, width); key and value (1, groups, nodes, width)."""
-    unknown = [name for name in UNKNOWN_TERMS if terms.get(name) is not None]
-    if tree_masks is None or unknown:
-        raise ModelError(f"{type(module).__name__} cannot read trees with flex: {', '.join(unknown) or 'no masks'}")
+    check_terms(module, tree_masks, terms, UNKNOWN_TERMS)
     attend = _kernel(query.is_cuda)
     cap = _soft_cap(softcap) if softcap is not None else None
+    assert tree_masks is not None  # checked above
     mask = tree_masks.on(query.device)
     attended = attend(query, key, value, score_mod=cap, block_mask=mask, scale=scaling, enable_gqa=True)
     return attended.transpose(1, 2).contiguous(), None

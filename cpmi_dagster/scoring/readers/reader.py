@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
 from cpmi_dagster.scoring.readers.projection import target_logprobs
@@ -85,6 +86,24 @@ def attention_implementation(model: Any, implementation: str | None) -> Iterator
         yield
     finally:
         config._attn_implementation = before
+
+
+def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tuple[str, ...]) -> None:
+    """Refuse attention that a reader would compute without something the model means by it.
+
+    Args:
+        module: the attention layer.
+        structure: what the reader handed to the model; None where the model did not hand it on.
+        terms: further arguments of the layer's call.
+        unknown: those that the reader's attention does not know.
+
+    Raises:
+        ModelError: the structure is missing, or one of the unknown terms is given.
+    """
+    given = [name for name in unknown if terms.get(name) is not None]
+    if structure is None or given:
+        reason = f"it adds {', '.join(given)}" if given else "it does not hand on their structure"
+        raise ModelError(f"{type(module).__name__} cannot read trees this way: {reason}")
 
 
 def shown_mask(size: int, device: "torch.device") -> "torch.Tensor":
