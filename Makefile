@@ -12,7 +12,7 @@ ui: $(STAMP)
 	$(BIN)/cpmi ui
 
 test: $(STAMP)-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "
 
 
 PHASES: dict[str, list[str]] = {
-    INGEST: _tables("sources", "alignment", "selection"),
+    INGEST: [*_tables("sources", "alignment", "selection"), *_tables("benchmarks", partitioning=None)],
     LABEL: LABEL_TABLES,
     DATASET: _tables("dataset"),
     CANDIDATES: _tables("benchmarks", partitioning="benchmark"),

@@ -1,12 +1,18 @@
-"""The policy's candidate solutions, and what every reward model says of benchmarks and candidates."""
+"""The policy's candidate solutions, and what reward models and judges say of benchmarks and candidates."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from cpmi_dagster.benchmarks import best_of_n
+from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
+from cpmi_dagster.benchmarks.judges import read_judged_lines
 from cpmi_dagster.rollouts.candidates import sample_candidates
+from cpmi_dagster.settings import Settings
+from cpmi_dagster.source_settings import DataSource
+from cpmi_dagster.tables import JudgePredictions
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
 
@@ -22,7 +28,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 @stage(
     CANDIDATES,
-    code_version="2",
+    code_version="3",
     inputs=[PROBLEMS],
     settings=["benchmarks.candidates", "benchmarks.sampling"],
     models=["policy"],
@@ -34,6 +40,7 @@ def candidate_solutions(run: StageRun, benchmark: str) -> Made:
     """N solutions of every problem of a question set, sampled once for all N and all recipes."""
     settings = run.settings.benchmarks
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == benchmark)
+    best_of_n.check_gold_answers(problems)
     engine = run.models.engine("policy", settings.batch_sequences)
     advance = run.track(benchmark, problems.height)
     frame, cost = sample_candidates(
@@ -72,9 +79,36 @@ def prmbench_predictions(run: StageRun, recipe: str) -> Made:
     return _predictions(run, recipe, problems.select("category", "problem_id", "question", "steps"))
 
 
+def _judge_files(settings: Settings) -> dict[str, DataSource]:
+    """Every file of every judge, by what it is read as."""
+    return {
+        f"{judge} {number} {file.benchmark or ''}": DataSource(path=file.path)
+        for judge, files in settings.benchmarks.judges.items()
+        for number, file in enumerate(files)
+    }
+
+
+@stage(
+    "benchmarks/judge_predictions",
+    inputs=[PROBLEMS],
+    sources=_judge_files,
+    lineage={"probability": ["sources/benchmark_problems.steps"]},
+    eager=True,
+)
+def judge_predictions(run: StageRun) -> Made:
+    """Step probabilities of judges that are not ours, read from files; empty unless the profile names one."""
+    judges = run.settings.benchmarks.judges
+    problems = run.read(PROBLEMS) if judges else pl.DataFrame()
+    frames: list[pl.DataFrame] = [JudgePredictions.create_empty()]
+    for judge, files in judges.items():
+        lines = [line for file in files for line in read_judged_lines(Path(file.path), file.benchmark)]
+        frames.append(predictions_of_judge(lines, problems).select(pl.lit(judge).alias("judge"), pl.all()))
+    return Made(pl.concat(frames))
+
+
 @stage(
     "benchmarks/best_of_n_choices",
-    code_version="2",
+    code_version="3",
     inputs=[PROBLEMS, CANDIDATES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n"],
     pool="gpu",
@@ -91,7 +125,8 @@ def best_of_n_choices(run: StageRun, recipe: str) -> Made:
     )
     probabilities = _scored(run, recipe, solutions)
     choices = best_of_n.choose(candidates, probabilities, best_of_n.powers_of_two(run.settings.benchmarks.candidates))
-    return Made(choices.with_columns(recipe=pl.lit(recipe)), labeler=_identity(run, recipe))
+    ties = {"tied_choices": best_of_n.ties(choices)}
+    return Made(choices.with_columns(recipe=pl.lit(recipe)), labeler=_identity(run, recipe), metadata=ties)
 
 
 def _predictions(run: StageRun, recipe: str, problems: pl.DataFrame) -> Made:
@@ -125,4 +160,10 @@ def _mean(values: pl.Series) -> float:
     return mean if isinstance(mean, float) else 0.0
 
 
-STAGES = (candidate_solutions, processbench_predictions, prmbench_predictions, best_of_n_choices)
+STAGES = (
+    candidate_solutions,
+    processbench_predictions,
+    prmbench_predictions,
+    judge_predictions,
+    best_of_n_choices,
+)

@@ -3,7 +3,10 @@
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.own_labels import own_rewards
 from cpmi_dagster.reports.chance import CONTROL, against_chance
+from cpmi_dagster.reports.reward_rows import main_rows
 from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
 from resources.lake import Lake
@@ -12,6 +15,7 @@ from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 ROWS_ACCOUNTED_FOR = "every_row_accounted_for"
 MATCH_RATE = "match_rate"
 SELECTION_RATIOS = "selection_keeps_ratios"
+OWN_LABELS_FIT = "own_labels_fit_the_selection"
 NEGATIVES_DIFFER = "negatives_differ_from_gold"
 EVERY_TRAJECTORY_SCORED = "every_trajectory_scored"
 SOFT_LABELS_VARY = "soft_labels_vary"
@@ -72,6 +76,23 @@ def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.Asset
     )
 
 
+@dg.asset_check(asset=_key(SELECTED), name=OWN_LABELS_FIT, blocking=True)
+def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """The user's own labels have every step of every selected trajectory: found out before models are run.
+
+    Raises:
+        Failure: they do not; names the first trajectory.
+    """
+    known = lake.exists("sources/step_labels") and settings.sources.step_labels
+    if known:
+        trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
+        try:
+            own_rewards(lake.read("sources/step_labels"), trajectories)
+        except SourceError as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from error
+    return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(known or ()) or "none"})
+
+
 @dg.asset_check(asset=_key("labels/hard_negatives"), name=NEGATIVES_DIFFER, blocking=True)
 def negatives_differ_from_gold(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """No hard negative is the gold answer or stands twice for one trajectory."""
@@ -106,9 +127,11 @@ def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
 
 
 @dg.asset_check(asset=_key("reports/distribution"), name=MODELS_BEAT_CHANCE)
-def reward_models_beat_chance(lake: LakeParam) -> dg.AssetCheckResult:
+def reward_models_beat_chance(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """The best step AUC is clearly better than chance, and no reward model with real labels is clearly worse."""
-    models = against_chance(lake.read("reports/distribution")).sort("measured")
+    trained = [row.row for row in main_rows(settings.recipes)]
+    scores = lake.read("reports/distribution").filter(pl.col("row").is_in(trained))
+    models = against_chance(scores).sort("measured")
     best = models["verdict"].tail(1).to_list()
     worse = models.filter(pl.col("row") != CONTROL, verdict="below")["row"].to_list()
     return dg.AssetCheckResult(
@@ -125,6 +148,7 @@ CHECKS = (
     every_row_accounted_for,
     match_rate,
     selection_keeps_ratios,
+    own_labels_fit_the_selection,
     negatives_differ_from_gold,
     every_trajectory_scored,
     soft_labels_vary,

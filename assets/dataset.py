@@ -10,13 +10,14 @@ from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
 @stage(
     "dataset/soft_labels",
     inputs=["labels/step_rewards"],
-    settings=["soft_labels"],
+    settings=["soft_labels", "sources.probability_labels"],
     lineage={"soft_label": ["labels/step_rewards.reward"]},
     eager=True,
 )
 def soft_labels(run: StageRun) -> Made:
     """Robust z-score and sigmoid over the whole labelled set (Eq. 7)."""
-    return Made(normalise(run.read("labels/step_rewards"), run.settings.soft_labels))
+    rewards, own = run.read("labels/step_rewards"), run.settings.sources.probability_labels
+    return Made(normalise(rewards, run.settings.soft_labels, own))
 
 
 @stage(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from cpmi_dagster import costs, negatives, rewards
+from cpmi_dagster import costs, negatives, own_labels, rewards
 from cpmi_dagster.costs import Cost
 from cpmi_dagster.rollouts.monte_carlo import prefix_rollouts
 from cpmi_dagster.scoring import conditionings
@@ -162,6 +162,9 @@ def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_ques
     return run.in_chunks(shard, run.selected(shard), rollouts.chunk_trajectories, make)
 
 
+OWN_LABELS = "sources/step_labels"
+
+
 @stage(
     "labels/step_rewards",
     inputs=[
@@ -171,6 +174,7 @@ def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_ques
         "labels/template_scores",
         "labels/policy_rollouts",
         "labels/prover_rollouts",
+        OWN_LABELS,
     ],
     settings=["rewards"],
     lineage={
@@ -178,21 +182,28 @@ def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_ques
             "labels/template_scores.cpmi",
             "labels/policy_rollouts.correct",
             "labels/prover_rollouts.correct",
+            f"{OWN_LABELS}.reward",
         ]
     },
 )
 def step_rewards(run: StageRun, shard: str) -> Made:
-    """Every reward type is a query over log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls."""
+    """Every reward type is a query over log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls.
+
+    The user's own labels stand beside them, each under its name.
+    """
+    trajectories, given = run.selected(shard), run.read(OWN_LABELS)
     frame = rewards.step_rewards(
         logprobs=run.read("labels/answer_logprobs", shard),
         template_scores=run.read("labels/template_scores", shard),
         policy_rollouts=run.read("labels/policy_rollouts", shard),
         prover_rollouts=run.read("labels/prover_rollouts", shard),
-        trajectories=run.selected(shard),
+        trajectories=trajectories,
         rewards=run.settings.rewards,
         seed=run.settings.seed,
     )
-    return Made(frame, labeler=run.models.identity("labeler"))
+    own = own_labels.own_rewards(given, trajectories)
+    notes = own_labels.notes_on_others(given, run.read(SELECTED))
+    return Made(own_labels.joined(frame, own), labeler=run.models.identity("labeler"), notes=notes)
 
 
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
@@ -216,7 +227,7 @@ def labeling_costs(run: StageRun, shard: str) -> Made:
         policy_rollouts=run.read("labels/policy_rollouts", shard),
         prover_rollouts=run.read("labels/prover_rollouts", shard),
         models={role: run.models.identity(role) for role in ("labeler", "policy", "prover")},
-        methods=run.settings.rewards.types,
+        methods=run.settings.rewards.methods,
     )
     return Made(frame)
 

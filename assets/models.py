@@ -1,8 +1,11 @@
 """One process reward model per recipe."""
 
+import dagster as dg
 import polars as pl
 
 from cpmi_dagster.dataset import training_examples
+from cpmi_dagster.reports.figure_style import to_markdown
+from cpmi_dagster.reports.table_plots import draw_training_curves
 from resources.stage import stage
 from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
 
@@ -11,6 +14,7 @@ SOFT_LABELS = "dataset/soft_labels"
 
 @stage(
     "models/process_reward_models",
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
     settings=["training"],
     models=["backbone"],
@@ -26,14 +30,18 @@ def process_reward_models(run: StageRun, recipe: str) -> Made:
     settings, chosen, folder = run.settings, run.settings.recipe(recipe), f"models/{recipe}"
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
     examples = training_examples(trajectories, run.read(SOFT_LABELS), chosen.reward_type)
+    training = chosen.trained_with(settings.training)
     trained = train_reward_model(
         examples,
         chosen,
-        settings.training,
-        run.models.load("backbone"),
+        training,
+        run.models.pinned(chosen.backbone) if chosen.backbone else run.models.spec("backbone"),
         settings.home / folder,
         settings.seed,
+        progress=run.track(recipe, round(examples.height * training.epochs)),
         data_version=run.fingerprint(SOFT_LABELS),
+        checkpoints=run.checkpoints,
+        gpu=run.models.gpu(),
     )
     row = {
         "recipe": recipe,
@@ -47,7 +55,11 @@ def process_reward_models(run: StageRun, recipe: str) -> Made:
         "seconds": trained.seconds,
         "training_curve": trained.curve,
     }
-    return Made(pl.DataFrame([row]), labeler=trained.backbone, files=[folder])
+    model = pl.DataFrame([row])
+    losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
+    plot = dg.MetadataValue.md(to_markdown(draw_training_curves(model)))
+    metadata = {**losses, "learning_curve": plot, "truncated_trajectories": trained.truncated}
+    return Made(model, labeler=trained.backbone, files=[folder], metadata=metadata)
 
 
 STAGES = (process_reward_models,)

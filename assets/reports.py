@@ -59,7 +59,7 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
 
 @stage(
     "reports/report",
-    code_version="2",
+    code_version="3",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED, REFERENCES],
     settings=MEASURED_BY,
     models=["labeler", "policy", "prover", "backbone"],
@@ -85,6 +85,7 @@ def report(run: StageRun) -> Made:
         versions={name: version(name) for name in VERSIONS},
     )
     write_whole(run.settings.home / REPORT_FILE, render_report(context))
+    _complete_model_cards(run, inputs)
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
     return Made(pl.DataFrame(row), files=[str(REPORT_FILE)])
 
@@ -109,6 +110,16 @@ def headline(lake: Lake) -> pl.DataFrame:
 
     made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
     return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}))
+
+
+def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
+    """Put what was measured with each model on the card beside its weights."""
+    from cpmi_dagster.prm.card import with_figures
+    from cpmi_dagster.reports.cards import card_figures
+
+    for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
+        card = run.settings.home / path / "README.md"
+        write_whole(card, with_figures(card.read_text(encoding="utf-8"), card_figures(inputs, recipe)))
 
 
 def _provenance(lake: Lake) -> pl.DataFrame:

@@ -4,12 +4,15 @@ from itertools import islice
 
 import polars as pl
 
+from cpmi_dagster.benchmark_files import check_benchmark_file
 from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.own_labels import read_step_labels
 from cpmi_dagster.references import read_references
-from cpmi_dagster.settings import DataSource, Settings
+from cpmi_dagster.settings import Settings
 from cpmi_dagster.source_rows import number_rows
-from cpmi_dagster.tables import BenchmarkProblems, StepTruth
+from cpmi_dagster.source_settings import DataSource
+from cpmi_dagster.tables import BenchmarkProblems, StepLabels, StepTruth
 from resources.shard_spool import ShardSpool
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
@@ -60,6 +63,20 @@ def step_truth(run: StageRun) -> Made:
 
 
 @stage(
+    "sources/step_labels",
+    sources=lambda settings: settings.sources.step_labels,
+    settings=["sources.probability_labels"],
+)
+def step_labels(run: StageRun) -> Made:
+    """The user's own labels beside ours, each file a reward type; empty unless the profile names one."""
+    read = [
+        read_step_labels(name, (row for row, _ in run.sources.stream(source)), source.probabilities)
+        for name, source in run.settings.sources.step_labels.items()
+    ]
+    return Made(pl.concat([StepLabels.create_empty(), *read]))
+
+
+@stage(
     "sources/reference_problems",
     code_version="2",
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
@@ -74,11 +91,17 @@ def reference_problems(run: StageRun) -> Made:
     return Made(pl.concat(read))
 
 
-@stage("sources/benchmark_problems", sources=lambda settings: settings.sources.benchmarks)
+def _benchmarks(settings: Settings) -> dict[str, DataSource]:
+    for name, source in settings.sources.benchmarks.items():
+        check_benchmark_file(name, source)
+    return settings.sources.benchmarks
+
+
+@stage("sources/benchmark_problems", sources=_benchmarks)
 def benchmark_problems(run: StageRun) -> Made:
     """Process benchmarks carry the steps to be judged, question sets the gold answer."""
     read = [read_benchmark(name, run.sources.rows(source)) for name, source in run.settings.sources.benchmarks.items()]
     return Made(pl.concat([BenchmarkProblems.create_empty(), *read]))
 
 
-STAGES = (math_shepherd, step_truth, reference_problems, benchmark_problems)
+STAGES = (math_shepherd, step_truth, step_labels, reference_problems, benchmark_problems)

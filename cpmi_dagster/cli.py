@@ -1,4 +1,4 @@
-"""The `cpmi` command: run, status, plan, score, query, trace, ui.
+"""The `cpmi` command: run, status, plan, score, judge, evaluate, query, trace, ui.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal.
 """
@@ -134,6 +134,46 @@ def score(
         ERR.print(f"{name} was not scored: {reason}", highlight=False, markup=False)
     if not quiet:
         OUT.print(f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories in {output}")
+
+
+@app.command(epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`")
+def judge(
+    prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
+    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
+    output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="A step below it is taken for wrong.")] = 0.5,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    quiet: QuietOption = False,
+) -> None:
+    """Judge a file of solutions with a trained reward model: a probability for every step, and the first wrong one."""
+    from cpmi_dagster.judging import JudgeRequest, judge_file
+
+    request = JudgeRequest(prm, input, output, threshold, device, dtype)
+    with views.bar(ERR, "judging", quiet) as advance:
+        done = judge_file(request, advance)
+    for name, reason in done.rejected:
+        ERR.print(f"{name} was not judged: {reason}", highlight=False, markup=False)
+    if not quiet:
+        OUT.print(f"{done.judged:,} solutions judged in {output}", highlight=False)
+
+
+@app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")
+def evaluate(
+    predictions: Annotated[Path, typer.Option(help="JSON Lines: benchmark, id, probabilities.")],
+    name: Annotated[str | None, typer.Option(help="What the judge is called; the file's name by default.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="What the file judges where its lines do not say: prmbench, ...")
+    ] = None,
+    profile: ProfileOption = None,
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+) -> None:
+    """ProcessBench and PRMBench figures of a judge that is not ours, from its step probabilities."""
+    from cpmi_dagster import definitions
+
+    called = name or predictions.name.partition(".")[0]
+    figures = definitions.evaluate(load_settings(profile), predictions, called, benchmark)
+    views.show_evaluation(OUT, figures, called, format)
 
 
 @app.command(epilog='Example: `cpmi query "select reward_type, count(*) from labels.step_rewards group by all"`')

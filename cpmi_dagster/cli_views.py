@@ -131,6 +131,16 @@ def show_plan(console: Console, plan: "Plan", settings: Settings, quiet: bool) -
         console.print(line, highlight=False, markup=False)
 
 
+def show_evaluation(console: Console, figures: pl.DataFrame, name: str, form: str) -> None:
+    """A judge's figures: rounded for people, whole for programs."""
+    from cpmi_dagster.evaluation import readable
+
+    if form == "table":
+        console.print(table_of(readable(figures), f"{name}: percent (AUC and score means in [0, 1]), 95 % intervals"))
+    else:
+        show_frame(console, figures, form)
+
+
 def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
     """A label's whole history."""
     for title, facts in trace.facts.items():

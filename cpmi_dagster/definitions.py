@@ -6,6 +6,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from queue import Queue
 from threading import Thread
 from typing import Any
@@ -17,10 +18,13 @@ from rich.console import Console
 from assets import alignment, automation, benchmarks, checks, dataset, labels, models, reports, selection, sources
 from assets.runs import Outcome, check_shards, chosen_tables, label_in_processes, run_phase, run_phases
 from assets.sources import SPOOL
+from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
+from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.evaluation import evaluate as judge_figures
 from cpmi_dagster.planning import Plan, chunk_costs, default_hardware, load_hardware, make_plan, planned_model
 from cpmi_dagster.planning.labeling import ROLES
 from cpmi_dagster.settings import Settings, load_settings
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.tables import TABLES, BenchmarkProblems
 from resources.dagster_home import open_instance, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, ask
@@ -195,7 +199,31 @@ def plan(
         advance(1, len(chosen.places))
     names = {role: model.name for role, model in models.items()}
     busy = min(gpus or settings.orchestration.gpus, settings.shards)
-    return make_plan(costs, chosen.trajectories, settings.rewards.types, names, card, busy, settings.shards)
+    return make_plan(costs, chosen.trajectories, settings.rewards.methods, names, card, busy, settings.shards)
+
+
+def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | None) -> pl.DataFrame:
+    """The figures of a judge that is not ours, from the problems of the profile's sources; nothing is run.
+
+    Args:
+        settings: the profile.
+        predictions: JSON Lines of step probabilities.
+        name: what the judge is called.
+        benchmark: what the file judges, where its lines do not say.
+
+    Raises:
+        CpmiError: a source or the file cannot be read, or the file does not fit the problems; names the line.
+    """
+    lines = read_judged_lines(predictions, benchmark)
+    wanted = benchmarks_named(lines)
+    sources = DataSources(settings)
+    read = [
+        read_benchmark(key, sources.rows(source))
+        for key, source in settings.sources.benchmarks.items()
+        if key in wanted
+    ]
+    problems = pl.concat([BenchmarkProblems.create_empty(), *read])
+    return judge_figures(name, lines, problems, settings.benchmarks.bootstrap_samples, settings.seed)
 
 
 def query(settings: Settings, sql: str) -> pl.DataFrame:

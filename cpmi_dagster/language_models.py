@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.quiet import quiet_transformers
-from cpmi_dagster.settings import MINIATURE
+from cpmi_dagster.source_settings import MINIATURE
 
 if TYPE_CHECKING:
     import torch
@@ -119,7 +119,7 @@ def load_language_model(
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
     straight = {"": target} if target.startswith("cuda") else None
     placement = {"device_map": device_map or straight} if device_map or straight else {}
-    _check_device(str(name), target)
+    check_device(str(name), target)
     try:
         with quiet_transformers():
             model: Any = AutoModelForCausalLM.from_pretrained(
@@ -150,8 +150,16 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
         raise ModelError(f"the tokenizer of `{place}` cannot be loaded ({_first_line(error)}); {advice}") from error
 
 
-def _check_device(name: str, device: str) -> None:
-    """Refuse a device that is none, that this machine lacks, or that holds no weights."""
+def check_device(name: str, device: str) -> None:
+    """Refuse a device that is none, that this machine lacks, or that holds no weights.
+
+    Args:
+        name: the model that shall go there, for the error.
+        device: a torch device.
+
+    Raises:
+        ModelError: this machine has no such device.
+    """
     import torch
 
     kinds = ["cpu"]

@@ -13,14 +13,20 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
-class LanguageModel(BaseModel):
+class Frozen(BaseModel):
+    """A group of settings: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class LanguageModel(Frozen):
     """A causal language model: local folder, `miniature:labeler`, or hub id with its revision.
 
     `engine` decides who samples text from it. The labeler's log-probabilities always come from its weights here.
     What only says how an endpoint is reached is no part of any fingerprint.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     name: str
     revision: str | None = Field(default=None, description="hub commit; at an endpoint, whatever tells its versions")

@@ -32,7 +32,7 @@ class Evidence:
         scores: `labels.template_scores`.
         policy_rollouts: `labels.policy_rollouts`, prefixes 1..n.
         prover_rollouts: `labels.prover_rollouts`, prefixes 0..n.
-        trajectories: trajectory_id, steps.
+        trajectories: trajectory_id, steps, shepherd_labels.
         rewards: reward types, PAV's alpha, the default conditioning.
         seed: decides the random rewards of `rand_merge`.
     """
@@ -72,7 +72,7 @@ def step_rewards(
         template_scores: columns of `labels.template_scores`.
         policy_rollouts: columns of `labels.policy_rollouts`, prefixes 1..n.
         prover_rollouts: columns of `labels.prover_rollouts`, prefixes 0..n.
-        trajectories: columns trajectory_id, steps.
+        trajectories: columns trajectory_id, steps and, for `math_shepherd`, shepherd_labels.
         rewards: reward types, PAV's alpha, the default conditioning.
         seed: decides the random rewards of `rand_merge`, whatever the order of the rows.
 
@@ -197,6 +197,17 @@ def _uniform(seed: int, trajectory_id: str, step_index: int) -> float:
     return int.from_bytes(digest[:6], "big") / 2**48
 
 
+def _math_shepherd(evidence: Evidence) -> pl.DataFrame:
+    """The corpus's own labels, + as 1 and - as 0."""
+    labels = pl.col("shepherd_labels")
+    numbered = evidence.trajectories.select(
+        "trajectory_id",
+        step_index=pl.int_ranges(labels.list.len()),
+        reward=labels.list.eval(pl.element().cast(pl.Float64)),
+    )
+    return numbered.explode("step_index", "reward")
+
+
 def _mc_merge(evidence: Evidence, steps: int) -> pl.DataFrame:
     return merge(evidence.mc, evidence.cpmi, steps)
 
@@ -224,4 +235,5 @@ REWARDS: dict[RewardType, Callable[[Evidence], pl.DataFrame]] = {
     "pav_merge2": partial(_pav_merge, steps=2),
     "pav_merge3": partial(_pav_merge, steps=3),
     "rand_merge": _rand_merge,
+    "math_shepherd": _math_shepherd,
 }

@@ -16,74 +16,24 @@ profile. Relative paths resolve against the file they stand in. A source or mode
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.model_settings import LanguageModel
+from cpmi_dagster.judge_settings import JudgeFiles, check_judge_names, resolve_judges
+from cpmi_dagster.model_settings import Frozen, LanguageModel
 from cpmi_dagster.shards import shard_name
+from cpmi_dagster.source_settings import MINIATURE, RewardType, Sources
+from cpmi_dagster.training_settings import Recipe, Training
 
 PROFILES = Path(__file__).parent / "profiles"
 DEFAULT_PROFILE = "miniature"
-MINIATURE = "miniature:"
 
-RewardType = Literal[
-    "mc", "mc_hard", "pav",
-    "cpmi", "cpmi_incremental", "cpmi_prefix", "cpmi_leave_one_out",
-    "gold_only", "neg_only", "cpmi_m1", "cpmi_m2",
-    "cpmi_merge1", "cpmi_merge2", "cpmi_merge3", "pav_merge1", "pav_merge2", "pav_merge3", "rand_merge",
-]  # fmt: skip
 Conditioning = Literal["marginal", "incremental", "prefix", "leave_one_out"]
-Objective = Literal["bce", "mse", "pqm"]
 Reader = Literal["auto", "flex", "blocked", "masked", "cached"]
-
-
-class Frozen(BaseModel):
-    """A group of settings: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class DataSource(Frozen):
-    """Where a data set lies: a local file or folder, a part of the embedded world, or a hub id with its revision."""
-
-    path: str | None = Field(
-        default=None, description="local file (.jsonl, .json, .parquet, .gz), folder, or miniature:NAME"
-    )
-    hub: str | None = Field(default=None, description="hub id, e.g. openai/gsm8k")
-    config: str | None = Field(default=None, description="hub configuration name")
-    revision: str | None = Field(default=None, description="hub commit; resolved at first use and locked when empty")
-    split: str = Field(default="train", description="split to read, and the split its rows are filed under")
-    limit: int | None = Field(default=None, ge=1, description="read only the first rows")
-
-    @model_validator(mode="after")
-    def _exactly_one_place(self) -> "DataSource":
-        if (self.path is None) == (self.hub is None):
-            raise ValueError("a source needs exactly one of `path` and `hub`")
-        return self
-
-    @property
-    def place(self) -> str:
-        """The path or the hub id, whichever is given."""
-        return str(self.path or self.hub)
-
-
-class ReferenceSource(DataSource):
-    """A set of problems with reference solutions."""
-
-    source: Literal["gsm8k", "math"]
-
-
-class Sources(Frozen):
-    """Everything read from outside."""
-
-    math_shepherd: DataSource
-    step_truth: DataSource | None = None
-    references: tuple[ReferenceSource, ...]
-    benchmarks: dict[str, DataSource] = {}
 
 
 class Models(Frozen):
@@ -154,6 +104,11 @@ class Rewards(Frozen):
     default_conditioning: Conditioning = "marginal"
     alpha: float = Field(default=1.0, ge=0, description="weight of the prover's advantage in PAV (Eq. 2)")
 
+    @property
+    def methods(self) -> tuple[RewardType, ...]:
+        """The types whose labels cost something; Math-Shepherd's own come with the corpus."""
+        return tuple(name for name in self.types if name != "math_shepherd")
+
 
 class SoftLabels(Frozen):
     """Robust z-score of Eq. 7; the released code's MAD factor and clip are options."""
@@ -161,30 +116,6 @@ class SoftLabels(Frozen):
     epsilon: float = Field(default=1e-8, gt=0)
     mad_factor: float = Field(default=1.0, gt=0, description="1.4826 in the released code")
     clip: float | None = Field(default=None, gt=0, description="6 in the released code")
-
-
-class Training(Frozen):
-    """PRM training (section 5.3; released settings)."""
-
-    learning_rate: float = Field(default=2e-5, gt=0)
-    head_learning_rate: float = Field(default=3e-4, gt=0)
-    epochs: float = Field(default=2, gt=0)
-    batch_size: int = Field(default=8, ge=1)
-    gradient_accumulation: int = Field(default=3, ge=1)
-    warmup_ratio: float = Field(default=0.08, ge=0, lt=1)
-    weight_decay: float = Field(default=0.01, ge=0)
-    max_tokens: int = Field(default=2400, ge=16)
-    bf16: bool = True
-    validation_share: float = Field(default=0.05, ge=0, lt=1, description="share of questions kept for validation")
-    pqm_margin: float = Field(default=4.0, description="zeta of PQM")
-
-
-class Recipe(Frozen):
-    """One PRM to train: reward type x objective."""
-
-    name: str
-    reward_type: RewardType
-    objective: Objective = "bce"
 
 
 class Benchmarks(Frozen):
@@ -196,6 +127,7 @@ class Benchmarks(Frozen):
     sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
     bootstrap_samples: int = Field(default=1000, ge=1)
     prediction_batch_tokens: int = Field(default=16384, ge=16)
+    judges: dict[str, JudgeFiles] = Field(default={}, description="judges that are not ours, by name: their files")
 
 
 class Orchestration(Frozen):
@@ -248,8 +180,10 @@ class Settings(BaseSettings):
         if len(set(names)) < len(names):
             raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` stands twice")
         for recipe in self.recipes:
-            if recipe.reward_type not in self.rewards.types:
-                raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
+            if recipe.reward_type not in (*self.rewards.types, *self.sources.step_labels):
+                place = "rewards.types" if recipe.reward_type in get_args(RewardType) else "sources.step_labels"
+                raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among {place}")
+            _check_training(recipe, self.training)
         for role, model in self.models:
             if self.orchestration.gpus > 1 and model.over_all_gpus:
                 raise ValueError(
@@ -259,6 +193,7 @@ class Settings(BaseSettings):
         for name in self.benchmarks.best_of_n:
             if name not in self.sources.benchmarks:
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not among sources.benchmarks")
+        check_judge_names(self.benchmarks.judges, self.recipes)
         return self
 
     @property
@@ -306,6 +241,15 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
         raise SettingsError(_explain(chosen, error)) from error
     # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
     return settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
+
+
+def _check_training(recipe: Recipe, training: Training) -> None:
+    try:
+        recipe.trained_with(training)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"recipes: `{recipe.name}` sets training.{where} wrong: {first['msg']}") from error
 
 
 def environment_variable(name: str) -> str:
@@ -361,9 +305,14 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make the `path` of sources, the `name` of models and `home` absolute where they point beside the profile."""
-    kinds = {"sources": "path", "models": "name"}
+    """Make absolute what points beside the profile: sources, models, accelerate's configuration, `home`."""
+    kinds = {"sources": "path", "models": "name", "training": "accelerate"}
     own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
+    for recipe in own.get("recipes") or ():
+        if isinstance(recipe, dict) and "backbone" in recipe:
+            recipe["backbone"] = _resolve_below(recipe["backbone"], "name", folder)
+    if isinstance(own.get("benchmarks"), dict):
+        own["benchmarks"] = resolve_judges(own["benchmarks"], folder)
     return own if "home" not in own else {**own, "home": str(folder / Path(str(own["home"])).expanduser())}
 
 

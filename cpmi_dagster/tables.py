@@ -11,6 +11,8 @@ from typing import Literal
 import dataframely as dy
 import polars as pl
 
+from cpmi_dagster.report_tables import ARTIFACT_NAMES, PaperComparison, Report, ResultsDatabase
+
 Partitioning = Literal["shard", "recipe", "benchmark"]
 
 PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "labeler": pl.String(), "code_version": pl.String()}
@@ -64,6 +66,15 @@ class StepTruth(dy.Schema):
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
     correct = dy.List(dy.Bool(), description="whether each step is right")
+
+
+class StepLabels(dy.Schema):
+    """The user's own step labels, one a step, whatever made them; empty where the profile names none."""
+
+    name = dy.String(primary_key=True, description="the reward type they become, as the profile calls them")
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    reward = dy.Float64(description="the label as given; in [0, 1] where the profile says `probabilities`")
 
 
 class Trajectories(dy.Schema):
@@ -170,7 +181,9 @@ class StepRewards(dy.Schema):
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
     reward_type = dy.String(primary_key=True, description="mc, pav, cpmi, cpmi_merge1, ...")
-    reward = dy.Float64(description="mc in [0, 1]; cpmi in nats per token; pav in [-alpha, 1 + alpha]")
+    reward = dy.Float64(
+        description="mc in [0, 1]; cpmi in nats per token; pav in [-alpha, 1 + alpha]; own labels as given"
+    )
 
 
 class LabelingCosts(dy.Schema):
@@ -268,6 +281,16 @@ class PRMBenchPredictions(dy.Schema):
     probability = dy.Float64(min=0, max=1, description="the model's score of the step")
 
 
+class JudgePredictions(dy.Schema):
+    """Probability that each step is right by judges that are not ours; empty where the profile names none."""
+
+    judge = dy.String(primary_key=True, description="name in `benchmarks.judges`, the label of its rows in the report")
+    benchmark = dy.String(primary_key=True, description="processbench_gsm8k, ..., or prmbench")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    probability = dy.Float64(min=0, max=1, description="the judge's score of the step")
+
+
 class BestOfNChoices(dy.Schema):
     """Which of the first N candidates a recipe picks, and whether it is right."""
 
@@ -280,35 +303,7 @@ class BestOfNChoices(dy.Schema):
     )
     candidate = dy.Int64(nullable=True, description="chosen candidate; null for votes and bounds")
     correct = dy.Float64(min=0, max=1, description="1 if right; a mean over candidates for pass_at_1")
-
-
-class PaperComparison(dy.Schema):
-    """One figure of a table or plot of the paper beside ours; all report assets have this shape."""
-
-    artifact = dy.String(primary_key=True, description="table or figure, e.g. processbench")
-    row = dy.String(primary_key=True, description="row label, as in the paper")
-    column = dy.String(primary_key=True, description="column label, as in the paper")
-    paper = dy.Float64(nullable=True, description="the paper's figure; null where it has none")
-    measured = dy.Float64(nullable=True, description="ours; null where this profile does not measure it")
-    low = dy.Float64(nullable=True, description="lower end of the 95 % bootstrap interval")
-    high = dy.Float64(nullable=True, description="upper end of the 95 % bootstrap interval")
-    n = dy.Int64(nullable=True, description="problems or steps the figure is taken over")
-    profile = dy.String(description="profile ours was measured on")
-
-
-class Report(dy.Schema):
-    """The HTML report: where it is."""
-
-    path = dy.String(primary_key=True, description="file, relative to the home")
-    artifacts = dy.Int64(min=0, description="tables and figures in it")
-    profile = dy.String(description="profile it was measured on")
-
-
-class ResultsDatabase(dy.Schema):
-    """The published DuckDB file: what it shows."""
-
-    relation = dy.String(primary_key=True, description="schema.table")
-    rows = dy.Int64(min=0, description="rows at the time of publishing")
+    tied = dy.Bool(nullable=True, description="several had the best score, and the first won; null for bounds")
 
 
 @dataclass(frozen=True)
@@ -334,6 +329,7 @@ class Table:
 _TABLE_LIST = (
     Table("sources", "math_shepherd", MathShepherd, "shard"),
     Table("sources", "step_truth", StepTruth),
+    Table("sources", "step_labels", StepLabels),
     Table("sources", "reference_problems", ReferenceProblems),
     Table("sources", "benchmark_problems", BenchmarkProblems),
     Table("alignment", "trajectories", Trajectories, "shard"),
@@ -354,27 +350,8 @@ _TABLE_LIST = (
     Table("benchmarks", "candidate_solutions", CandidateSolutions, "benchmark"),
     Table("benchmarks", "processbench_predictions", ProcessBenchPredictions, "recipe"),
     Table("benchmarks", "prmbench_predictions", PRMBenchPredictions, "recipe"),
+    Table("benchmarks", "judge_predictions", JudgePredictions),
     Table("benchmarks", "best_of_n_choices", BestOfNChoices, "recipe"),
-)
-
-ARTIFACT_NAMES = (
-    "label_quality",
-    "efficiency",
-    "contrast",
-    "distribution",
-    "distribution_figure",
-    "processbench",
-    "prmbench",
-    "best_of_n",
-    "dataset_statistics_table",
-    "processbench_detailed",
-    "prmbench_detailed",
-    "labelers",
-    "logic",
-    "objectives",
-    "negatives_ablation",
-    "merge_points",
-    "pav_merges",
 )
 
 _REPORT_LIST = (

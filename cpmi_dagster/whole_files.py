@@ -5,9 +5,12 @@ with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parqu
 """
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from cpmi_dagster.errors import SourceError
 
 
 @contextmanager
@@ -31,3 +34,20 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text file with `whole_file`."""
     with whole_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
+
+
+def check_writable(*paths: Path) -> None:
+    """Find out before the work whether its outputs can be written.
+
+    Raises:
+        SourceError: a path is a folder, or its folder takes no files.
+    """
+    for path in paths:
+        if path.is_dir():
+            raise SourceError(f"the output {path} is a folder; give a file name")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise SourceError(f"the output {path} cannot be written ({error.strerror}); give another place") from error

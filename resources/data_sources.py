@@ -14,8 +14,9 @@ import polars as pl
 from filelock import FileLock
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.settings import MINIATURE, DataSource, Settings
+from cpmi_dagster.settings import Settings
 from cpmi_dagster.source_rows import Row, Unreadable
+from cpmi_dagster.source_settings import MINIATURE, DataSource
 from resources.data_files import SUFFIXES, read_file
 from resources.hub import HubLock
 

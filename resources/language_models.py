@@ -46,9 +46,17 @@ class LanguageModels:
     def spec(self, role: Role) -> LanguageModel:
         """The profile's model of that role, its hub revision pinned where its weights are loaded here."""
         model: LanguageModel = getattr(self._settings.models, role)
-        if model.revision or not _has_weights(role, model) or Path(model_folder(model.name)).is_dir():
+        return self.pinned(model) if _has_weights(role, model) else model
+
+    def pinned(self, model: LanguageModel) -> LanguageModel:
+        """A model whose weights are loaded here, its hub revision as the lock file has it."""
+        if model.revision or Path(model_folder(model.name)).is_dir():
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
+
+    def gpu(self) -> int:
+        """Number of the GPU that this process works on; 0 where there is none."""
+        return int(self._dealer.device().partition(":")[2] or 0)
 
     def identity(self, role: Role) -> str:
         """Name and revision or weights hash, and who samples from it, without loading the model."""

@@ -22,7 +22,9 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.settings import DataSource, Settings
+from cpmi_dagster.language_models import model_identity
+from cpmi_dagster.settings import Settings
+from cpmi_dagster.source_settings import DataSource
 from cpmi_dagster.tables import TABLES, Partitioning, columns_of
 from resources import presentation
 from resources.data_sources import DataSources
@@ -148,7 +150,11 @@ class Stage:
             "inputs": {key: self._input_version(run, key, partition) for key in self.inputs},
         }
         if self.partitioning == "recipe" and partition:
-            facts["recipe"] = run.settings.recipe(partition).model_dump(mode="json")
+            recipe = run.settings.recipe(partition)
+            facts["recipe"] = recipe.model_dump(mode="json")
+            if recipe.backbone is not None:
+                spec = run.models.pinned(recipe.backbone)
+                facts["recipe_backbone"] = model_identity(spec.name, spec.revision)
         return facts
 
     def _input_version(self, run: StageRun, key: str, partition: str | None) -> str | dict[str, str]:

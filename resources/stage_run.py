@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -94,6 +95,11 @@ class StageRun:
             return None
         frames = {key: self.read(key, partition) for key in self.tables}
         return value, Made(frames, record.labeler, Cost.from_dict(record.cost))
+
+    @property
+    def checkpoints(self) -> Path | None:
+        """Where unfinished work on this partition may be kept; it goes when the partition is done."""
+        return self.chunks.folder / "checkpoints" if self.chunks else None
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """A value that all partitions of this run share, made at its first use."""

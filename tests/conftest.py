@@ -7,6 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
+
+# the models of the tests are tiny: threads that wait for each other would take most of the time
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from small_run import SMALL, run_all, write_profile
 
 from cpmi_dagster.settings import Settings, load_settings
@@ -37,11 +42,14 @@ def small_profile(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="session")
-def finished_home(small_profile, tmp_path_factory) -> Path:
-    """A home in which every asset of the small profile has been made; tests must not change it."""
-    home = tmp_path_factory.mktemp("finished")
-    outcome = run_all(load_settings(small_profile, home))
-    assert not outcome.failures, outcome.failures
+def finished_home(small_profile, tmp_path_factory, worker_id) -> Path:
+    """A home in which every asset of the small profile was made, once for all workers; tests must not change it."""
+    base = tmp_path_factory.getbasetemp()
+    home = (base if worker_id == "master" else base.parent) / "finished"
+    with FileLock(f"{home}.lock"):
+        if not home.exists():
+            outcome = run_all(load_settings(small_profile, home))
+            assert not outcome.failures, outcome.failures
     return home
 
 

@@ -51,6 +51,7 @@ BY_HAND = {
     "pav_merge1": {"t1": [1.25, -2.0]},
     "pav_merge2": {"t1": [1.25, -0.75]},
     "pav_merge3": {"t1": [1.25, -0.75]},
+    "math_shepherd": {"t1": [1.0, 0.0], "t2": [0.0, 1.0]},
 }
 
 
@@ -74,7 +75,13 @@ def rollouts(correct: dict[str, dict[int, str]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["trajectory_id", "prefix_length", "rollout", "correct"], orient="row")
 
 
-TRAJECTORIES = pl.DataFrame({"trajectory_id": ["t1", "t2"], "steps": [["a", "b"], ["c", "d"]]})
+TRAJECTORIES = pl.DataFrame(
+    {
+        "trajectory_id": ["t1", "t2"],
+        "steps": [["a", "b"], ["c", "d"]],
+        "shepherd_labels": [[True, False], [False, True]],
+    }
+)
 
 
 def rewards_of(

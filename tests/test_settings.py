@@ -4,8 +4,12 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.benchmark_files import check_benchmark_file
+from cpmi_dagster.errors import SettingsError, SourceError
+from cpmi_dagster.reports.efficiency import labeler_name
+from cpmi_dagster.reports.paper import load_paper_tables
 from cpmi_dagster.settings import PROFILES, load_settings
+from cpmi_dagster.source_settings import DataSource
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +27,40 @@ def write(tmp_path, text: str) -> str:
 @pytest.mark.parametrize("name", [path.stem for path in PROFILES.glob("*.yaml")])
 def test_every_shipped_profile_is_valid(name):
     assert load_settings(name).profile == name
+
+
+@pytest.mark.parametrize("name", ["paper-qwen2.5-1.5b", "paper-llama-3.2-1b"])
+def test_the_labelers_rows_are_those_of_the_paper(name):
+    settings = load_settings(name)
+    rows = [f"{labeler_name(settings.models.labeler.name)}, {method}" for method in ("MC", "CPMI-based")]
+    assert set(rows) <= set(load_paper_tables()["labelers"].rows)
+    assert settings.models.policy == settings.models.labeler
+    assert [recipe.reward_type for recipe in settings.recipes] == ["mc", "cpmi_merge1"]
+    assert settings.home.name == name
+
+
+def test_a_small_labeler_can_be_tried_on_a_laptop():
+    settings = load_settings("miniature-small-labeler")
+    assert settings.models.labeler.name == settings.models.policy.name == "miniature:prover"
+    assert settings.recipe_names == ["mc_bce", "cpmi_merge1_bce"]
+
+
+def test_the_paper_asks_for_nothing_that_needs_a_file_of_ones_own():
+    benchmarks = load_settings("paper").sources.benchmarks
+    assert "mmlu_stem" in benchmarks
+    assert not any(source.path for source in benchmarks.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("logiqa2", "csitfun/LogiQA2.0"), ("logicnli", "omnilabNLP/LogicNLI"), ("gsm8k", "mend the path")],
+)
+def test_a_benchmark_file_that_is_missing_says_where_to_get_it(tmp_path, name, hint):
+    with pytest.raises(SourceError, match=f"the benchmark `{name}` is not at .*{hint}"):
+        check_benchmark_file(name, DataSource(path=str(tmp_path / "none.jsonl")))
+    check_benchmark_file(name, DataSource(path=str(tmp_path)))
+    check_benchmark_file(name, DataSource(path="miniature:gsm8k_test"))
+    check_benchmark_file(name, DataSource(hub="some/where"))
 
 
 def test_the_miniature_is_the_default_and_keeps_its_home_beside_the_caller(tmp_path, monkeypatch):
@@ -85,7 +123,9 @@ def test_a_mistake_is_one_sentence(tmp_path, text, message):
 
 
 def test_an_unknown_profile_lists_those_there_are():
-    with pytest.raises(SettingsError, match="give one of files, miniature, miniature-all, paper"):
+    with pytest.raises(
+        SettingsError, match="give one of files, miniature, miniature-all, miniature-small-labeler, paper"
+    ):
         load_settings("nothing")
 
 

@@ -34,6 +34,29 @@ def powers_of_two(candidates: int) -> list[int]:
     return [2**power for power in range(candidates.bit_length())]
 
 
+def check_gold_answers(problems: pl.DataFrame) -> None:
+    """Refuse problems whose candidates nothing could grade.
+
+    Args:
+        problems: `BenchmarkProblems` rows of one question set.
+
+    Raises:
+        BenchmarkError: a problem has no gold answer, or there are no problems.
+    """
+    if problems.is_empty():
+        raise BenchmarkError(
+            "there are no problems to sample candidates for; check the question set's source and split"
+        )
+    ungraded = problems.filter(pl.col("answer").str.strip_chars().fill_null("") == "")
+    if not ungraded.is_empty():
+        benchmark, problem_id = ungraded.select(PROBLEM).row(0)
+        raise BenchmarkError(
+            f"problem `{problem_id}` of {benchmark} has no gold answer ({len(ungraded)} such problems); "
+            f"best-of-N needs a question set with answers: mend the source, or take {benchmark} out of "
+            "benchmarks.best_of_n"
+        )
+
+
 def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) -> pl.DataFrame:
     """Pick among the first n candidates of every problem, for every n and aggregation.
 
@@ -43,7 +66,8 @@ def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) ->
         ns: numbers of candidates; none above what every problem has.
 
     Returns:
-        `BestOfNChoices` columns but the recipe. Ties go to the first candidate, or the answer it gave first.
+        `BestOfNChoices` columns but the recipe. Ties go to the first candidate, or the answer it gave first; `tied`
+        says where there was one.
 
     Raises:
         BenchmarkError: candidates are missing, or scores do not cover their steps.
@@ -54,19 +78,15 @@ def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) ->
     return pl.concat(parts).sort(*PROBLEM, "n", "aggregation")
 
 
-def tied(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) -> pl.DataFrame:
-    """How many problems have several best candidates: benchmark, n, aggregation, ties, problems."""
-    rewarded = _with_rewards(candidates, scores)
-    best = [
-        rewarded.filter(pl.col("candidate") < n)
-        .group_by(PROBLEM)
-        .agg((pl.col(reward) == pl.col(reward).max()).sum() > 1 for reward in REWARDS)
-        .unpivot(REWARDS, index=PROBLEM, variable_name="aggregation", value_name="ties")
-        .with_columns(n=pl.lit(n, pl.Int64))
-        for n in ns
-    ]
-    counted = pl.concat(best).group_by("benchmark", "n", "aggregation")
-    return counted.agg(pl.col("ties").sum(), problems=pl.len()).sort("benchmark", "n", "aggregation")
+def ties(choices: pl.DataFrame) -> dict[str, int]:
+    """How many choices had several best candidates (or answers, for a vote), by aggregation; bounds choose nothing.
+
+    Args:
+        choices: what `choose` returns.
+    """
+    counted = choices.drop_nulls("tied").group_by("aggregation").agg(pl.col("tied").sum())
+    found = dict(counted.iter_rows())
+    return {aggregation: found[aggregation] for aggregation in AGGREGATIONS if aggregation in found}
 
 
 def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0) -> pl.DataFrame:
@@ -168,7 +188,10 @@ def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
     first_n = rewarded.filter(pl.col("candidate") < n)
     problems = first_n.group_by(PROBLEM, maintain_order=True)
     everyone = rewarded.group_by(PROBLEM, maintain_order=True)
-    best = [problems.agg(pl.col("candidate", "correct").get(pl.col(reward).arg_max())) for reward in REWARDS]
+    best = [
+        problems.agg(pl.col("candidate", "correct").get(pl.col(reward).arg_max()), tied=_is_tied(pl.col(reward)))
+        for reward in REWARDS
+    ]
     votes = [_vote(first_n.with_columns(weight=weight)) for weight in (pl.col("mean").clip(0), pl.lit(1.0))]
     bounds = [problems.agg(pl.col("correct").any()), everyone.agg(pl.col("correct").mean())]
     return [
@@ -178,6 +201,7 @@ def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
             pl.lit(aggregation).alias("aggregation"),
             (pl.col("candidate") if "candidate" in part.columns else pl.lit(None, pl.Int64)).alias("candidate"),
             pl.col("correct").cast(pl.Float64),
+            (pl.col("tied") if "tied" in part.columns else pl.lit(None, pl.Boolean)).alias("tied"),
         )
         for aggregation, part in zip(AGGREGATIONS, [*best, *votes, *bounds], strict=True)
     ]
@@ -189,4 +213,11 @@ def _vote(first_n: pl.DataFrame) -> pl.DataFrame:
         pl.col("weight").sum(), pl.col("correct").first()
     )
     weight = pl.when(pl.col("answer_class") == NO_ANSWER).then(-1.0).otherwise(pl.col("weight"))
-    return answers.group_by(PROBLEM, maintain_order=True).agg(pl.col("correct").get(weight.arg_max()))
+    return answers.group_by(PROBLEM, maintain_order=True).agg(
+        pl.col("correct").get(weight.arg_max()), tied=_is_tied(weight)
+    )
+
+
+def _is_tied(score: pl.Expr) -> pl.Expr:
+    """Whether several of a group have its highest score."""
+    return (score == score.max()).sum() > 1

@@ -1,14 +1,16 @@
-"""Multiple-choice questions: how their options are shown, and how an answer to one is graded.
+r"""Multiple-choice questions: how their options are shown, and how an answer to one is graded.
 
 Two kinds occur. Lettered options are listed under the question and the gold answer is a letter:
 
     Which is prime?
     (A) 4
-    (B) 7                      gold B; `B`, `(b)`, `B.`, `(B) 7`, `\\text{B}` and `7` are right
+    (B) 7                      gold B; `B`, `(b)`, `B. 7`, `option B is correct`, `\text{B}` and `7` are right
 
 Worded options are a closed set of verdicts and the gold answer is one of them:
 
-    … Answer with True, False or Uncertain.      gold Uncertain; `uncertain` and `Unknown` are right
+    … Answer with True, False or Uncertain.      gold Uncertain; `Unknown` and `It cannot be determined` are right
+
+An answer that names two options, or says less than a verdict (`not entailed` may be false or open), means none.
 """
 
 import re
@@ -17,15 +19,29 @@ from collections.abc import Sequence
 
 from cpmi_dagster.answers import is_equivalent
 
-WORDING = re.compile(r"\\(?:text|textbf|mathrm|mathbf|boxed)\s*|[$*{}\\]")
-LETTER = re.compile(r"^(?:option|choice|answer)?\s*\(?([A-Za-z])(?:\)|[.:](?=\s|$)|$)", re.IGNORECASE)
-VERDICTS = {
-    "unknown": "uncertain",
-    "yes": "true",
-    "no": "false",
-    "entailed": "entailment",
-    "contradicted": "contradiction",
+WORDING = re.compile(r"\\(?:textbf|text|mathrm|mathbf|boxed)\s*|[$*{}\\]")
+LETTER = re.compile(
+    r"(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*)?"
+    r"(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])(?:\)|[.:,;](?=\s|$)|\s[-–—]\s|$|\s+(?=\(|because\b|since\b|is\b)))",
+    re.IGNORECASE,
+)
+ANOTHER_LETTER = re.compile(r"\W*(?:and|or|&|/)?\W*(?:option\s+)?(?:[(\[]([A-Z])[)\]]|([A-Z])\W*$)")
+NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
+MEANINGS = {
+    "holds": "true, yes, correct, entailment, entailed, entails, follows",
+    "fails": "false, no, incorrect, not true, untrue, contradiction, contradicted, contradicts, contradictory",
+    "open": "uncertain, unknown, neutral, neither, undetermined, undecided, unclear, indeterminate, inconclusive, "
+    "not certain, not enough information, insufficient information, neither true nor false, neither entailed nor "
+    "contradicted, can not be determined, cannot be determined, can t be determined, cannot be known, not determined",
+    "both": "self contradiction, self contradictory, selfcontradiction, paradox, both true and false, "
+    "both entailed and contradicted",
 }
+VERDICTS = {wording: meaning for meaning, wordings in MEANINGS.items() for wording in wordings.split(", ")}
+LEAD_IN = re.compile(
+    r"(?:(?:therefore|so|thus|hence|the|this|that|it|an?|conclusion|statement|hypothesis|claim|relation|answer|verdict|"
+    r"is|are|holds|definitely|clearly|logically)\s+)+"
+)
+REASON = re.compile(r"[,;:.(]|\s(?:because|since|given|as)\s", re.IGNORECASE)
 
 
 def render_choices(question: str, choices: Sequence[str]) -> str:
@@ -46,24 +62,58 @@ def grade_answer(gold: str, answer: str | None, choices: Sequence[str] | None = 
         return False
     if not choices:
         return is_equivalent(gold, answer)
-    return _option(answer, choices, _is_letter(gold, choices)) == _option(gold, choices, _is_letter(gold, choices))
+    if gold in string.ascii_uppercase[: len(choices)]:
+        return _option_meant(answer, choices) == string.ascii_uppercase.index(gold)
+    return _verdict(gold) == _verdict(answer)
 
 
-def _is_letter(gold: str, choices: Sequence[str]) -> bool:
-    return gold in string.ascii_uppercase[: len(choices)] and gold not in choices
-
-
-def _option(answer: str, choices: Sequence[str], lettered: bool) -> int | str:
-    """Number of the option meant, or the normalised text where it is none of them."""
+def _option_meant(answer: str, choices: Sequence[str]) -> int | None:
+    """Number of the lettered option that an answer means: by its whole text, its letter, or its words alone."""
     plain = WORDING.sub("", answer).strip()
-    letter = LETTER.match(plain) if lettered else None
-    if letter and (number := string.ascii_uppercase.index(letter[1].upper())) < len(choices):
-        return number
-    wording = [_normalised(choice) for choice in choices]
-    text = _normalised(plain)
-    return wording.index(text) if text in wording else text
+    found = (
+        _only([_says(plain, choice) for choice in choices]) if len(plain) > 1 else None,
+        _by_letter(plain, choices),
+        _only([_words(choice) == _words(plain) for choice in choices]),
+    )
+    return next((number for number in found if number is not None), None)
 
 
-def _normalised(text: str) -> str:
-    words = re.sub(r"[\W_]+", " ", WORDING.sub("", text).lower()).strip()
-    return VERDICTS.get(words, words)
+def _by_letter(plain: str, choices: Sequence[str]) -> int | None:
+    letters = string.ascii_uppercase[: len(choices)]
+    if found := LETTER.match(plain):
+        number, rest = letters.find((found[1] or found[2]).upper()), plain[found.end() :]
+        other = ANOTHER_LETTER.match(rest)
+        two = other is not None and letters.find(other[1] or other[2]) not in (-1, number)
+        return None if number < 0 or (two and not _says(rest, choices[number])) else number
+    beginning, _, rest = plain.partition(" ")
+    number = letters.find(beginning) if len(beginning) == 1 else -1
+    return number if number >= 0 and _says(rest, choices[number]) else None
+
+
+def _says(text: str, choice: str) -> bool:
+    """Whether a text, maybe in brackets, is an option's, or its first sentence, to which extracted answers are cut."""
+    wording, bare = (_text(choice), _text(NEXT_SENTENCE.split(choice, 1)[0])), _text(text)
+    return bare in wording or (bare.startswith("(") and bare.endswith(")") and _text(bare[1:-1]) in wording)
+
+
+def _only(fits: Sequence[bool]) -> int | None:
+    """Number of the one that fits; None where none or several do."""
+    return fits.index(True) if sum(fits) == 1 else None
+
+
+def _verdict(answer: str) -> str:
+    """What a verdict says of its conclusion, or its words where it is no verdict."""
+    plain = WORDING.sub("", answer).strip()
+    clauses = (plain, REASON.split(plain, 1)[0])
+    phrases = [phrase for clause in clauses for phrase in (_words(clause), LEAD_IN.sub("", _words(clause), 1))]
+    return next((VERDICTS[phrase] for phrase in phrases if phrase in VERDICTS), phrases[0])
+
+
+def _text(text: str) -> str:
+    """The text without blanks, capitals and a final stop: signs count."""
+    return "".join(WORDING.sub("", text).lower().split()).rstrip(".,;")
+
+
+def _words(text: str) -> str:
+    """The words alone, without signs; nothing where there are none."""
+    return re.sub(r"[\W_]+", " ", WORDING.sub("", text).lower()).strip()

@@ -14,6 +14,7 @@ F1 = 2 err cor / (err + cor), of the accuracies on solutions with an error and w
 percent. Protocol `official` takes the threshold best on GSM8K for all subsets, `paper` the best of each subset.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +38,7 @@ SUBSETS: dict[str, str] = {
 }
 THRESHOLD_SUBSET = "gsm8k"
 AVERAGE = "average"
+ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,12 @@ def best_threshold(low: Floats, high: Floats, erroneous: np.ndarray) -> float:
 
 
 def processbench_scores(
-    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, bootstrap_samples: int, seed: int
+    predictions: pl.DataFrame,
+    problems: pl.DataFrame,
+    protocol: Protocol,
+    bootstrap_samples: int,
+    seed: int,
+    subsets: Collection[str] = ALL_SUBSETS,
 ) -> pl.DataFrame:
     """Err, Corr and F1 of every subset and the plain mean of the four, as shares.
 
@@ -103,15 +110,19 @@ def processbench_scores(
         protocol: `official` or `paper`.
         bootstrap_samples: resamples for the 95 % interval of F1.
         seed: seed of the resamples.
+        subsets: which subsets to score; `official` needs GSM8K among them.
 
     Returns:
-        subset, err, cor, f1, low, high, n, threshold; the last row is `average`, its threshold null under `paper`.
+        subset, err, cor, f1, low, high, n, threshold; the last row is `average`, its threshold null under `paper`, and
+        absent unless all four subsets are scored.
 
     Raises:
-        BenchmarkError: a subset is empty or one-sided, or predictions do not fit it.
+        BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
     """
-    judged = _judged_subsets(predictions, problems, protocol, bootstrap_samples, seed)
+    judged = _judged_subsets(predictions, problems, protocol, bootstrap_samples, seed, subsets)
     rows = [_score_row(name, s.err, s.cor, s.f1, s.threshold) for name, s in judged.items()]
+    if len(judged) < len(SUBSETS):
+        return pl.DataFrame(rows)
     err, cor = np.mean([(s.err, s.cor) for s in judged.values()], axis=0).tolist()
     threshold = judged[THRESHOLD_SUBSET].threshold if protocol == "official" else None
     return pl.DataFrame([*rows, _score_row(AVERAGE, err, cor, _average(judged), threshold)])
@@ -126,19 +137,26 @@ def processbench_difference(
 
 
 def _judged_subsets(
-    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
+    predictions: pl.DataFrame,
+    problems: pl.DataFrame,
+    protocol: Protocol,
+    samples: int,
+    seed: int,
+    subsets: Collection[str] = ALL_SUBSETS,
 ) -> dict[str, _SubsetScore]:
-    """Every subset scored at its threshold, in the order of `SUBSETS`."""
-    judged = with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(list(SUBSETS))))
-    tables = {subset: _right_intervals(judged.filter(benchmark=name), name) for name, subset in SUBSETS.items()}
+    """The subsets scored at their thresholds, in the order of `SUBSETS`."""
+    names = {name: subset for name, subset in SUBSETS.items() if subset in subsets}
+    if protocol == "official" and THRESHOLD_SUBSET not in subsets:
+        raise BenchmarkError("the official protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
+    judged = with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(list(names))))
+    tables = {subset: _right_intervals(judged.filter(benchmark=name), name) for name, subset in names.items()}
     arrays = {subset: _arrays(table) for subset, table in tables.items()}
     chosen = {
-        subset: best_threshold(*arrays[THRESHOLD_SUBSET if protocol == "official" else subset])
-        for subset in SUBSETS.values()
+        subset: best_threshold(*arrays[THRESHOLD_SUBSET if protocol == "official" else subset]) for subset in tables
     }
     return {
-        subset: _score(table, chosen[subset], samples, seed + number)
-        for number, (subset, table) in enumerate(tables.items())
+        subset: _score(table, chosen[subset], samples, seed + ALL_SUBSETS.index(subset))
+        for subset, table in tables.items()
     }
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled
 
 DISTRIBUTION_SUBSET = "processbench_math"
 
@@ -53,6 +53,26 @@ def step_distribution(
         bootstrap_wasserstein(*arrays, bootstrap_samples, seed).estimate(),
         steps.select("problem_id", "step_index", "probability", "correct"),
     )
+
+
+def step_auc_difference(
+    first: pl.DataFrame,
+    second: pl.DataFrame,
+    problems: pl.DataFrame,
+    samples: int,
+    seed: int,
+    benchmark: str = DISTRIBUTION_SUBSET,
+) -> Difference:
+    """ROC-AUC of one model's step probabilities minus another's, over the same resampled questions."""
+    wanted = problems.filter(benchmark=benchmark)
+    both = [judged_steps(with_probabilities(predictions, wanted)) for predictions in (first, second)]
+    aucs = [_auc(steps, samples, seed) for steps in both]
+    return aucs[0].minus(aucs[1])
+
+
+def _auc(steps: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    probability, correct, question = (steps[name].to_numpy() for name in ("probability", "correct", "question"))
+    return bootstrap_auc(probability, correct, question, samples, seed)
 
 
 def judged_steps(judged: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_rows, logiqa2_rows
 from cpmi_dagster.miniature.plans import Problem, Task
 from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
 from cpmi_dagster.miniature.processbench_rows import processbench_rows
@@ -40,6 +41,9 @@ WORLD_FILES: dict[str, str] = {
         "math500_test",
         "omni_math_test",
         "mmlu_stem_test",
+        "folio_validation",
+        "logiqa2_test",
+        "logicnli_test",
         "processbench_gsm8k",
         "processbench_math",
         "processbench_olympiadbench",
@@ -63,6 +67,7 @@ class WorldSize:
         processbench: Rows of each ProcessBench subset.
         prmbench: Rows of each PRMBench category.
         test_questions: Problems of each question set for best-of-N.
+        logic_stories: Stories of the logic set that asks eight times of each.
     """
 
     shepherd_questions: int = 120
@@ -72,6 +77,7 @@ class WorldSize:
     processbench: int = 100
     prmbench: int = 20
     test_questions: int = 70
+    logic_stories: int = 9
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -107,6 +113,14 @@ def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) 
     }
 
 
+def _logic_rows(size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+    return {
+        "folio_validation": folio_rows(size.test_questions, rng),
+        "logiqa2_test": logiqa2_rows(size.test_questions, rng),
+        "logicnli_test": logicnli_rows(size.logic_stories, rng),
+    }
+
+
 def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
     count = size.processbench
     problems = {
@@ -132,6 +146,7 @@ def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[R
         **_training_rows(pool, size, rng),
         **_question_set_rows(pool, size, rng),
         **_step_benchmark_rows(pool, size, rng),
+        **_logic_rows(size, random.Random(seed + 2)),
     }
 
 

@@ -6,7 +6,7 @@ batches of two       (210, 205)  (143, 140)  (87, 90)     in training, in random
 
 from collections.abc import Iterator, Sequence
 
-import torch
+import numpy as np
 from torch.utils.data import Sampler
 
 SORTED_TOGETHER = 50
@@ -15,14 +15,20 @@ SORTED_TOGETHER = 50
 class SimilarLengthSampler(Sampler[int]):
     """Indices of training examples: random, but each run of `batch_size` indices has similar lengths.
 
-    Random chunks of 50 batches are sorted by length and cut into batches, whose order is random again. It draws from
-    torch's default generator.
+    Random chunks of 50 batches are sorted by length and cut into batches, whose order is random again. The order
+    depends on seed and epoch alone, so a training that goes on from the middle of an epoch meets the same batches.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int) -> None:
-        """Tokens of each example, and examples of one batch."""
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int = 0) -> None:
+        """Tokens of each example, examples of one batch, and the seed of the order."""
         self.lengths = lengths
         self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which epoch comes next, from 0."""
+        self.epoch = epoch
 
     def __len__(self) -> int:
         """Number of examples."""
@@ -30,7 +36,8 @@ class SimilarLengthSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         """One epoch."""
-        order = torch.randperm(len(self.lengths)).tolist()
+        rng = np.random.default_rng((self.seed, self.epoch))
+        order = rng.permutation(len(self.lengths)).tolist()
         chunk = SORTED_TOGETHER * self.batch_size
         by_length = [
             index
@@ -39,7 +46,7 @@ class SimilarLengthSampler(Sampler[int]):
         ]
         batches = [by_length[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         whole = [batch for batch in batches if len(batch) == self.batch_size]
-        shuffled = [whole[index] for index in torch.randperm(len(whole)).tolist()]
+        shuffled = [whole[index] for index in rng.permutation(len(whole))]
         return (index for batch in [*shuffled, *batches[len(whole) :]] for index in batch)
 
 

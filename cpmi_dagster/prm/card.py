@@ -1,10 +1,11 @@
-"""The README.md beside a reward model's weights: what it is, what it was trained on, how to load it."""
+"""The README.md beside a reward model's weights: what it is, what it was trained on, how good it is, how to load it."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from cpmi_dagster import settings
+from cpmi_dagster.prm.fitting import Fitted
+from cpmi_dagster.training_settings import Recipe, Training
 
 OBJECTIVES = {"bce": "binary cross-entropy on soft labels", "mse": "squared error", "pqm": "process Q-value ranking"}
 
@@ -23,13 +24,16 @@ A process reward model: for every step of a solution, the probability that the s
 | reward type | `{reward_type}` |
 | objective | {objective} (`{objective_name}`) |
 | backbone | `{backbone}` |
+| trained weights | {weights} |
 | soft labels | `{data_version}` |
+| labelled steps | {steps:,} |
 | epochs | {epochs:g} |
-| batch | {batch_size} x {gradient_accumulation} trajectories |
+| batch | {batch_size} x {gradient_accumulation} trajectories{processes} |
 | learning rate | {learning_rate:g}, head {head_learning_rate:g} |
-| last losses | {losses} |
+| seed | {seed} more than the profile's |
+| losses | {losses} |
 
-## Use
+{figures}## Use
 
 ```python
 import polars as pl
@@ -40,39 +44,60 @@ solutions = pl.DataFrame({{"id": ["a"], "question": ["What is 2 + 3 * 4?"], "ste
 score_steps(model, solutions, batch_tokens=16384)  # id, step_index, probability
 ```
 """
+FIGURES, USE = "## Figures", "## Use"
 
 
-def model_card(
-    recipe: settings.Recipe,
-    training: settings.Training,
-    backbone: str,
-    data_version: str,
-    curve: Sequence[dict[str, Any]],
-    name: str,
-) -> str:
-    """The card as Markdown.
+def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version: str, name: str) -> str:
+    """The card as Markdown, before anything is measured with the model.
 
     Args:
-        backbone: identity of the model that training started from.
+        training: settings that the recipe was trained with.
+        fitted: what came of it; the first and last loss of each split are shown.
         data_version: fingerprint of the soft labels; empty where there is none.
-        curve: points of the learning curve; the last of each split is shown.
         name: the model folder's name.
     """
+    processes = int((training.accelerate or {}).get("num_processes", 1))
     return CARD.format(
         name=name,
-        base_model=json.dumps(backbone.partition("@")[0]),
+        base_model=json.dumps(fitted.backbone.partition("@")[0]),
         reward_type=recipe.reward_type,
         objective=OBJECTIVES[recipe.objective],
         objective_name=recipe.objective,
-        backbone=backbone,
+        backbone=fitted.backbone,
+        weights=f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
         data_version=data_version or "not recorded",
-        losses=_last_losses(curve),
+        steps=fitted.train_steps,
+        processes=f" in each of {processes} processes" if processes > 1 else "",
+        seed=recipe.seed,
+        losses=_losses(fitted.curve),
+        figures=_section([]),
         **training.model_dump(
             include={"epochs", "batch_size", "gradient_accumulation", "learning_rate", "head_learning_rate"}
         ),
     )
 
 
-def _last_losses(curve: Sequence[dict[str, Any]]) -> str:
-    last = {point["split"]: point["loss"] for point in curve}
-    return ", ".join(f"{split} {loss:.4f}" for split, loss in last.items()) or "none recorded"
+def with_figures(card: str, figures: Sequence[tuple[str, str]]) -> str:
+    """A card with what was measured since; what an earlier report measured is replaced.
+
+    Args:
+        card: as `model_card` makes it.
+        figures: name and value of each, as they are to be read.
+    """
+    before, _, rest = card.partition(FIGURES)
+    return before + _section(figures) + USE + rest.partition(USE)[2]
+
+
+def _section(figures: Sequence[tuple[str, str]]) -> str:
+    if not figures:
+        return f"{FIGURES}\n\nNothing has been measured with this model yet; `cpmi run` does.\n\n"
+    rows = "".join(f"| {name} | {value} |\n" for name, value in figures)
+    return f"{FIGURES}\n\n| | measured [95 % interval] |\n|---|---|\n{rows}\n"
+
+
+def _losses(curve: Sequence[dict[str, Any]]) -> str:
+    """The first and last loss of each split: `train 0.6931 to 0.4120`."""
+    by_split: dict[str, list[float]] = {}
+    for point in curve:
+        by_split.setdefault(point["split"], []).append(point["loss"])
+    return ", ".join(f"{split} {losses[0]:.4f} to {losses[-1]:.4f}" for split, losses in by_split.items()) or "none"

@@ -97,6 +97,7 @@ class RewardModel(PreTrainedModel):
         super().__init__(config)
         self.backbone = AutoModel.from_config(config.backbone_config)
         self.head = RewardHead(config)
+        self._no_split_modules = self.backbone._no_split_modules
         self.post_init()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, step_positions: Tensor) -> StepLogits:
@@ -109,7 +110,8 @@ class RewardModel(PreTrainedModel):
         """
         states = hidden_states(self.backbone, input_ids, attention_mask)
         rows = torch.arange(len(states), device=states.device).unsqueeze(1)
-        return StepLogits(logits=self.head(states[rows, step_positions]).float())
+        ends = states[rows, step_positions].to(self.head.output.weight.dtype)
+        return StepLogits(logits=self.head(ends).float())
 
     @classmethod
     def from_backbone(cls, backbone: PreTrainedModel, **head: Any) -> "RewardModel":

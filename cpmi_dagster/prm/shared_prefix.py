@@ -45,7 +45,12 @@ def shared_prefix_length(input_ids: Tensor, attention_mask: Tensor) -> int:
 
 
 def can_share_prefix(backbone: PreTrainedModel) -> bool:
-    """Whether a cache of keys and values is all that the backbone keeps of what it has read."""
+    """Whether a cache of keys and values is all that the backbone keeps of what it has read.
+
+    Processes that hold parts of one model must call it equally often, whatever their batches: they share nothing.
+    """
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return False
     config = backbone.config.get_text_config()
     checkpointed = backbone.training and backbone.is_activation_checkpointing
     if backbone._is_stateful or checkpointed:

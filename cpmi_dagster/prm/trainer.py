@@ -1,24 +1,27 @@
-"""A `transformers.Trainer` that knows step losses, two learning rates and nothing else: it writes and prints nothing.
+"""A `transformers.Trainer` that knows step losses and two learning rates; it prints nothing.
 
-The learning curve it keeps is a list of points, about a hundred for the training loss and one per epoch for validation:
+The learning curve is a list of points, about a hundred for the training loss; validation starts before the first step:
 
+    {"step": 0, "epoch": 0.0, "split": "validation", "loss": 0.694}
     {"step": 18, "epoch": 1.0, "split": "train", "loss": 0.641}
     {"step": 18, "epoch": 1.0, "split": "validation", "loss": 0.655}
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from cpmi_dagster import settings
 from cpmi_dagster.prm.batching import SimilarLengthSampler
 from cpmi_dagster.prm.examples import LabelledSolution
 from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch, pad_rows
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import Loss
+from cpmi_dagster.training_settings import Training
 
 CurvePoint = dict[str, Any]
 CURVE_SPLITS = {"loss": "train", "eval_loss": "validation"}
@@ -51,6 +54,7 @@ class StepTrainer(Trainer):
             callbacks=callbacks,
         )
         self.train_lengths = [len(example.encoded.token_ids) for example in train]
+        self._started = time.perf_counter()
         self.loss = loss
         self.head_learning_rate = head_learning_rate
         self.remove_callback(PrinterCallback)
@@ -69,8 +73,23 @@ class StepTrainer(Trainer):
         loss = self.loss(outputs.logits, labels, step_mask)
         return (loss, outputs) if return_outputs else loss
 
+    @property
+    def seconds(self) -> float:
+        """Wall time of training so far, with that before the checkpoint it went on from."""
+        return max((entry.get("seconds", 0.0) for entry in self.state.log_history), default=0.0)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Keep the time with every loss: a checkpoint holds the log."""
+        now = time.perf_counter()
+        super().log({**logs, "seconds": self.seconds + now - self._started}, start_time)
+        self._started = now
+
+    def whole_weights(self) -> Mapping[str, Any] | None:
+        """All weights on the CPU of the first process, where FSDP has them in parts; None where the model has them."""
+        return self.accelerator.get_state_dict(self.model_wrapped) if self.is_fsdp_enabled else None
+
     def _get_train_sampler(self, train_dataset: Any = None) -> SimilarLengthSampler:
-        return SimilarLengthSampler(self.train_lengths, self.args.train_batch_size)
+        return SimilarLengthSampler(self.train_lengths, self.args.train_batch_size, self.args.seed)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW with weight decay on matrices only and the head's own learning rate."""
@@ -96,56 +115,49 @@ class StepTrainer(Trainer):
         ]
 
 
-class CurveRecorder(TrainerCallback):
-    """Keeps the learning curve, and reports how many examples have been trained on.
+class ProgressTeller(TrainerCallback):
+    """Reports how many examples have been trained on; those before a checkpoint that training goes on from count.
 
     Args:
         examples: examples a whole training goes through, all epochs together.
         progress: called with the number of examples just finished.
     """
 
-    def __init__(self, examples: int, progress: Callable[[int], None] | None = None) -> None:
-        self.points: list[CurvePoint] = []
+    def __init__(self, examples: int, progress: Callable[[int], None]) -> None:
         self._examples = examples
         self._progress = progress
         self._reported = 0
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Add a point for each loss in the log."""
-        for key, split in CURVE_SPLITS.items():
-            if key in (logs or {}):
-                loss = float((logs or {})[key])
-                self.points.append(
-                    {"step": state.global_step, "epoch": state.epoch or 0.0, "split": split, "loss": loss}
-                )
-
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Report the examples of the optimiser step that has ended."""
         done = round(self._examples * state.global_step / max(state.max_steps, 1))
-        if self._progress is not None:
-            self._progress(done - self._reported)
+        self._progress(done - self._reported)
         self._reported = done
 
 
-def training_arguments(
-    training: settings.Training, seed: int, validate: bool, folder: str, on_cpu: bool
-) -> TrainingArguments:
-    """The profile's training settings in `transformers`' terms: one device, nothing saved, printed or reported.
+def learning_curve(log_history: Sequence[dict[str, Any]]) -> list[CurvePoint]:
+    """The losses in a trainer's log, which a checkpoint keeps: step, epoch, split, loss."""
+    return [
+        {"step": entry["step"], "epoch": float(entry["epoch"]), "split": split, "loss": float(entry[key])}
+        for entry in log_history
+        for key, split in CURVE_SPLITS.items()
+        if key in entry
+    ]
+
+
+def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bool, saves: Path) -> TrainingArguments:
+    """The profile's training settings in `transformers`' terms: nothing printed or reported.
 
     Args:
-        folder: an existing folder; nothing is written there.
         on_cpu: train on the CPU even where there is an accelerator.
+        saves: folder for what is saved on the way.
     """
     cuda = torch.cuda.is_available() and not on_cpu
+    keep_best = validate and training.early_stopping is not None
+    # the best weights can only be kept if each validation is saved
+    spacing = 1 / (training.validations if keep_best else max(training.checkpoints, 1))
     arguments = TrainingArguments(
-        output_dir=folder,
+        output_dir=str(saves),
         learning_rate=training.learning_rate,
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size,
@@ -154,14 +166,22 @@ def training_arguments(
         warmup_steps=training.warmup_ratio,
         weight_decay=training.weight_decay,
         bf16=training.bf16 and cuda and torch.cuda.is_bf16_supported(),
+        activation_checkpointing=training.gradient_checkpointing,
         seed=seed,
-        use_cpu=on_cpu,
+        # said even where there is nothing else: processes on CPUs find each other only then
+        use_cpu=on_cpu or not torch.accelerator.is_available(),
         remove_unused_columns=False,
         label_names=["labels"],
         prediction_loss_only=True,
         dataloader_pin_memory=cuda,
-        eval_strategy="epoch" if validate else "no",
-        save_strategy="no",
+        eval_strategy="steps" if validate else "no",
+        eval_steps=_share(1 / training.validations),
+        save_strategy="steps" if training.checkpoints or keep_best else "no",
+        save_steps=_share(spacing),
+        save_total_limit=2 if keep_best else 1,
+        load_best_model_at_end=keep_best,
+        metric_for_best_model="eval_loss" if keep_best else None,
+        greater_is_better=False if keep_best else None,
         logging_strategy="steps",
         logging_steps=CURVE_SPACING,
         logging_nan_inf_filter=False,
@@ -169,8 +189,14 @@ def training_arguments(
         disable_tqdm=True,
         log_level="error",
     )
-    arguments._n_gpu = min(1, arguments.n_gpu)
+    if arguments.world_size == 1:
+        arguments._n_gpu = min(1, arguments.n_gpu)
     return arguments
+
+
+def _share(share: float) -> float:
+    """A share of all steps; `transformers` reads 1 as one step."""
+    return min(share, 0.999)
 
 
 def collate(features: Sequence[dict[str, Any]]) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """Every table and figure of the paper as an artifact: what it needs, how ours is measured, how the two are joined.
 
-ARTIFACTS["processbench"].needs    ->  ("sources/benchmark_problems", "benchmarks/processbench_predictions")
+ARTIFACTS["processbench"].needs    ->  ("sources/benchmark_problems", "benchmarks/processbench_predictions", …)
 build_artifact(ARTIFACTS["processbench"], inputs, "miniature")
 
 artifact      row   column  paper  measured  low   high   n    profile
@@ -15,7 +15,8 @@ import polars as pl
 from cpmi_dagster.reports import efficiency, labels, process_level, question_sets
 from cpmi_dagster.reports.comparisons import measure_contrast, measure_negatives_ablation, measure_objectives
 from cpmi_dagster.reports.cost_ratios import COSTS
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
+from cpmi_dagster.reports.pairs import measure_differences
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
 from cpmi_dagster.reports.quality import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.reward_rows import (
@@ -27,9 +28,10 @@ from cpmi_dagster.reports.reward_rows import (
     PAV_MERGE_ROWS,
     RecipeRow,
 )
+from cpmi_dagster.reports.seeds import measure_seeds
 
-PROCESS_LEVEL = (PROBLEMS, PROCESSBENCH)
-STEP_LEVEL = (PROBLEMS, PRMBENCH_PREDICTIONS)
+PROCESS_LEVEL = (PROBLEMS, PROCESSBENCH, JUDGES)
+STEP_LEVEL = (PROBLEMS, PRMBENCH_PREDICTIONS, JUDGES)
 QUALITY = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, CHOICES)
 LABELS = (labels.REWARDS, labels.TRAJECTORIES, labels.TRUTH)
 
@@ -51,12 +53,16 @@ _MEASURES: dict[str, tuple[tuple[str, ...], Callable[[ReportInputs], pl.DataFram
     "negatives_ablation": ((*QUALITY, *LABELS), measure_negatives_ablation),
     "merge_points": ((*QUALITY, COSTS, labels.REWARDS), efficiency.measure_merge_points),
     "pav_merges": ((*QUALITY, COSTS), efficiency.measure_pav_merges),
+    "differences": (QUALITY, measure_differences),
+    "training_seeds": (QUALITY, measure_seeds),
 }
 
 _ROWS: dict[str, tuple[RecipeRow, ...]] = {
     "label_quality": (),
     "dataset_statistics_table": (),
     "labelers": (),
+    "differences": (),
+    "training_seeds": (),
     "logic": question_sets.LOGIC_ROWS,
     "contrast": CONTRAST_ROWS,
     "objectives": OBJECTIVE_ROWS,
@@ -105,7 +111,7 @@ class Artifact:
 
     def untrained(self, inputs: ReportInputs) -> list[str]:
         """Rows whose reward model is not among the profile's recipes."""
-        return [row.row for row in self.rows if inputs.recipe_name(row.reward_type, row.objective) is None]
+        return [row.row for row in self.rows if inputs.recipe_of(row) is None]
 
 
 def _artifacts() -> dict[str, Artifact]:

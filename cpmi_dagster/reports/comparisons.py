@@ -9,7 +9,7 @@ import polars as pl
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import LABEL_AUC, measure_label_quality
 from cpmi_dagster.reports.quality import measure_quality
-from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, NEGATIVES_ROWS, OBJECTIVE_ROWS, reward_row
+from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, NEGATIVES_ROWS, objective_rows, reward_row
 
 CONTRAST_COLUMNS = {
     "AUC": "AUC",
@@ -35,7 +35,7 @@ def measure_contrast(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
     """MC and CPMI labels under every training objective."""
-    return measured_frame(measure_quality(inputs, OBJECTIVE_ROWS, OBJECTIVE_COLUMNS))
+    return measured_frame(measure_quality(inputs, objective_rows(inputs.recipes), OBJECTIVE_COLUMNS))
 
 
 def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:

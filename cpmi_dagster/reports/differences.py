@@ -16,6 +16,7 @@ from cpmi_dagster.benchmarks.label_quality import label_quality_differences
 from cpmi_dagster.benchmarks.prmbench import prmbench_difference
 from cpmi_dagster.benchmarks.processbench import SUBSETS, processbench_difference
 from cpmi_dagster.benchmarks.resampling import Difference
+from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, step_auc_difference
 from cpmi_dagster.reports.headline import BASELINE
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import REWARDS, TRAJECTORIES, TRUTH
@@ -28,9 +29,11 @@ from cpmi_dagster.reports.quality import (
     PROCESSBENCH,
 )
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow
+from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows
 
 BASELINE_REWARD = "mc"
+HEADLINE_NAMES = {"PB": "processbench_f1", "PRMB": "prm_score", "MATH": "best_of_8"}
+"""Columns of the headline by measure."""
 DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
     "reward": pl.String(),
     "baseline": pl.String(),
@@ -64,36 +67,45 @@ def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA)
 
 
+def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: str) -> Difference | None:
+    """One recipe's model minus another's, as a share; None where either was not measured.
+
+    Args:
+        measure: AUC (of steps), PB, PRMB or MATH.
+    """
+    if measure == "MATH":
+        return _best_of_n(inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))
+    return {"AUC": _step_auc, "PB": _processbench, "PRMB": _prmbench}[measure](inputs, recipe, baseline)
+
+
 def _label_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
     tables = [inputs.table(key) for key in (REWARDS, TRAJECTORIES, TRUTH)]
     if any(table.is_empty() for table in tables) or BASELINE_REWARD not in tables[0]["reward_type"]:
         return
     found = label_quality_differences(tables[0], tables[1], tables[2], inputs.bootstrap_samples, inputs.seed)
     figures = {row["reward_type"]: row for row in found.iter_rows(named=True)}
-    for row in MAIN_ROWS:
-        if figure := figures.get(row.reward_type):
+    for row in main_rows(inputs.recipes):
+        figure = figures.get(row.reward_type)
+        if figure and row.recipe is None:
             values = (figure[column] for column in ("difference", "low", "high", "p_value", "n"))
             yield row, "label_auc", 1.0, Difference(*values)
 
 
 def _model_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
     baseline = inputs.recipe_name(BASELINE_REWARD)
-    for row in MAIN_ROWS:
-        recipe = inputs.recipe_name(row.reward_type)
+    for row in main_rows(inputs.recipes):
+        recipe = inputs.recipe_of(row)
         if baseline is None or recipe is None or recipe == baseline:
             continue
-        for measure, difference in (
-            ("processbench_f1", _processbench(inputs, recipe, baseline)),
-            ("prm_score", _prmbench(inputs, recipe, baseline)),
-            ("best_of_8", _best_of_n(inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))),
-        ):
+        for measure in ("PB", "PRMB", "MATH"):
+            difference = model_difference(inputs, recipe, baseline, measure)
             if difference is not None:
-                yield row, measure, 100.0, difference
+                yield row, HEADLINE_NAMES[measure], 100.0, difference
 
 
 def _differences_to_no_model(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, str, float, Difference]]:
-    for row in MAIN_ROWS:
-        recipe = inputs.recipe_name(row.reward_type)
+    for row in main_rows(inputs.recipes):
+        recipe = inputs.recipe_of(row)
         for aggregation, baseline in NO_REWARD_MODEL.items() if recipe else ():
             difference = _best_of_n(inputs, (str(recipe), DEFAULT_AGGREGATION), (str(recipe), aggregation))
             if difference is not None:
@@ -106,6 +118,14 @@ def _processbench(inputs: ReportInputs, recipe: str, baseline: str) -> Differenc
         return None
     draws = (inputs.bootstrap_samples, inputs.seed)
     return processbench_difference(both[0], both[1], inputs.table(PROBLEMS), "paper", *draws)
+
+
+def _step_auc(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
+    subset = pl.col("benchmark") == DISTRIBUTION_SUBSET
+    both = [inputs.predictions(PROCESSBENCH, name).filter(subset) for name in (recipe, baseline)]
+    if any(each.is_empty() for each in both):
+        return None
+    return step_auc_difference(both[0], both[1], inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
 
 
 def _prmbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:

@@ -19,7 +19,7 @@ from cpmi_dagster.costs import relative_efficiency
 from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import measure_quality, measurement
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow
+from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow, main_rows
 
 REWARDS = "labels/step_rewards"
 COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}
@@ -32,7 +32,7 @@ RELATIVE = ("AUC", "PB", "PRMB", "MATH")
 
 def measure_efficiency(inputs: ReportInputs) -> pl.DataFrame:
     """Quality, cost relative to MC, and RelEff of the main reward types."""
-    return measured_frame(_quality_and_cost(inputs, MAIN_ROWS, "mc"))
+    return measured_frame(_quality_and_cost(inputs, main_rows(inputs.recipes), "mc"))
 
 
 def measure_pav_merges(inputs: ReportInputs) -> pl.DataFrame:

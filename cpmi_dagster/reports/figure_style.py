@@ -4,6 +4,7 @@ Colours are Okabe and Ito's, which stay apart for colour-blind readers; each rew
 one colour that the SVG hands over to the page (`currentColor`), so plots follow light and dark pages.
 """
 
+import base64
 import io
 import itertools
 import re
@@ -162,3 +163,8 @@ def to_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dots_per_inch, facecolor="white")
     return buffer.getvalue()
+
+
+def to_markdown(figure: "Figure", dots_per_inch: int = 80) -> str:
+    """Draw as an image that stands in the text itself, for Dagster's metadata."""
+    return f"![](data:image/png;base64,{base64.b64encode(to_png(figure, dots_per_inch)).decode()})"

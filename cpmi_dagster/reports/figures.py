@@ -22,7 +22,7 @@ from cpmi_dagster.reports.cost_ratios import COSTS
 from cpmi_dagster.reports.figure_style import to_png, to_svg
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.process_level import score_histogram_steps
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, NEGATIVES_ROWS
+from cpmi_dagster.reports.reward_rows import NEGATIVES_ROWS, RecipeRow, main_rows
 from cpmi_dagster.reports.table_plots import (
     draw_labeling_costs,
     draw_score_histograms,
@@ -73,10 +73,10 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
     Returns:
         Plots in the order of the report.
     """
-    return [*_plots_of_comparisons(comparisons), *_plots_of_tables(inputs)]
+    return [*_plots_of_comparisons(comparisons, main_rows(inputs.recipes)), *_plots_of_tables(inputs)]
 
 
-def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame]) -> Iterator[Plot]:
+def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[RecipeRow, ...]) -> Iterator[Plot]:
     drawings: tuple[tuple[str, str, Callable[[pl.DataFrame], Figure]], ...] = (
         (
             "label_quality",
@@ -88,7 +88,7 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame]) -> Iterator[P
             "Accuracy of the candidate with the highest mean step reward against the number of candidates; bands are "
             "the 95 % intervals of MC and CPMI, the table holds the others. Thin lines need no reward model: "
             "Pass@1 is a blind pick, Pass@N the best that any pick could be.",
-            lambda frame: draw_best_of_n(frame, tuple(row.row for row in MAIN_ROWS)),
+            lambda frame: draw_best_of_n(frame, tuple(row.row for row in rows)),
         ),
         (
             "negatives_ablation",

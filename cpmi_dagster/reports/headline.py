@@ -17,9 +17,11 @@ import polars as pl
 
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, MATH_SHEPHERD, REWARD_ROWS
+from cpmi_dagster.source_settings import OWN_LABELS
 
 BASELINE = "MC"
+OTHERS_ARE_IN = ("label_quality", "efficiency")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,9 @@ def headline_table(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     Returns:
         Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure.
     """
-    table = pl.DataFrame({"reward": [*(recipe.row for recipe in MAIN_ROWS), *NO_REWARD_MODEL.values()]})
+    table = pl.DataFrame(
+        {"reward": [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames), *NO_REWARD_MODEL.values()]}
+    )
     for column in HEADLINE_COLUMNS:
         table = table.join(_figures(frames, column), on="reward", how="left", maintain_order="left")
     return table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))
@@ -86,6 +90,14 @@ def headline_cell(row: Mapping[str, Any], column: HeadlineColumn) -> TableCell:
         format_figure(row[column.name], column.decimals),
         format_interval(row[f"{column.name}_low"], row[f"{column.name}_high"], column.decimals),
     )
+
+
+def _other_labels(frames: Mapping[str, pl.DataFrame]) -> list[str]:
+    """Rows of labels that are no method of ours: Math-Shepherd's where a model learned from it, and the user's own."""
+    rows = {artifact: frames[artifact]["row"].to_list() for artifact in OTHERS_ARE_IN if artifact in frames}
+    shepherd = [row for row in rows.get("efficiency", []) if row == REWARD_ROWS[MATH_SHEPHERD]]
+    own = [row for labels in rows.values() for row in labels if OWN_LABELS.fullmatch(row)]
+    return list(dict.fromkeys([*shepherd, *own]))
 
 
 def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:

@@ -17,11 +17,11 @@ from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA
 from cpmi_dagster.reports.figures import Plot, report_plots
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, headline_cell, headline_table
 from cpmi_dagster.reports.html_tables import ComparisonTable, TableRow, comparison_table
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
 from cpmi_dagster.reports.labels import REWARDS
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.plain_tables import PlainTable, plain_table
-from cpmi_dagster.reports.question_sets import OTHER_RULE_ROWS
+from cpmi_dagster.reports.question_sets import other_rule_rows
 from cpmi_dagster.reports.reading import headline_reading
 from cpmi_dagster.settings import DEFAULT_PROFILE, PROFILES
 
@@ -87,7 +87,9 @@ def render_report(context: ReportContext) -> str:
         date=context.date,
         models=context.models,
         headline=_headline_table(headline),
-        reading=headline_reading(headline, context.differences, _comparison(context, "distribution")),
+        reading=headline_reading(
+            headline, context.differences, _distribution_of_models(context), _comparison(context, "training_seeds")
+        ),
         sections=[_section(artifact, context, plots) for artifact in ARTIFACTS.values()],
         alignment=_alignment_tables(context.alignment),
         provenance=plain_table(context.provenance),
@@ -101,6 +103,11 @@ def _comparison(context: ReportContext, name: str) -> pl.DataFrame:
     return context.comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA))
 
 
+def _distribution_of_models(context: ReportContext) -> pl.DataFrame:
+    judges = context.inputs.table(JUDGES)["judge"].unique()
+    return _comparison(context, "distribution").filter(~pl.col("row").is_in(judges.implode()))
+
+
 def _profile_option(profile: str) -> str:
     """What a command must be given to ask this profile: nothing for the default, a name, or the profile's file."""
     if profile == DEFAULT_PROFILE:
@@ -110,7 +117,7 @@ def _profile_option(profile: str) -> str:
 
 def _section(artifact: Artifact, context: ReportContext, plots: list[Plot]) -> Section:
     comparison = _comparison(context, artifact.name)
-    folded = OTHER_RULE_ROWS if artifact.name == "best_of_n" else ()
+    folded = other_rule_rows(context.inputs.recipes) if artifact.name == "best_of_n" else ()
     return Section(
         artifact=artifact.name,
         title=artifact.title,

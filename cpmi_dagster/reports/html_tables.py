@@ -14,17 +14,23 @@ import polars as pl
 from cpmi_dagster.reports.paper import OFFICIAL, PaperTable
 
 WIDEST = 8
+DIFFERENCE = " − "
+"""Stands in the label of a row that is one model minus another."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
 """What the paper calls AUC is the reward model's, on steps; the report says so, as labels have an AUC too."""
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """What stands in one cell, already formatted; empty strings where there is nothing."""
+    """What stands in one cell, already formatted; empty strings where there is nothing.
+
+    `within_noise` is said of a difference whose interval holds 0.
+    """
 
     ours: str = ""
     interval: str = ""
     paper: str = ""
+    within_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,7 @@ def _cell(figure: dict, table: PaperTable) -> TableCell:
         ours=format_figure(figure["measured"], measured),
         interval=format_interval(figure["low"], figure["high"], measured),
         paper=format_figure(figure["paper"], printed),
+        within_noise=DIFFERENCE in figure["row"] and figure["low"] is not None and figure["low"] <= 0 <= figure["high"],
     )
 
 

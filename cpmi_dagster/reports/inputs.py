@@ -3,15 +3,17 @@
 ReportInputs(frames={"benchmarks/best_of_n_choices": choices, ...}, recipes=settings.recipes, labeler="Qwen3-8B-Base")
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.settings import Recipe
+from cpmi_dagster.reports.reward_rows import RecipeRow
 from cpmi_dagster.tables import TABLES, columns_of
+from cpmi_dagster.training_settings import Recipe
 
+JUDGES = "benchmarks/judge_predictions"
 MEASURED_SCHEMA: dict[str, pl.DataType] = {
     "row": pl.String(),
     "column": pl.String(),
@@ -67,15 +69,29 @@ class ReportInputs:
         return pl.DataFrame(schema=columns_of(TABLES[key]))
 
     def recipe_name(self, reward_type: str, objective: str = "bce") -> str | None:
-        """The profile's recipe for a reward type and objective, None where it has none."""
-        matches = (
-            recipe for recipe in self.recipes if (recipe.reward_type, recipe.objective) == (reward_type, objective)
-        )
-        return next((recipe.name for recipe in matches), None)
+        """The profile's plain recipe for a reward type and objective, None where it has none."""
+        wanted = (reward_type, objective)
+        plain = (recipe for recipe in self.recipes if recipe.is_plain)
+        return next((recipe.name for recipe in plain if (recipe.reward_type, recipe.objective) == wanted), None)
+
+    def recipe_of(self, row: RecipeRow) -> str | None:
+        """The recipe that feeds a row, None where the profile has none."""
+        return row.recipe or self.recipe_name(row.reward_type, row.objective)
 
     def predictions(self, key: str, recipe: str) -> pl.DataFrame:
         """The rows of one recipe in a table that is partitioned by recipe."""
         return self.table(key).filter(pl.col("recipe") == recipe)
+
+    def judged(self, benchmarks: Collection[str]) -> list[tuple[str, pl.DataFrame]]:
+        """Every judge that is not ours and has judged some of these benchmarks, with its predictions for them.
+
+        Returns:
+            Row label, then benchmark, problem_id, step_index, probability; in the order of the table.
+        """
+        rows = self.table(JUDGES).filter(pl.col("benchmark").is_in(benchmarks))
+        columns = ["benchmark", "problem_id", "step_index", "probability"]
+        names = rows["judge"].unique(maintain_order=True)
+        return [(name, rows.filter(pl.col("judge") == name).select(columns)) for name in names]
 
 
 def measured_frame(measurements: Iterable[Measurement]) -> pl.DataFrame:

@@ -2,30 +2,34 @@
 
 row "CPMI"             the paper's protocol: threshold best on each subset
 row "CPMI (official)"  the benchmark's protocol: one threshold, the one best on GSM8K
+row "My judge"         a judge of the profile that is not ours, on the benchmarks it has judged
 """
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import OVERALL
+from cpmi_dagster.benchmarks.prmbench import PRMBENCH
 from cpmi_dagster.benchmarks.processbench import AVERAGE, SUBSETS, Protocol, predicted_first_error
 from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
-from cpmi_dagster.benchmarks.step_distribution import StepDistribution
+from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.paper import OFFICIAL
 from cpmi_dagster.reports.quality import (
+    PRMBENCH_PREDICTIONS,
     PROBLEMS,
     PROCESSBENCH,
-    distribution,
+    distribution_of,
     in_percent,
     measurement,
-    prmbench,
-    processbench,
+    prmbench_of,
+    processbench_of,
 )
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS
+from cpmi_dagster.reports.reward_rows import main_rows
 
 SUBSET_COLUMNS = {"gsm8k": "GSM8K", "math": "Math", "olympiadbench": "Olympiad", "omnimath": "Omni", AVERAGE: "Average"}
 PROTOCOLS: tuple[tuple[Protocol, str], ...] = (("paper", ""), ("official", OFFICIAL))
@@ -61,19 +65,19 @@ def score_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
 def measure_processbench(inputs: ReportInputs) -> pl.DataFrame:
     """F1 of every subset and their mean, under both protocols."""
     return measured_frame(
-        measurement(row, SUBSET_COLUMNS[subset], f1) for row, _, subset, f1 in _subset_figures(inputs)
+        measurement(figure.row, SUBSET_COLUMNS[figure.score["subset"]], figure.f1) for figure in _subset_figures(inputs)
     )
 
 
 def measure_processbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
     """Err, Corr and F1 of every subset, and the mean F1, under both protocols."""
     measurements: list[Measurement] = []
-    for row, scores, subset, f1 in _subset_figures(inputs):
-        column = SUBSET_COLUMNS[subset]
-        if subset != AVERAGE:
-            err, corr = _accuracies(inputs, scores, subset)
+    for figure in _subset_figures(inputs):
+        row, column = figure.row, SUBSET_COLUMNS[figure.score["subset"]]
+        if figure.score["subset"] != AVERAGE:
+            err, corr = _accuracies(inputs, figure)
             measurements += [measurement(row, f"{column} Err", err), measurement(row, f"{column} Corr", corr)]
-        measurements.append(measurement(row, f"{column} F1", f1))
+        measurements.append(measurement(row, f"{column} F1", figure.f1))
     return measured_frame(measurements)
 
 
@@ -87,36 +91,55 @@ def measure_prmbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
     return _measure_prmbench(inputs, ("category", "overall"), "Overall")
 
 
+class _SubsetFigure(NamedTuple):
+    """A row of `processbench_scores`, the label of the row it belongs in, and what it is taken from."""
+
+    row: str
+    predictions: pl.DataFrame
+    score: dict[str, Any]
+
+    @property
+    def f1(self) -> Estimate:
+        """F1 in percent."""
+        return in_percent(self.score, "f1")
+
+
+def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Row label and predictions of every reward model that has some."""
+    for row in main_rows(inputs.recipes):
+        recipe = inputs.recipe_of(row)
+        predictions = None if recipe is None else inputs.predictions(key, recipe)
+        if predictions is not None and not predictions.is_empty():
+            yield row.row, predictions
+
+
 def _distributions(inputs: ReportInputs) -> Iterator[tuple[str, StepDistribution]]:
-    for recipe_row in MAIN_ROWS:
-        recipe = inputs.recipe_name(recipe_row.reward_type)
-        scores = None if recipe is None else distribution(inputs, recipe)
+    for row, predictions in (*_models(inputs, PROCESSBENCH), *inputs.judged([DISTRIBUTION_SUBSET])):
+        scores = distribution_of(inputs, predictions)
         if scores is not None:
-            yield recipe_row.row, scores
+            yield row, scores
 
 
-def _subset_figures(inputs: ReportInputs) -> Iterator[tuple[str, pl.DataFrame, str, Estimate]]:
-    """(row, scores, subset, F1 in percent) of every recipe under both protocols; the official rows come last."""
+def _subset_figures(inputs: ReportInputs) -> Iterator[_SubsetFigure]:
+    """Every subset of every recipe and judge under both protocols; the official rows come last.
+
+    A recipe without predictions for one of the subsets has no rows, a judge those of the subsets it has judged.
+    """
+    models = [model for model in _models(inputs, PROCESSBENCH) if set(SUBSETS) <= set(model[1]["benchmark"])]
     for protocol, suffix in PROTOCOLS:
-        for recipe_row in MAIN_ROWS:
-            recipe = inputs.recipe_name(recipe_row.reward_type)
-            scores = None if recipe is None else processbench(inputs, recipe, protocol)
-            if recipe is None or scores is None:
-                continue
-            for subset in scores["subset"]:
-                figure = in_percent(scores.row(by_predicate=pl.col("subset") == subset, named=True), "f1")
-                yield recipe_row.row + suffix, scores.with_columns(recipe=pl.lit(recipe)), subset, figure
+        for row, predictions in (*models, *inputs.judged(list(SUBSETS))):
+            scores = processbench_of(inputs, predictions, protocol)
+            for score in () if scores is None else scores.iter_rows(named=True):
+                yield _SubsetFigure(row + suffix, predictions, score)
 
 
-def _accuracies(inputs: ReportInputs, scores: pl.DataFrame, subset: str) -> tuple[Estimate, Estimate]:
+def _accuracies(inputs: ReportInputs, figure: _SubsetFigure) -> tuple[Estimate, Estimate]:
     """Err and Corr of one subset at the threshold its F1 was taken at, in percent."""
-    score = scores.filter(pl.col("subset") == subset).row(0, named=True)
-    benchmark = next(name for name, short in SUBSETS.items() if short == subset)
+    benchmark = next(name for name, short in SUBSETS.items() if short == figure.score["subset"])
     problems = inputs.table(PROBLEMS).filter(pl.col("benchmark") == benchmark)
-    judged = with_probabilities(inputs.predictions(PROCESSBENCH, score["recipe"]), problems).select(
-        "question",
-        erroneous=pl.col("first_error") >= 0,
-        right=predicted_first_error(pl.col("probabilities"), score["threshold"]) == pl.col("first_error"),
+    predicted = predicted_first_error(pl.col("probabilities"), figure.score["threshold"])
+    judged = with_probabilities(figure.predictions, problems).select(
+        "question", erroneous=pl.col("first_error") >= 0, right=predicted == pl.col("first_error")
     )
     err, corr = (_share_right(inputs, judged.filter(pl.col("erroneous") == wrong)) for wrong in (True, False))
     return err, corr
@@ -129,12 +152,9 @@ def _share_right(inputs: ReportInputs, judged: pl.DataFrame) -> Estimate:
 
 def _measure_prmbench(inputs: ReportInputs, levels: tuple[str, ...], overall: str) -> pl.DataFrame:
     measurements = []
-    for recipe_row in MAIN_ROWS:
-        recipe = inputs.recipe_name(recipe_row.reward_type)
-        scores = None if recipe is None else prmbench(inputs, recipe)
-        if scores is None:
-            continue
+    for row, predictions in (*_models(inputs, PRMBENCH_PREDICTIONS), *inputs.judged([PRMBENCH])):
+        scores = prmbench_of(inputs, predictions)
         for score in scores.filter(pl.col("level").is_in(levels)).iter_rows(named=True):
             column = overall if score["name"] == OVERALL else score["name"]
-            measurements.append(measurement(recipe_row.row, column, in_percent(score, "score")))
+            measurements.append(measurement(row, column, in_percent(score, "score")))
     return measured_frame(measurements)

@@ -16,7 +16,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.best_of_n import accuracy
 from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
-from cpmi_dagster.benchmarks.processbench import AVERAGE, SUBSETS, Protocol, processbench_scores
+from cpmi_dagster.benchmarks.processbench import AVERAGE, SUBSETS, THRESHOLD_SUBSET, Protocol, processbench_scores
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs
@@ -33,50 +33,55 @@ CANDIDATES = 8
 DEFAULT_AGGREGATION = "mean"
 
 
-def distribution(inputs: ReportInputs, recipe: str) -> StepDistribution | None:
-    """Scores of right and wrong steps on ProcessBench-Math; None without predictions."""
-    predictions = inputs.predictions(PROCESSBENCH, recipe).filter(pl.col("benchmark") == DISTRIBUTION_SUBSET)
-    if predictions.is_empty():
+def distribution_of(inputs: ReportInputs, predictions: pl.DataFrame) -> StepDistribution | None:
+    """Scores of right and wrong steps on ProcessBench-Math, by one model or judge; None without predictions."""
+    of_subset = predictions.filter(pl.col("benchmark") == DISTRIBUTION_SUBSET)
+    if of_subset.is_empty():
         return None
-    return step_distribution(predictions, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+    return step_distribution(of_subset, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
 
 
 def step_auc(inputs: ReportInputs, recipe: str) -> Estimate | None:
     """ROC-AUC of step scores on ProcessBench-Math."""
-    scores = distribution(inputs, recipe)
+    scores = distribution_of(inputs, inputs.predictions(PROCESSBENCH, recipe))
     return None if scores is None else scores.auc
 
 
-def processbench(inputs: ReportInputs, recipe: str, protocol: Protocol) -> pl.DataFrame | None:
-    """`processbench_scores` of a recipe; None unless all four subsets have predictions."""
-    predictions = inputs.predictions(PROCESSBENCH, recipe)
-    if not set(SUBSETS) <= set(predictions["benchmark"]):
+def processbench_of(inputs: ReportInputs, predictions: pl.DataFrame, protocol: Protocol) -> pl.DataFrame | None:
+    """`processbench_scores` of the subsets that one model or judge has judged.
+
+    Returns:
+        The scores; None without predictions, or where the official protocol lacks those for GSM8K.
+    """
+    judged = set(predictions["benchmark"].unique())
+    subsets = [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
+    if not subsets or (protocol == "official" and THRESHOLD_SUBSET not in subsets):
         return None
-    return processbench_scores(predictions, inputs.table(PROBLEMS), protocol, inputs.bootstrap_samples, inputs.seed)
+    draws = (inputs.bootstrap_samples, inputs.seed)
+    return processbench_scores(predictions, inputs.table(PROBLEMS), protocol, *draws, subsets)
 
 
 def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Estimate | None:
-    """Mean F1 of the four ProcessBench subsets, in percent."""
-    scores = processbench(inputs, recipe, protocol)
-    return (
-        None if scores is None else in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
-    )
-
-
-def prmbench(inputs: ReportInputs, recipe: str) -> pl.DataFrame | None:
-    """`prmbench_scores` of a recipe; None without predictions."""
-    predictions = inputs.predictions(PRMBENCH_PREDICTIONS, recipe)
-    if predictions.is_empty():
+    """Mean F1 of the four ProcessBench subsets, in percent; None unless all four have predictions."""
+    predictions = inputs.predictions(PROCESSBENCH, recipe)
+    if not set(SUBSETS) <= set(predictions["benchmark"]):
         return None
+    scores = processbench_scores(predictions, inputs.table(PROBLEMS), protocol, inputs.bootstrap_samples, inputs.seed)
+    return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
+
+
+def prmbench_of(inputs: ReportInputs, predictions: pl.DataFrame) -> pl.DataFrame:
+    """`prmbench_scores` of one model or judge."""
     return prmbench_scores(predictions, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
 
 
 def prm_score(inputs: ReportInputs, recipe: str) -> Estimate | None:
     """Overall PRMScore, in percent."""
-    scores = prmbench(inputs, recipe)
-    return (
-        None if scores is None else in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
-    )
+    predictions = inputs.predictions(PRMBENCH_PREDICTIONS, recipe)
+    if predictions.is_empty():
+        return None
+    scores = prmbench_of(inputs, predictions)
+    return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
 
 
 def best_of_n(inputs: ReportInputs, recipe: str, benchmark: str) -> Estimate | None:
@@ -126,7 +131,7 @@ def measure_quality(inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Ma
     """
     measurements = []
     for row in rows:
-        recipe = inputs.recipe_name(row.reward_type, row.objective)
+        recipe = inputs.recipe_of(row)
         for column, measure in columns.items():
             estimate = None if recipe is None else QUALITY[measure](inputs, recipe)
             if estimate is not None:

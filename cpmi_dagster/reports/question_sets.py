@@ -5,20 +5,31 @@ row "CPMI, min"       another way to weigh a candidate's steps
 row "Majority vote"   what needs no reward model, as Pass@1 (a blind pick) and Pass@N (the best that any pick could be)
 """
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import CHOICES, DEFAULT_AGGREGATION, accuracies, best_of_n, measurement
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow, main_rows
+from cpmi_dagster.training_settings import Recipe
 
 MATHEMATICS = {"gsm8k": "GSM8K", "math500": "MATH500", "mmlu_stem": "MMLU-Stem", "omni_math": "Omni"}
 LOGIC = {"folio": "FOLIO", "logiqa2": "LogiQA 2.0", "logicnli": "LogicNLI"}
-LOGIC_ROWS: tuple[RecipeRow, ...] = tuple(row for row in MAIN_ROWS if row.reward_type != "pav")
+NOT_IN_LOGIC = "pav"
+LOGIC_ROWS: tuple[RecipeRow, ...] = tuple(row for row in MAIN_ROWS if row.reward_type != NOT_IN_LOGIC)
 OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
 NO_REWARD_MODEL = {"pass_at_1": "Pass@1", "majority": "Majority vote"}
 BOUNDS = {**NO_REWARD_MODEL, "pass_at_n": "Pass@N"}
-OTHER_RULE_ROWS: frozenset[str] = frozenset(f"{row.row}, {name}" for row in MAIN_ROWS for name in OTHER_RULES.values())
-"""Rows of `best_of_n` that weigh steps in other ways than the paper."""
+
+
+def other_rule_rows(recipes: Iterable[Recipe]) -> frozenset[str]:
+    """Rows of `best_of_n` that weigh steps in other ways than the paper.
+
+    Args:
+        recipes: the profile's reward models.
+    """
+    return frozenset(f"{row.row}, {name}" for row in main_rows(recipes) for name in OTHER_RULES.values())
 
 
 def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
@@ -41,8 +52,10 @@ def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
 def measure_logic(inputs: ReportInputs) -> pl.DataFrame:
     """Best-of-8 accuracy on the logic sets."""
     measurements = []
-    for row in LOGIC_ROWS:
-        recipe = inputs.recipe_name(row.reward_type)
+    for row in main_rows(inputs.recipes):
+        if row.reward_type == NOT_IN_LOGIC:
+            continue
+        recipe = inputs.recipe_of(row)
         for benchmark, column in LOGIC.items():
             estimate = None if recipe is None else best_of_n(inputs, recipe, benchmark)
             if estimate is not None:
@@ -55,7 +68,7 @@ def _rows_of_rules(inputs: ReportInputs) -> dict[tuple[str, str], str]:
 
     Bounds do not depend on a reward model; those kept with the first recipe stand for all.
     """
-    recipes = {name: row.row for row in MAIN_ROWS if (name := inputs.recipe_name(row.reward_type))}
+    recipes = {name: row.row for row in main_rows(inputs.recipes) if (name := inputs.recipe_of(row))}
     first = inputs.table(CHOICES)["recipe"].min()
     return {
         **{(recipe, DEFAULT_AGGREGATION): row for recipe, row in recipes.items()},

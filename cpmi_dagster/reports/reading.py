@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.reports.chance import CHANCE, against_chance
 from cpmi_dagster.reports.headline import BASELINE, HEADLINE_COLUMNS, HeadlineColumn
-from cpmi_dagster.reports.html_tables import format_figure
+from cpmi_dagster.reports.html_tables import DIFFERENCE, format_figure
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 
@@ -24,20 +24,25 @@ VERDICTS = ("better", "worse", "within noise")
 UNAIDED_VERDICTS = ("better", "not lower but within noise", "lower but within noise", "worse")
 NOT_MEASURED = pl.DataFrame(schema=COMPARISON_SCHEMA)
 BEST_OF_8 = next(column for column in HEADLINE_COLUMNS if column.name == "best_of_8")
+SEED_PHRASES = {"AUC": "step AUC", "PB": "ProcessBench F1", "PRMB": "PRMScore", "MATH": "best-of-8 accuracy"}
 CHANCE_VERDICTS = {"above": "above it", "chance": "not to be told from it", "below": "below it"}
 Row = Mapping[str, Any]
 Pairs = Mapping[tuple[str, str, str], Row]
 
 
 def headline_reading(
-    table: pl.DataFrame, differences: pl.DataFrame, distribution: pl.DataFrame = NOT_MEASURED
+    table: pl.DataFrame,
+    differences: pl.DataFrame,
+    distribution: pl.DataFrame = NOT_MEASURED,
+    seeds: pl.DataFrame = NOT_MEASURED,
 ) -> list[str]:
     """Whether reward models are worth anything at all, then a paragraph per reward type on how it compares with MC.
 
     Args:
         table: `headline_table`.
         differences: `differences_to_baseline`; where a pair is not in it, overlapping intervals count as noise.
-        distribution: comparison of the artifact `distribution`, for the step AUC.
+        distribution: comparison of the artifact `distribution`, for the step AUC; without judges that are not ours.
+        seeds: comparison of the artifact `training_seeds`.
 
     Returns:
         Paragraphs of plain text; none where there is nothing to compare.
@@ -49,8 +54,9 @@ def headline_reading(
     paragraphs += [_against_no_model(rows, baseline, paired) for baseline in unaided]
     if baseline := rows.pop(BASELINE, None):
         paragraphs += [_compare(row, baseline, paired) for row in rows.values()]
+    repeated = _over_seeds(seeds)
     told = [paragraph for paragraph in paragraphs if paragraph]
-    return [*told, _caveat(differences)] if told else []
+    return [*told, *repeated, _caveat(differences, repeated)] if told else []
 
 
 def _against_chance(distribution: pl.DataFrame) -> str:
@@ -122,12 +128,30 @@ def _costs(row: Row) -> str:
     return f"takes {_listed(costs)} of {BASELINE}." if costs else ""
 
 
-def _caveat(differences: pl.DataFrame) -> str:
+def _over_seeds(seeds: pl.DataFrame) -> list[str]:
+    """A paragraph for every difference of means over training seeds."""
+    rows = seeds.filter(pl.col("row").str.contains(DIFFERENCE, literal=True)).drop_nulls(["measured", "low", "high"])
+    paragraphs = []
+    for (name,), figures in rows.group_by("row", maintain_order=True):
+        found: dict[bool, list[str]] = {True: [], False: []}
+        for figure in figures.iter_rows(named=True):
+            noise = figure["low"] <= 0 <= figure["high"]
+            values = (format_figure(figure[key]) for key in ("measured", "low", "high"))
+            found[noise].append(
+                "{} ({} [{}, {}])".format(SEED_PHRASES.get(figure["column"], figure["column"]), *values)
+            )
+        words = {False: "more than the spread in", True: "within the spread in"}
+        parts = [f"{words[noise]} {_listed(texts)}" for noise, texts in found.items() if texts]
+        paragraphs.append(f"Over training seeds, {name}: {'; '.join(reversed(parts))}.")
+    return paragraphs
+
+
+def _caveat(differences: pl.DataFrame, repeated: list[str]) -> str:
     how = "a paired bootstrap over the same questions" if differences.height else "whether 95 % intervals overlap"
-    return (
-        f"Better and worse are judged by {how}, at 5 %, one comparison at a time; each reward type is one training "
-        "run, so the spread between seeds is not in it."
-    )
+    runs = "as they are one training run each, the spread between seeds is not in it"
+    if repeated:
+        runs = "which holds the trained models fixed; the sentences on training seeds hold the questions fixed"
+    return f"Better and worse are judged by {how}, at 5 %, one comparison at a time; {runs}."
 
 
 def _listed(parts: list[str]) -> str:

@@ -5,8 +5,12 @@
 The paper calls the merge at the first step `CPMI_Merge` where it stands alone, `CPMI_Merge1` among its variants.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cpmi_dagster.training_settings import Recipe
+
+MATH_SHEPHERD = "math_shepherd"
 REWARD_ROWS: dict[str, str] = {
     "mc": "MC",
     "mc_hard": "MC (hard)",
@@ -26,18 +30,26 @@ REWARD_ROWS: dict[str, str] = {
     "gold_only": "Gold_only",
     "neg_only": "Neg_only",
     "rand_merge": "Rand_Merge",
-    "math_shepherd": "Math-Shepherd's + and -",
+    MATH_SHEPHERD: "Math-Shepherd's + and -",
 }
 """Row label by reward type, in the order in which tables and plots list them."""
 
 
 @dataclass(frozen=True)
 class RecipeRow:
-    """A row of a table and the recipe that feeds it."""
+    """A row of a table and the recipe that feeds it.
+
+    Attributes:
+        row: row label.
+        reward_type: of the recipe.
+        objective: of the recipe.
+        recipe: its name, where it differs in more than these two from the profile's other recipes.
+    """
 
     row: str
     reward_type: str
     objective: str = "bce"
+    recipe: str | None = None
 
 
 MAIN_ROWS: tuple[RecipeRow, ...] = tuple(
@@ -80,6 +92,58 @@ PAV_MERGE_ROWS: tuple[RecipeRow, ...] = (
 )
 
 
+PAPER_ROWS: tuple[RecipeRow, ...] = (
+    *MAIN_ROWS, *CONTRAST_ROWS, *NEGATIVES_ROWS, *OBJECTIVE_ROWS, *MERGE_POINT_ROWS, *PAV_MERGE_ROWS,
+)  # fmt: skip
+"""Every row of the paper that takes a reward model."""
+
+
+def main_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
+    """The main rows; those of other labels that a profile trains on; those of recipes that no table of the paper has.
+
+    Args:
+        recipes: the profile's reward models.
+    """
+    recipes = tuple(recipes)
+    others = [RecipeRow(reward_row(name), name) for name in _other_labels(recipes)]
+    known = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *objective_rows(recipes))}
+    plain = {(recipe.reward_type, recipe.objective) for recipe in recipes if recipe.is_plain}
+    alone = [
+        RecipeRow(recipe.name, recipe.reward_type, recipe.objective, recipe.name)
+        for recipe in recipes
+        if not _is_shown(recipe, known | {(name, "bce") for name in _other_labels(recipes)}, plain)
+    ]
+    return (*MAIN_ROWS, *others, *alone)
+
+
+def _is_shown(recipe: Recipe, known: set[tuple[str, str]], plain: set[tuple[str, str]]) -> bool:
+    """Whether a row of its reward type and objective takes the recipe, or the table of seeds does."""
+    kind = (recipe.reward_type, recipe.objective)
+    return (recipe.is_plain and kind in known) or (recipe.is_repeat and kind in plain)
+
+
+def objective_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
+    """The rows of the table of objectives, then those of other labels that a profile trains on.
+
+    Args:
+        recipes: the profile's reward models.
+    """
+    recipes = tuple(recipes)
+    others = [
+        RecipeRow(f"{recipe.objective.upper()}, {reward_row(name)}", name, recipe.objective)
+        for name in _other_labels(recipes)
+        for recipe in recipes
+        if recipe.reward_type == name and recipe.is_plain
+    ]
+    return (*OBJECTIVE_ROWS, *dict.fromkeys(others))
+
+
+def _other_labels(recipes: Iterable[Recipe]) -> list[str]:
+    """Reward types of the recipes that are no method of ours, in the order of the recipes."""
+    names = dict.fromkeys(recipe.reward_type for recipe in recipes if recipe.is_plain)
+    return [name for name in names if name == MATH_SHEPHERD or name not in REWARD_ROWS]
+
+
 def reward_row(reward_type: str) -> str:
-    """The row label of a reward type; one the paper does not know keeps its own name."""
+    """The row label of a reward type; labels of one's own keep their name."""
     return REWARD_ROWS.get(reward_type, reward_type)

@@ -10,8 +10,9 @@ import pytest
 
 from assets.automation import JOBS
 from cpmi_dagster.definitions import STAGES, build_definitions
+from cpmi_dagster.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.settings import load_settings
-from cpmi_dagster.tables import ARTIFACT_NAMES, TABLES
+from cpmi_dagster.tables import TABLES
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
 

@@ -12,7 +12,8 @@ from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:
     rows = [{"row": row, "column": "ROC-AUC", "measured": a, "low": b, "high": c} for row, (a, b, c) in aucs.items()]
     lake = SimpleNamespace(read=lambda key: pl.DataFrame(rows, schema=COMPARISON_SCHEMA))
-    result = reward_models_beat_chance(lake)
+    settings = SimpleNamespace(recipes=())
+    result = reward_models_beat_chance(lake, settings)
     assert isinstance(result, dg.AssetCheckResult)
     return result
 
@@ -34,3 +35,9 @@ def test_a_model_below_chance_fails_unless_its_labels_are_random():
 
 def test_where_nothing_is_measured_there_is_nothing_to_warn_of():
     assert check().passed
+
+
+def test_a_judge_that_is_not_ours_counts_for_nothing():
+    result = check(CPMI=(0.5, 0.4, 0.6), Judge=(0.9, 0.8, 0.95))
+    assert not result.passed
+    assert set(result.metadata) == {"CPMI"}

@@ -11,9 +11,10 @@ from cpmi_dagster.benchmarks.best_of_n import (
     REWARDS,
     accuracy,
     accuracy_difference,
+    check_gold_answers,
     choose,
     powers_of_two,
-    tied,
+    ties,
 )
 from cpmi_dagster.errors import BenchmarkError
 
@@ -86,7 +87,9 @@ def test_ties_go_to_the_first_candidate_and_are_counted(count, probability):
     choices = choose(candidates, scores, ns=[count])
     assert all(picked(choices, reward) == (0, 1.0) for reward in REWARDS)
     assert picked(choices, "majority") == (None, 1.0)
-    assert tied(candidates, scores, ns=[count])["ties"].to_list() == [int(count > 1)] * 4
+    several = int(count > 1)
+    assert ties(choices) == dict.fromkeys([*REWARDS, "weighted_vote", "majority"], several)
+    assert choices.filter(pl.col("tied").is_null())["aggregation"].to_list() == ["pass_at_1", "pass_at_n"]
 
 
 def test_a_candidate_without_steps_ranks_below_one_with_probability_0():
@@ -130,6 +133,29 @@ def test_n_doubles_up_to_the_number_of_candidates():
     assert powers_of_two(1) == [1]
     assert powers_of_two(8) == [1, 2, 4, 8]
     assert powers_of_two(12) == [1, 2, 4, 8]
+    assert powers_of_two(16) == [1, 2, 4, 8, 16]
+
+
+def test_problems_without_a_gold_answer_are_refused_before_anything_is_sampled():
+    problems = pl.DataFrame({"benchmark": ["gsm8k"] * 3, "problem_id": ["0", "1", "2"], "answer": ["7", None, " "]})
+    check_gold_answers(problems.head(1))
+    with pytest.raises(BenchmarkError, match=r"problem `1` of gsm8k has no gold answer \(2 such problems\)"):
+        check_gold_answers(problems)
+    with pytest.raises(BenchmarkError, match="no problems to sample candidates for"):
+        check_gold_answers(problems.clear())
+
+
+def test_one_set_of_candidates_serves_every_n():
+    sixteen = frames(*[(str(number), number == 9, [number / 20]) for number in range(16)])
+    choices = choose(*sixteen, ns=powers_of_two(16)).filter(aggregation="mean")
+    assert choices.select("n", "candidate", "tied").rows() == [(n, n - 1, False) for n in (1, 2, 4, 8, 16)]
+
+
+def test_votes_tie_where_answers_weigh_the_same_and_a_lone_best_is_no_tie():
+    choices = choose(*frames(("1", True, [0.9]), ("2", False, [0.3])), ns=[2])
+    assert ties(choices) == {"mean": 0, "min": 0, "last": 0, "product": 0, "weighted_vote": 0, "majority": 1}
+    agreeing = choose(*frames(("1", True, [0.9]), ("1", True, [0.9])), ns=[2])
+    assert ties(agreeing) == {"mean": 1, "min": 1, "last": 1, "product": 1, "weighted_vote": 0, "majority": 0}
 
 
 def test_accuracy_is_the_share_of_problems_with_its_interval():

@@ -10,7 +10,14 @@ from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.word_problems import HARD, STANDARD, make_word_problem
 
 SMALL = WorldSize(
-    shepherd_questions=16, attempts=4, too_hard=2, references=30, processbench=8, prmbench=4, test_questions=6
+    shepherd_questions=16,
+    attempts=4,
+    too_hard=2,
+    references=30,
+    processbench=8,
+    prmbench=4,
+    test_questions=6,
+    logic_stories=2,
 )
 
 

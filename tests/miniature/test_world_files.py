@@ -18,6 +18,9 @@ FIELDS = {
     "math500_test": {"problem", "solution", "answer", "subject", "level", "unique_id"},
     "omni_math_test": {"domain", "difficulty", "problem", "solution", "answer", "source"},
     "mmlu_stem_test": {"question", "type", "choices", "answer"},
+    "folio_validation": {"premises", "premises-FOL", "conclusion", "conclusion-FOL", "label"},
+    "logiqa2_test": {"id", "answer", "text", "question", "options", "type"},
+    "logicnli_test": {"id", "facts", "rules", "statements", "labels"},
     **{
         f"processbench_{subset}": {"id", "generator", "problem", "steps", "final_answer_correct", "label"}
         for subset in ("gsm8k", "math", "olympiadbench", "omnimath")
@@ -27,6 +30,10 @@ FIELDS = {
         "error_steps", "reason", "idx", "question", "classification",
     },
 }  # fmt: skip
+
+
+LOGIC = ("folio_validation", "logiqa2_test", "logicnli_test")
+SOLVED = [name for name in FIELDS if name not in ("math_shepherd", "step_truth", *LOGIC)]
 
 
 def read(folder: Path, name: str) -> list[dict[str, object]]:
@@ -60,14 +67,18 @@ def test_nothing_but_the_files_is_left_in_the_folder(small_world: Path) -> None:
 
 
 def test_no_question_is_in_two_files(small_world: Path) -> None:
-    sets = [questions(small_world, name) for name in WORLD_FILES if name not in ("math_shepherd", "step_truth")]
+    sets = [questions(small_world, name) for name in SOLVED]
     assert sum(map(len, sets)) == len(set().union(*sets))
 
 
 def test_every_question_is_held_out_from_training(small_world: Path) -> None:
-    for name in WORLD_FILES:
-        if name not in ("math_shepherd", "step_truth"):
-            assert all(is_held_out(question) for question in questions(small_world, name))
+    for name in SOLVED:
+        assert all(is_held_out(question) for question in questions(small_world, name))
+
+
+def test_no_logic_problem_occurs_twice(small_world: Path) -> None:
+    rows = [json.dumps(row, sort_keys=True) for name in LOGIC for row in read(small_world, name)]
+    assert len(set(rows)) == len(rows)
 
 
 def test_math_shepherds_questions_are_among_the_references(small_world: Path) -> None:

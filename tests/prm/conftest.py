@@ -17,8 +17,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.prm.training import TrainedModel, train_reward_model
-from cpmi_dagster.settings import Recipe, Training
 from cpmi_dagster.templates import render_context
+from cpmi_dagster.training_settings import Recipe, Training
 
 WORDS = ["we", "add", "two", "and", "three", "then", "oops", "five", "hence", "so"]
 CONTEXT = 128
@@ -121,6 +121,7 @@ def training() -> Training:
         max_tokens=CONTEXT,
         bf16=False,
         validation_share=0.2,
+        validations=6,
     )
 
 
@@ -131,3 +132,9 @@ def trained(
     """A model trained on the toy, once for all tests."""
     folder: Path = tmp_path_factory.mktemp("models") / "toy_bce"
     return train_reward_model(toy_examples(96), recipe, training, decoder, folder, seed=0, data_version="labels-1")
+
+
+@pytest.fixture(scope="session")
+def toy() -> pl.DataFrame:
+    """The toy corpus that models are trained on: 96 trajectories of 48 questions."""
+    return toy_examples(96)

@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.language_models import LoadedModel, weights_hash
+from cpmi_dagster.model_settings import LanguageModel
 from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
 from cpmi_dagster.prm.examples import training_set, validation_questions
 from cpmi_dagster.prm.model import LoadedRewardModel
@@ -23,7 +24,7 @@ from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.publish import written_at_once
 from cpmi_dagster.prm.trainer import StepTrainer, training_arguments
 from cpmi_dagster.prm.training import TrainedModel
-from cpmi_dagster.settings import LanguageModel, Objective, Recipe, Training
+from cpmi_dagster.training_settings import Lora, Objective, Recipe, Training
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BuildRewardModel = Callable[..., LoadedRewardModel]
@@ -53,6 +54,48 @@ def test_the_other_objectives_learn_too(
     recipe = Recipe(name="toy", reward_type="mc", objective=name)
     train_reward_model(build_examples(96), recipe, training, decoder, tmp_path / "toy", seed=0)
     assert auc_on_the_toy(tmp_path / "toy", build_examples(40, seed=1)) > 0.9
+
+
+def test_adapters_learn_too_and_are_merged_into_the_layers_that_had_them(
+    decoder: LoadedModel, recipe: Recipe, training: Training, build_examples: BuildExamples, tmp_path: Path
+) -> None:
+    lora = Lora(rank=2, alpha=8, target_modules=("q_proj", "up_proj"))
+    with_adapters = training.model_copy(update={"lora": lora, "learning_rate": 2e-2, "epochs": 8})
+    train_reward_model(build_examples(96), recipe, with_adapters, decoder, tmp_path / "toy", seed=0)
+    assert auc_on_the_toy(tmp_path / "toy", build_examples(40, seed=1)) > 0.9
+
+    before = decoder.model.base_model.state_dict()
+    after = load_reward_model(tmp_path / "toy").model.backbone.state_dict()
+    assert before.keys() == after.keys()
+    for name, weights in before.items():
+        change = after[name] - weights
+        if name.split(".")[-2] in ("q_proj", "up_proj"):
+            assert 1 <= torch.linalg.matrix_rank(change, rtol=1e-4) <= 2
+        else:
+            assert not change.any()
+
+
+def test_gradient_checkpointing_changes_no_gradient(
+    decoder: LoadedModel, recipe: Recipe, training: Training, build_examples: BuildExamples, tmp_path: Path
+) -> None:
+    short = training.model_copy(update={"epochs": 1})
+    frugal = short.model_copy(update={"gradient_checkpointing": True})
+    losses = [
+        [point["loss"] for point in train_reward_model(build_examples(24), recipe, chosen, decoder, folder, 0).curve]
+        for chosen, folder in ((short, tmp_path / "a"), (frugal, tmp_path / "b"))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_a_recipe_changes_training_settings_and_draws(
+    decoder: LoadedModel, recipe: Recipe, training: Training, build_examples: BuildExamples, tmp_path: Path
+) -> None:
+    short = training.model_copy(update={"epochs": 1})
+    other = Recipe(name="other", reward_type="mc", seed=3, training={"epochs": 2})
+    by_recipe = train_reward_model(build_examples(16), other, short, decoder, tmp_path / "a", seed=4)
+    twice = training.model_copy(update={"epochs": 2})
+    by_hand = train_reward_model(build_examples(16), recipe, twice, decoder, tmp_path / "b", seed=7)
+    assert by_recipe.weights_fingerprint == by_hand.weights_fingerprint
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
@@ -87,13 +130,11 @@ def test_the_backbone_and_the_callers_random_numbers_are_left_alone(
     assert all(torch.equal(before[name], tensor) for name, tensor in decoder.model.state_dict().items())
 
 
-def test_the_curve_has_training_losses_and_one_validation_loss_per_epoch(
-    trained: TrainedModel, training: Training
-) -> None:
+def test_the_curve_has_training_losses_and_validation_losses_from_before_the_first_step(trained: TrainedModel) -> None:
     points = pl.DataFrame(trained.curve)
     validation = points.filter(split="validation")
     assert points.columns == ["step", "epoch", "split", "loss"]
-    assert validation["epoch"].to_list() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert validation["epoch"].to_list() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     assert validation["loss"][-1] < validation["loss"][0]
     assert points.filter(split="train").height == points["step"].max()
 
@@ -133,7 +174,7 @@ def test_the_head_has_its_own_learning_rate_and_norms_do_not_decay(
 ) -> None:
     model = build_reward_model().model
     training = training.model_copy(update={"head_learning_rate": 9e-3})
-    arguments = training_arguments(training, seed=0, validate=False, folder=str(tmp_path), on_cpu=True)
+    arguments = training_arguments(training, 0, validate=False, on_cpu=True, saves=tmp_path)
     trainer = StepTrainer(model, arguments, objective("bce"), training.head_learning_rate, [], [], [])
     groups = trainer.create_optimizer().param_groups
     found = {
@@ -186,7 +227,7 @@ def test_a_local_folder_can_be_the_backbone(
 def test_the_card_says_recipe_data_and_how_to_load(trained: TrainedModel) -> None:
     card = (trained.path / "README.md").read_text()
     assert "`mc`" in card and "`labels-1`" in card and "random:qwen3@0" in card
-    assert f"validation {trained.curve[-1]['loss']:.4f}" in card
+    assert f" to {trained.curve[-1]['loss']:.4f}" in card
     assert "from cpmi_dagster.prm import load_reward_model" in card
 
 
@@ -245,7 +286,7 @@ from pathlib import Path
 sys.path.insert(0, "tests/prm")
 from conftest import random_decoder, toy_examples
 from cpmi_dagster.prm import train_reward_model
-from cpmi_dagster.settings import Recipe, Training
+from cpmi_dagster.training_settings import Recipe, Training
 training = Training(epochs=10_000, max_tokens=128, batch_size=8, gradient_accumulation=1, bf16=False)
 started = lambda count: print("training", flush=True)
 recipe = Recipe(name="m", reward_type="mc")
@@ -253,7 +294,7 @@ train_reward_model(toy_examples(8), recipe, training, random_decoder(), Path(sys
 """
 
 
-def test_a_killed_training_leaves_nothing(tmp_path: Path) -> None:
+def test_a_killed_training_leaves_nothing_where_a_model_is_expected(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", TRAIN_FOREVER, str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     )
@@ -263,4 +304,4 @@ def test_a_killed_training_leaves_nothing(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "m").exists()

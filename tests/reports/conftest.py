@@ -8,15 +8,16 @@ from cpmi_dagster.benchmarks.prm_score import CATEGORIES
 from cpmi_dagster.benchmarks.processbench import SUBSETS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.settings import Objective, Recipe, RewardType
+from cpmi_dagster.training_settings import Objective, Recipe
 
-SHARPNESS: dict[RewardType, float] = {
+SHARPNESS: dict[str, float] = {
     "mc": 0.8, "pav": 1.0, "cpmi": 1.4, "cpmi_merge1": 1.6, "rand_merge": 0.1, "gold_only": 0.3, "neg_only": 0.9,
 }  # fmt: skip
-OTHER_OBJECTIVES: list[tuple[RewardType, Objective]] = [("mc", "mse"), ("cpmi", "mse"), ("mc", "pqm"), ("cpmi", "pqm")]
+OTHER_OBJECTIVES: list[tuple[str, Objective]] = [("mc", "mse"), ("cpmi", "mse"), ("mc", "pqm"), ("cpmi", "pqm")]
 RECIPES = (
     *(Recipe(name=f"{reward}_bce", reward_type=reward) for reward in SHARPNESS),
     *(Recipe(name=f"{reward}_{how}", reward_type=reward, objective=how) for reward, how in OTHER_OBJECTIVES),
+    *(Recipe(name=f"{reward}_bce_seed1", reward_type=reward, seed=1) for reward in ("mc", "cpmi")),
 )
 STEPS = 5
 QUESTION_SETS = ("gsm8k", "math500", "mmlu_stem", "omni_math", "folio", "logiqa2", "logicnli")

@@ -1,0 +1,198 @@
+"""Step probabilities of a judge that is not ours, read from JSON Lines and held against the problems it judged.
+
+    {"benchmark": "processbench_math", "id": "math-0", "probabilities": [0.93, 0.12]}
+    {"idx": "prm_test_p1_0", "classification": "circular", "probabilities": [0.9, 0.8, 0.4]}
+    {"id": "prm_test_p1_0:circular", "probabilities": [0.9, 0.8, 0.4]}
+
+`benchmark` may be left out where the caller names it or where only one benchmark has a problem of that id. An id that
+PRMBench repeats stands for its problems in their order. A benchmark is judged whole or not at all.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+
+from cpmi_dagster.benchmarks.prmbench import PRMBENCH
+from cpmi_dagster.benchmarks.processbench import SUBSETS
+from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.json_lines import read_json_lines
+from cpmi_dagster.source_forms import Text
+
+PROCESS_BENCHMARKS: tuple[str, ...] = (*SUBSETS, PRMBENCH)
+JUDGED_SCHEMA: dict[str, pl.DataType] = {
+    "benchmark": pl.String(),
+    "problem_id": pl.String(),
+    "step_index": pl.Int64(),
+    "probability": pl.Float64(),
+}
+StepCounts = Mapping[str, Mapping[str, int]]
+"""By benchmark and problem id, the number of steps."""
+
+
+class JudgedLine(BaseModel):
+    """One line of a judge's file; other fields are let be. `reason` says why there are no probabilities."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    benchmark: Text | None = None
+    id: Text | int | None = None
+    idx: Text | int | None = None
+    classification: Text | None = None
+    probabilities: list[float] | None
+    reason: Text | None = None
+
+    @property
+    def name(self) -> str:
+        """What the line calls its problem; empty where it does not name one."""
+        if self.idx is not None and self.classification is not None:
+            return f"{self.idx}:{self.classification}"
+        return "" if self.id is None else str(self.id)
+
+
+class PlacedLine(NamedTuple):
+    """A line, where it stands, and the benchmark that its file is said to judge."""
+
+    place: str
+    line: JudgedLine
+    file_benchmark: str | None
+
+
+class _Judgement(NamedTuple):
+    """What a line says of which problem."""
+
+    place: str
+    benchmark: str
+    problem_id: str
+    probabilities: Sequence[float]
+
+
+def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLine]:
+    """The lines of one file.
+
+    Args:
+        path: JSON Lines, plain or gzipped.
+        benchmark: what all of its lines judge, where they do not say.
+
+    Raises:
+        SourceError: there is no such file, or a line is not of the form above.
+        BenchmarkError: there are no lines, or the benchmark is none that judges steps.
+    """
+    if benchmark is not None and benchmark not in PROCESS_BENCHMARKS:
+        raise BenchmarkError(f"`{benchmark}` has no steps to judge; choose from {', '.join(PROCESS_BENCHMARKS)}")
+    lines = read_json_lines(path, JudgedLine, "id and probabilities")
+    found = [PlacedLine(place, line, benchmark) for place, line in lines]
+    if not found:
+        raise BenchmarkError(f"{path} is empty; give one JSON object a line with id and probabilities")
+    return found
+
+
+def benchmarks_named(lines: Iterable[PlacedLine]) -> frozenset[str]:
+    """The benchmarks whose problems the lines may be about: those they name, all where a line names none."""
+    named = {line.benchmark or file_benchmark for _, line, file_benchmark in lines}
+    return frozenset(PROCESS_BENCHMARKS) if None in named else frozenset(str(name) for name in named)
+
+
+def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl.DataFrame:
+    """Step probabilities of one judge, of every problem of the benchmarks it covers.
+
+    Args:
+        lines: of all its files.
+        problems: `BenchmarkProblems` rows.
+
+    Returns:
+        benchmark, problem_id, step_index, probability, in the order of the problems.
+
+    Raises:
+        BenchmarkError: a line names no problem or has another number of steps, a probability is outside 0..1, a
+            problem is judged twice, or a benchmark is judged in part; the message names the line or the problem.
+    """
+    counts = _step_counts(problems)
+    judgements = _resolve(lines, counts)
+    for judgement in judgements:
+        _check(judgement, counts)
+    _check_coverage(judgements, counts)
+    rows = [
+        (judgement.benchmark, judgement.problem_id, list(range(len(judgement.probabilities))), judgement.probabilities)
+        for judgement in judgements
+    ]
+    nested = {**JUDGED_SCHEMA, "step_index": pl.List(pl.Int64()), "probability": pl.List(pl.Float64())}
+    frame = pl.DataFrame(rows, schema=nested, orient="row").explode("step_index", "probability")
+    keys = ["benchmark", "problem_id"]
+    return problems.select(keys).join(frame, on=keys, how="inner", maintain_order="left_right")
+
+
+def _step_counts(problems: pl.DataFrame) -> StepCounts:
+    judged = problems.filter(pl.col("benchmark").is_in(PROCESS_BENCHMARKS))
+    counts: dict[str, dict[str, int]] = {}
+    for benchmark, problem_id, steps in judged.select(
+        "benchmark", "problem_id", pl.col("steps").list.len()
+    ).iter_rows():
+        counts.setdefault(benchmark, {})[problem_id] = steps
+    return counts
+
+
+def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> list[_Judgement]:
+    """Which problem each line is about: the k-th line of a name is about the k-th problem of that name."""
+    seen: Counter[tuple[str, str]] = Counter()
+    judgements = []
+    for place, line, file_benchmark in lines:
+        benchmark = _benchmark_of(place, line, file_benchmark, counts)
+        repeats = seen[benchmark, line.name]
+        seen[benchmark, line.name] += 1
+        problem_id = f"{line.name}:{repeats}" if repeats else line.name
+        if problem_id not in counts[benchmark]:
+            what = "judged again; keep one of the lines" if repeats else f"not a problem of {benchmark} as loaded"
+            raise BenchmarkError(f"{place}: `{line.name}` is {what}")
+        if line.probabilities is None:
+            why = f" ({line.reason})" if line.reason else ""
+            advice = f"judge it, or leave {benchmark} out"
+            raise BenchmarkError(f"{place}: `{line.name}` has no probabilities{why}; {advice}")
+        judgements.append(_Judgement(place, benchmark, problem_id, line.probabilities))
+    return judgements
+
+
+def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:
+    if not line.name:
+        raise BenchmarkError(f"{place} names no problem; give `id`, or `idx` and `classification`")
+    if line.benchmark and file_benchmark and line.benchmark != file_benchmark:
+        raise BenchmarkError(f"{place} is about {line.benchmark}, but its file is said to judge {file_benchmark}")
+    named = line.benchmark or file_benchmark
+    if named is not None and named not in counts:
+        raise BenchmarkError(f"{place}: there are no problems of `{named}`; there are those of {_listed(counts)}")
+    holders = [named] if named else [name for name, problems in counts.items() if line.name in problems]
+    if len(holders) != 1:
+        whose = f"a problem of {' and of '.join(holders)}" if holders else f"no problem of {_listed(counts)}"
+        raise BenchmarkError(f"{place}: `{line.name}` is {whose}; say in `benchmark` which one is meant")
+    return holders[0]
+
+
+def _check(judgement: _Judgement, counts: StepCounts) -> None:
+    place, benchmark, problem_id, probabilities = judgement
+    steps = counts[benchmark][problem_id]
+    if len(probabilities) != steps:
+        raise BenchmarkError(
+            f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {len(probabilities)} probabilities; "
+            "give one a step"
+        )
+    outside = [value for value in probabilities if not 0 <= value <= 1]
+    if outside:
+        raise BenchmarkError(f"{place}: `{problem_id}` has the probability {outside[0]}; it must lie in [0, 1]")
+
+
+def _check_coverage(judgements: Sequence[_Judgement], counts: StepCounts) -> None:
+    judged = {(judgement.benchmark, judgement.problem_id) for judgement in judgements}
+    for benchmark in dict.fromkeys(judgement.benchmark for judgement in judgements):
+        missing = [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judged]
+        if missing:
+            raise BenchmarkError(
+                f"problem `{missing[0]}` of {benchmark} is not judged ({len(missing)} such problems); judge all of "
+                f"{benchmark}, or leave it out"
+            )
+
+
+def _listed(counts: StepCounts) -> str:
+    return ", ".join(counts) or "no process benchmark"

@@ -1,0 +1,105 @@
+"""`cpmi evaluate`: the figures of a judge that is not ours, from a file of its step probabilities.
+
+    benchmark     protocol  figure    value  low   high  n
+    ProcessBench  paper     GSM8K F1  47.9   42.1  53.0  200     threshold best on each subset
+    ProcessBench  official  GSM8K F1  47.9   42.1  53.0  200     one threshold, the one best on GSM8K
+    PRMBench      paper     NR        51.2   49.9  52.4  380     threshold with the best overall PRMScore
+
+They are those of the report: percent, with 95 % intervals over questions; AUC, Wasserstein and means in [0, 1].
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
+from cpmi_dagster.reports.html_tables import format_figure, format_interval
+from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
+from cpmi_dagster.reports.paper import OFFICIAL, load_paper_tables
+from cpmi_dagster.reports.process_level import (
+    measure_distribution,
+    measure_prmbench,
+    measure_prmbench_detailed,
+    measure_processbench_detailed,
+    measure_score_means,
+)
+from cpmi_dagster.reports.quality import PROBLEMS
+
+
+class _Part(NamedTuple):
+    """An artifact whose figures are shown, what it is called, and whether its figures depend on a threshold."""
+
+    artifact: str
+    benchmark: str
+    measure: Callable[[ReportInputs], pl.DataFrame]
+    has_protocol: bool = True
+
+
+PARTS: tuple[_Part, ...] = (
+    _Part("processbench_detailed", "ProcessBench", measure_processbench_detailed),
+    _Part("distribution", "ProcessBench-Math", measure_distribution, has_protocol=False),
+    _Part("distribution_figure", "ProcessBench-Math", measure_score_means, has_protocol=False),
+    _Part("prmbench_detailed", "PRMBench", measure_prmbench_detailed),
+    _Part("prmbench", "PRMBench", measure_prmbench),
+)
+SAME_AS_OVERALL = "Total"
+
+
+def evaluate(
+    name: str, lines: list[PlacedLine], problems: pl.DataFrame, bootstrap_samples: int, seed: int
+) -> pl.DataFrame:
+    """The figures of one judge on every benchmark it covers.
+
+    Args:
+        name: what the judge is called.
+        lines: of its file.
+        problems: `BenchmarkProblems` rows.
+        bootstrap_samples: resamples behind every interval.
+        seed: of the resamples.
+
+    Returns:
+        judge, benchmark, protocol (null where no threshold is involved), figure, value, low, high, n.
+
+    Raises:
+        BenchmarkError: the lines do not fit the problems; the message names the line.
+    """
+    predictions = judge_predictions(lines, problems).select(pl.lit(name).alias("judge"), pl.all())
+    inputs = ReportInputs({PROBLEMS: problems, JUDGES: predictions}, bootstrap_samples=bootstrap_samples, seed=seed)
+    found = [_named(part, part.measure(inputs), name) for part in PARTS]
+    return pl.concat(found).filter(pl.col("figure") != SAME_AS_OVERALL)
+
+
+def readable(figures: pl.DataFrame) -> pl.DataFrame:
+    """Figures for people: `47.9 [42.1, 53.0]`, with the decimals of the paper's tables."""
+    decimals = dict(_decimals())
+    shown = [
+        format_figure(row["value"], places := decimals[row["benchmark"], row["figure"]])
+        + f" {format_interval(row['low'], row['high'], places)}"
+        for row in figures.iter_rows(named=True)
+    ]
+    return figures.select("benchmark", "protocol", "figure", pl.Series("value", shown, pl.String), "n")
+
+
+def _named(part: _Part, measured: pl.DataFrame, name: str) -> pl.DataFrame:
+    official = pl.col("row") == name + OFFICIAL
+    protocol = pl.when(official).then(pl.lit("official")).otherwise(pl.lit("paper"))
+    return measured.select(
+        pl.lit(name).alias("judge"),
+        pl.lit(part.benchmark).alias("benchmark"),
+        (protocol if part.has_protocol else pl.lit(None, pl.String)).alias("protocol"),
+        pl.col("column").alias("figure"),
+        pl.col("measured").alias("value"),
+        "low",
+        "high",
+        "n",
+    )
+
+
+def _decimals() -> Iterator[tuple[tuple[str, str], int]]:
+    """Decimals by benchmark and figure."""
+    tables = load_paper_tables()
+    for part in PARTS:
+        table = tables[part.artifact]
+        for column, places in {**table.columns, **table.own_columns}.items():
+            yield (part.benchmark, column), places

@@ -1,0 +1,63 @@
+"""JSON Lines of one form, plain or gzipped, read with an error that names the line.
+
+    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: Input should be a valid list; mend or remove the line
+
+The form is a pydantic model; blank lines are skipped, and so is a byte order mark.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+
+from cpmi_dagster.errors import SourceError
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[str, Form]]:
+    """The lines of a file, each with its place as errors name it: `rows.jsonl, line 3`.
+
+    Args:
+        path: The file; gzipped where its name ends in `.gz`.
+        form: What every line must be.
+        holds: What the file should hold, in words, for the error where there is none.
+
+    Raises:
+        SourceError: there is no such file, it is damaged, or a line is not of that form.
+    """
+    if not path.is_file():
+        raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
+    try:
+        with _opened(path) as stream:
+            for number, text in enumerate(stream, start=1):
+                if text.strip():
+                    place = f"{path}, line {number}"
+                    yield place, _parse(text, form, place)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise SourceError(f"{path} is damaged ({error}); fetch it again") from error
+
+
+def _opened(path: Path) -> TextIOWrapper:
+    if path.suffix == ".gz":
+        return TextIOWrapper(cast(BinaryIO, gzip.open(path)), encoding="utf-8-sig", errors="surrogateescape")
+    return path.open(encoding="utf-8-sig", errors="surrogateescape")
+
+
+def _parse(text: str, form: type[Form], place: str) -> Form:
+    try:
+        row: Any = json.loads(text)
+        return form.model_validate(row)
+    except RecursionError as error:
+        raise SourceError(f"{place} is nested too deeply; mend or remove the line") from error
+    except json.JSONDecodeError as error:
+        raise SourceError(f"{place} is not JSON ({error.msg}); mend or remove the line") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the line"
+        raise SourceError(f"{place}: `{field}`: {first['msg']}; mend or remove the line") from error

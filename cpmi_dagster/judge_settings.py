@@ -1,0 +1,78 @@
+"""Settings of judges that are not ours: by name, the files that hold their step probabilities.
+
+    benchmarks:
+      judges:
+        Qwen2.5-Math-PRM-7B: judged/qwen.jsonl
+        My judge: [judged/mine.jsonl, {path: judged/mine_prmbench.jsonl, benchmark: prmbench}]
+
+A judge's name is the label of its row beside ours, so no other row may have it.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from cpmi_dagster.model_settings import Frozen
+from cpmi_dagster.training_settings import Recipe
+
+
+class JudgeFile(Frozen):
+    """JSON Lines of `id` and `probabilities`."""
+
+    path: str
+    benchmark: str | None = Field(default=None, description="what the file judges, where its lines do not say")
+
+
+def _files(value: Any) -> Any:
+    """A path, a file with its benchmark, or several of them, as a list of files."""
+    files = value if isinstance(value, (list, tuple)) else [value]
+    return tuple({"path": file} if isinstance(file, str) else file for file in files)
+
+
+JudgeFiles = Annotated[tuple[JudgeFile, ...], BeforeValidator(_files), Field(min_length=1)]
+
+
+def check_judge_names(names: Iterable[str], recipes: Iterable[Recipe]) -> None:
+    """Refuse a judge whose row could not be told from another.
+
+    Raises:
+        ValueError: the name is blank, ends as rows of the official protocol do, or is that of a recipe or of a row.
+    """
+    from cpmi_dagster.reports.paper import OFFICIAL
+
+    names = tuple(names)
+    taken = _taken_rows(recipes) if names else set()
+    for name in names:
+        if not name.strip() or name.endswith(OFFICIAL):
+            raise ValueError(f"benchmarks.judges: `{name}` cannot name a judge; choose a name that ends otherwise")
+        if name in taken:
+            raise ValueError(f"benchmarks.judges: the name `{name}` is that of another row or recipe; choose another")
+
+
+def resolve_judges(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The settings below `benchmarks` with the judges' paths taken from the profile's folder."""
+    judges = values.get("judges")
+    if not isinstance(judges, dict):
+        return dict(values)
+    return {**values, "judges": {name: _resolve(files, folder) for name, files in judges.items()}}
+
+
+def _resolve(value: Any, folder: Path) -> Any:
+    if isinstance(value, list):
+        return [_resolve(file, folder) for file in value]
+    if isinstance(value, dict) and "path" in value:
+        return {**value, "path": _resolve(value["path"], folder)}
+    return str((folder / Path(value).expanduser()).absolute()) if isinstance(value, str) else value
+
+
+def _taken_rows(recipes: Iterable[Recipe]) -> set[str]:
+    """Row labels of the paper's tables and of reward types, and the recipes' names."""
+    from cpmi_dagster.reports.paper import load_paper_tables
+    from cpmi_dagster.reports.reward_rows import REWARD_ROWS, main_rows
+
+    recipes = tuple(recipes)
+    printed = {row for table in load_paper_tables().values() for row in table.rows}
+    ours = {row.row for row in main_rows(recipes)} | set(REWARD_ROWS.values())
+    return printed | ours | {recipe.name for recipe in recipes}

@@ -1,0 +1,149 @@
+"""Stories of facts and rules in LogicNLI's manner, and what they say of each person.
+
+    facts   Ana has 48 shells.   Ben has 7 shells.   Leo has some shells.
+    rules   If someone has more than 40 shells, then he is glad.
+            If someone has an even number of shells, then he is not glad.
+            If someone is glad, then he is calm.
+
+    Ben is glad.    neutral              no rule speaks of 7 shells
+    Ana is glad.    self_contradiction   48 is more than 40, and even
+
+What rules say of a person's number is worked out first; rules from one property to another are then followed in both
+directions (who is not calm is not glad). No property is the conclusion of two such rules, so that this finds all that
+follows. Of people about whom the story contradicts itself, only what it contradicts is stated.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from cpmi_dagster.miniature.story_themes import NAMES, THEMES
+
+Label = Literal["entailment", "contradiction", "neutral", "self_contradiction"]
+LABELS: tuple[Label, ...] = ("entailment", "contradiction", "neutral", "self_contradiction")
+PROPERTIES: tuple[str, ...] = ("glad", "calm", "proud", "busy", "kind", "brave", "tidy", "quiet")
+OF_NUMBERS = 4
+PEOPLE = 5
+STATEMENTS_OF_A_LABEL = 2
+LARGEST = 99
+
+
+class Property(NamedTuple):
+    """Being something, or not."""
+
+    name: str
+    holds: bool = True
+
+    def __str__(self) -> str:
+        """As a rule says it: `not glad`."""
+        return self.name if self.holds else f"not {self.name}"
+
+    @property
+    def opposite(self) -> "Property":
+        """The other of the two."""
+        return Property(self.name, not self.holds)
+
+
+class NumberRule(NamedTuple):
+    """What a number says of who has so many."""
+
+    condition: str
+    applies: Callable[[int], bool]
+    then: Property
+
+
+class PropertyRule(NamedTuple):
+    """What one property says of another."""
+
+    given: Property
+    then: Property
+
+
+class Story(NamedTuple):
+    """Sentences, and statements with what the sentences make of them, two of each label."""
+
+    facts: tuple[str, ...]
+    rules: tuple[str, ...]
+    statements: tuple[tuple[str, Label], ...]
+
+
+def follows(number: int | None, numbers: Iterable[NumberRule], properties: Iterable[PropertyRule]) -> set[Property]:
+    """Everything the rules say of a person; a property and its opposite where they contradict each other.
+
+    Args:
+        number: how many things the person has; None where nobody says.
+        numbers: rules about numbers.
+        properties: rules from one property to another, no two with the same conclusion.
+    """
+    found = {rule.then for rule in numbers if number is not None and rule.applies(number)}
+    both_ways = [step for rule in properties for step in (rule, PropertyRule(rule.then.opposite, rule.given.opposite))]
+    while new := {rule.then for rule in both_ways if rule.given in found} - found:
+        found |= new
+    return found
+
+
+def label_of(stated: Property, known: set[Property]) -> Label:
+    """What is to be said of a statement, given all that follows."""
+    if stated in known and stated.opposite in known:
+        return "self_contradiction"
+    if stated in known:
+        return "entailment"
+    return "contradiction" if stated.opposite in known else "neutral"
+
+
+def draw_story(rng: random.Random) -> Story:
+    """A story that has enough statements of every label."""
+    while True:
+        numbers, properties = _draw_rules(rng)
+        people = _draw_people(rng)
+        statements = _statements(people, numbers, properties)
+        if all(len(statements[label]) >= STATEMENTS_OF_A_LABEL for label in LABELS):
+            break
+    things = rng.choice(rng.choice(THEMES).things)
+    facts = [f"{name} has {'some' if number is None else number} {things}." for name, number in people.items()]
+    of_numbers = [f"If someone has {rule.condition.format(things)}, then he is {rule.then}." for rule in numbers]
+    rules = of_numbers + [f"If someone is {rule.given}, then he is {rule.then}." for rule in properties]
+    chosen: list[tuple[str, Label]] = [
+        (text, label) for label in LABELS for text in rng.sample(statements[label], STATEMENTS_OF_A_LABEL)
+    ]
+    return Story(tuple(rng.sample(facts, len(facts))), tuple(rng.sample(rules, len(rules))), tuple(chosen))
+
+
+def _draw_rules(rng: random.Random) -> tuple[list[NumberRule], list[PropertyRule]]:
+    low, high, divisor = rng.randint(15, 45), rng.randint(46, 80), rng.choice((3, 5, 7))
+    names = rng.sample(PROPERTIES, len(PROPERTIES))
+    said, derived = names[:OF_NUMBERS], names[OF_NUMBERS:]
+    # every number is even or odd: were both to say the same, it would hold of people whose number nobody knows
+    conditions: tuple[tuple[str, Callable[[int], bool], str], ...] = (
+        ("an even number of {}", lambda number: number % 2 == 0, said[0]),
+        ("an odd number of {}", lambda number: number % 2 == 1, said[1]),
+        (f"more than {high} {{}}", lambda number: number > high, rng.choice(said)),
+        (f"fewer than {low} {{}}", lambda number: number < low, rng.choice(said)),
+        (f"a multiple of {divisor} {{}}", lambda number: number % divisor == 0, rng.choice(said)),
+    )
+    numbers = [
+        NumberRule(condition, applies, Property(name, rng.random() < 0.6)) for condition, applies, name in conditions
+    ]
+    properties = [PropertyRule(Property(rng.choice(said)), Property(name, rng.random() < 0.7)) for name in derived]
+    return numbers, properties
+
+
+def _draw_people(rng: random.Random) -> dict[str, int | None]:
+    """Names and numbers; of the last the number is not said."""
+    names = [name for name, _ in rng.sample(NAMES, PEOPLE)]
+    return {name: rng.randint(2, LARGEST) if name != names[-1] else None for name in names}
+
+
+def _statements(
+    people: Mapping[str, int | None], numbers: list[NumberRule], properties: list[PropertyRule]
+) -> dict[Label, list[str]]:
+    """Every statement that may be made, by its label."""
+    found: dict[Label, list[str]] = {label: [] for label in LABELS}
+    for name, number in people.items():
+        known = follows(number, numbers, properties)
+        torn = any(one.opposite in known for one in known)
+        for stated in (Property(one, holds) for one in PROPERTIES for holds in (True, False)):
+            label = label_of(stated, known)
+            if not torn or label == "self_contradiction":
+                found[label].append(f"{name} is {stated}.")
+    return found

@@ -1,0 +1,191 @@
+"""One training, from a backbone to a saved reward model, in the process it is called in.
+
+Where several processes train together, each calls `fit` with the same job; the first one writes the model.
+
+    checkpoints/checkpoint-40/   model.safetensors  optimizer.pt  scheduler.pt  rng_state.pth  trainer_state.json
+    checkpoints/checkpoint-80/   written last: trainer_state.json, so a checkpoint without it is not whole
+
+The state of a training is kept in `transformers`' own format and read as weights only; no code is loaded with it.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import torch
+from transformers import EarlyStoppingCallback, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+
+from cpmi_dagster.errors import ModelError, TrainingError
+from cpmi_dagster.language_models import LoadedModel, load_language_model
+from cpmi_dagster.model_settings import LanguageModel
+from cpmi_dagster.prm.examples import TrainingSet, training_set
+from cpmi_dagster.prm.lora import add_adapters
+from cpmi_dagster.prm.model import RewardModel
+from cpmi_dagster.prm.objectives import objective
+from cpmi_dagster.prm.trainer import CurvePoint, ProgressTeller, StepTrainer, learning_curve, training_arguments
+from cpmi_dagster.quiet import isolated_randomness, quiet_transformers
+from cpmi_dagster.training_settings import Objective, Training
+
+UNKEPT = ".checkpoints"
+"""Where the best weights wait for the end of a training that nobody keeps checkpoints of."""
+
+Backbone = LanguageModel | LoadedModel | Path | str
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained; as for `train_reward_model`, with the recipe's settings and seed."""
+
+    examples: pl.DataFrame
+    name: str
+    objective: Objective
+    training: Training
+    backbone: Backbone
+    seed: int
+    checkpoints: Path | None = None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came of it besides the weights; as in `TrainedModel`."""
+
+    curve: list[CurvePoint]
+    train_steps: int
+    seconds: float
+    backbone: str
+    truncated: int
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The model before its first step; `adapters` where there are any, `dtype` that its weights are saved in."""
+
+    model: RewardModel
+    tokenizer: PreTrainedTokenizerBase
+    identity: str
+    on_cpu: bool
+    dtype: torch.dtype
+    adapters: Any
+
+
+def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
+    """Train, and write the model into a folder.
+
+    Args:
+        job: what to train.
+        folder: an existing folder; weights, configuration and tokenizer are written there by the first process.
+        progress: called with the number of trajectories just trained on.
+
+    Raises:
+        ModelError: the backbone cannot be loaded.
+        TrainingError: the examples cannot be trained on, or the loss stopped being finite.
+    """
+    with quiet_transformers(), isolated_randomness(job.seed):
+        start = _start(job)
+        limit = min(job.training.max_tokens, start.model.config.context_length)
+        data = training_set(job.examples, start.tokenizer, limit, job.training.validation_share, job.seed)
+        trainer = _trainer(job, start, data, folder, progress)
+        checkpoint = last_checkpoint(job.checkpoints)
+        trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
+        trainer.train(resume_from_checkpoint=checkpoint)
+        shutil.rmtree(folder / UNKEPT, ignore_errors=True)
+        curve = learning_curve(trainer.state.log_history)
+        _check_losses(curve, job.name)
+        _save(trainer, start, job, folder)
+    return Fitted(curve, data.train_steps, trainer.seconds, start.identity, data.truncated)
+
+
+def last_checkpoint(folder: Path | None) -> str | None:
+    """The newest whole checkpoint in a folder; None where there is none."""
+    found = [] if folder is None else list(folder.glob("checkpoint-*/trainer_state.json"))
+    for state in sorted(found, key=lambda path: -int(path.parent.name.removeprefix("checkpoint-"))):
+        try:
+            json.loads(state.read_text(encoding="utf-8"))
+        except ValueError:
+            continue  # killed while it was written
+        return str(state.parent)
+    return None
+
+
+def _start(job: Job) -> _Start:
+    """The backbone with a new head. Weights that learn are float32: updates would be lost in half precision."""
+    decoder, loaded, on_cpu = _decoder(job.backbone)
+    dtype = decoder.dtype
+    decoder = decoder if job.training.lora else decoder.float()
+    model = RewardModel.from_backbone(decoder)
+    model.head.float()
+    adapters = add_adapters(model, job.training.lora) if job.training.lora else None
+    return _Start(model, loaded.tokenizer, loaded.identity, on_cpu, dtype, adapters)
+
+
+def _decoder(backbone: Backbone) -> tuple[PreTrainedModel, LoadedModel, bool]:
+    """The decoder, the model it is of, and whether it is to stay on the CPU."""
+    if isinstance(backbone, LoadedModel):
+        return deepcopy(_without_head(backbone)), backbone, backbone.device.type == "cpu"
+    chosen = backbone if isinstance(backbone, LanguageModel) else LanguageModel(name=str(backbone))
+    loaded = load_language_model(chosen.name, chosen.revision, chosen.dtype, device="cpu")
+    return _without_head(loaded), loaded, chosen.device == "cpu"
+
+
+def _without_head(loaded: LoadedModel) -> PreTrainedModel:
+    decoder = loaded.model.base_model
+    if not isinstance(decoder, PreTrainedModel):
+        raise ModelError(f"{loaded.identity} has no decoder that a reward head fits on; choose another models.backbone")
+    return decoder
+
+
+def _trainer(job: Job, start: _Start, data: TrainingSet, folder: Path, progress: Callable[[int], None]) -> StepTrainer:
+    training = job.training
+    callbacks: list[TrainerCallback] = [ProgressTeller(round(len(data.train) * training.epochs), progress)]
+    if training.early_stopping is not None and data.validation:
+        callbacks.append(EarlyStoppingCallback(training.early_stopping))
+    arguments = training_arguments(
+        training if job.checkpoints else training.model_copy(update={"checkpoints": 0}),
+        job.seed,
+        validate=bool(data.validation),
+        on_cpu=start.on_cpu,
+        saves=job.checkpoints or folder / UNKEPT,
+    )
+    return StepTrainer(
+        start.model,
+        arguments,
+        objective(job.objective, training.pqm_margin),
+        training.head_learning_rate,
+        data.train,
+        data.validation,
+        callbacks,
+    )
+
+
+def _check_losses(curve: list[CurvePoint], name: str) -> None:
+    for point in curve:
+        if not math.isfinite(point["loss"]):
+            raise TrainingError(
+                f"training recipe {name} gave the loss {point['loss']} at optimiser step {point['step']}; "
+                "lower training.learning_rate or training.head_learning_rate"
+            )
+
+
+def _save(trainer: StepTrainer, start: _Start, job: Job, folder: Path) -> None:
+    """Adapters merged, in the backbone's precision; every process takes part, the first one writes."""
+    whole = trainer.whole_weights()
+    if not trainer.is_world_process_zero():
+        return
+    if whole is not None:
+        start = _start(job)
+        start.model.load_state_dict(whole)
+    if start.adapters is not None:
+        start.adapters.merge_and_unload()
+    _in_precision(start.model, start.dtype).save_pretrained(folder)
+    start.tokenizer.save_pretrained(folder)
+
+
+def _in_precision(model: RewardModel, dtype: torch.dtype) -> RewardModel:
+    model.to(dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    return model

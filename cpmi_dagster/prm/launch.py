@@ -1,0 +1,192 @@
+"""Train in as many processes as accelerate is configured for: several GPUs, FSDP.
+
+    this process   writes job.json, examples.parquet and accelerate.yaml into a job folder, then runs
+                   accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.launch JOB_FOLDER
+    the others     train together; the first one writes model/, progress and fitted.json (or error.txt)
+
+What a configuration says is accelerate's business: `accelerate config` asks for it and writes the file.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from cpmi_dagster.errors import CpmiError, TrainingError
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.model_settings import LanguageModel
+from cpmi_dagster.prm.fitting import Fitted, Job, fit
+from cpmi_dagster.training_settings import Training
+from cpmi_dagster.whole_files import write_whole
+
+ONE_PROCESS: Mapping[str, Any] = {
+    "compute_environment": "LOCAL_MACHINE",
+    "distributed_type": "NO",
+    "machine_rank": 0,
+    "num_machines": 1,
+    "num_processes": 1,
+}
+"""What accelerate takes from a configuration that does not say."""
+POLL_SECONDS = 0.2
+GRACE_SECONDS = 10
+LAST_LINES = 3
+
+
+def launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: Callable[[int], None]) -> Fitted:
+    """Train a job under `accelerate launch`.
+
+    Args:
+        job: what to train; its backbone must be one that each process can load.
+        configuration: what `accelerate config` writes.
+        folder: an existing folder; weights, configuration and tokenizer are written there.
+        progress: called with the number of trajectories just trained on.
+
+    Raises:
+        TrainingError: a process failed; the message holds what it last said.
+    """
+    if int(configuration.get("num_machines", 1)) > 1:
+        raise TrainingError("training.accelerate: `num_machines` must be 1; a recipe is trained on one machine")
+    place = folder / ".job"
+    place.mkdir()
+    _write_job(job, configuration, place)
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(place / "accelerate.yaml")]
+    with (place / "output.txt").open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "-m", "cpmi_dagster.prm.launch", str(place)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            _follow(process, place / "progress", progress)
+        finally:
+            _end(process)
+    if process.returncode or not (place / "fitted.json").is_file():
+        raise TrainingError(f"training recipe {job.name} under accelerate failed: {_complaint(place)}")
+    fitted = Fitted(**json.loads((place / "fitted.json").read_text(encoding="utf-8")))
+    for file in (place / "model").iterdir():
+        file.rename(folder / file.name)
+    shutil.rmtree(place)
+    return fitted
+
+
+def main(place: Path) -> None:
+    """What each launched process runs."""
+    try:
+        job, parent = _read_job(place)
+        model = place / "model"
+        model.mkdir(exist_ok=True)
+        fitted = fit(job, model, _Teller(place / "progress", parent))
+    except CpmiError as error:
+        write_whole(place / "error.txt", str(error))
+        raise
+    if int(os.environ.get("RANK", "0")) == 0:
+        write_whole(place / "fitted.json", json.dumps(asdict(fitted)))
+
+
+class _Teller:
+    """Writes how many trajectories are done, and ends the training when the process that asked for it is gone."""
+
+    def __init__(self, file: Path, parent: tuple[str, int]) -> None:
+        self._file, self._parent, self._done = file, parent, 0
+        self._tells = int(os.environ.get("RANK", "0")) == 0
+
+    def __call__(self, count: int) -> None:
+        self._done += count
+        if self._tells:
+            write_whole(self._file, str(self._done))
+        host, process = self._parent
+        if host == socket.gethostname() and not _alive(process):
+            raise TrainingError("the run that asked for this training is gone")
+
+
+def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
+    if isinstance(job.backbone, LoadedModel):
+        raise TrainingError("several processes cannot share a model in memory; name the backbone's folder or hub id")
+    backbone = job.backbone if isinstance(job.backbone, LanguageModel) else LanguageModel(name=str(job.backbone))
+    facts = {
+        "name": job.name,
+        "objective": job.objective,
+        # the parent's own, without the configuration that the processes are launched with
+        "training": {**dict(job.training), "accelerate": None},
+        "backbone": backbone.model_dump(),
+        "seed": job.seed,
+        "checkpoints": str(job.checkpoints.absolute()) if job.checkpoints else None,
+        "parent": [socket.gethostname(), os.getpid()],
+    }
+    job.examples.write_parquet(place / "examples.parquet")
+    (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
+    text = json.dumps(facts, default=lambda value: value.model_dump())
+    (place / "job.json").write_text(text, encoding="utf-8")
+
+
+def _read_job(place: Path) -> tuple[Job, tuple[str, int]]:
+    facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
+    job = Job(
+        examples=pl.read_parquet(place / "examples.parquet"),
+        name=facts["name"],
+        objective=facts["objective"],
+        training=Training.model_validate(facts["training"]),
+        backbone=LanguageModel.model_validate(facts["backbone"]),
+        seed=facts["seed"],
+        checkpoints=Path(facts["checkpoints"]) if facts["checkpoints"] else None,
+    )
+    return job, tuple(facts["parent"])
+
+
+def _follow(process: "subprocess.Popen[bytes]", file: Path, progress: Callable[[int], None]) -> None:
+    """Pass progress on until the process ends."""
+    told = 0
+    while True:
+        ended = process.poll() is not None
+        done = int(file.read_text(encoding="utf-8")) if file.is_file() else 0
+        if done > told:
+            progress(done - told)
+        told = done
+        if ended:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """No process of the launch outlives this one's interest in it."""
+    for number, patience in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
+        if process.poll() is None:
+            os.killpg(process.pid, number)
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _complaint(place: Path) -> str:
+    if (place / "error.txt").is_file():
+        return (place / "error.txt").read_text(encoding="utf-8")
+    lines = (place / "output.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,58 @@
+"""The contracts of the group `reports`: every table or figure of the paper in one shape, and what is made of them.
+
+artifact      row   column  paper  measured  low   high   n    profile
+processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  miniature
+"""
+
+import dataframely as dy
+
+ARTIFACT_NAMES = (
+    "label_quality",
+    "efficiency",
+    "contrast",
+    "distribution",
+    "distribution_figure",
+    "processbench",
+    "prmbench",
+    "best_of_n",
+    "dataset_statistics_table",
+    "processbench_detailed",
+    "prmbench_detailed",
+    "labelers",
+    "logic",
+    "objectives",
+    "negatives_ablation",
+    "merge_points",
+    "pav_merges",
+    "differences",
+    "training_seeds",
+)
+
+
+class PaperComparison(dy.Schema):
+    """One figure of a table or plot of the paper beside ours; all report assets have this shape."""
+
+    artifact = dy.String(primary_key=True, description="table or figure, e.g. processbench")
+    row = dy.String(primary_key=True, description="row label, as in the paper")
+    column = dy.String(primary_key=True, description="column label, as in the paper")
+    paper = dy.Float64(nullable=True, description="the paper's figure; null where it has none")
+    measured = dy.Float64(nullable=True, description="ours; null where this profile does not measure it")
+    low = dy.Float64(nullable=True, description="lower end of the 95 % bootstrap interval")
+    high = dy.Float64(nullable=True, description="upper end of the 95 % bootstrap interval")
+    n = dy.Int64(nullable=True, description="problems or steps the figure is taken over")
+    profile = dy.String(description="profile ours was measured on")
+
+
+class Report(dy.Schema):
+    """The HTML report: where it is."""
+
+    path = dy.String(primary_key=True, description="file, relative to the home")
+    artifacts = dy.Int64(min=0, description="tables and figures in it")
+    profile = dy.String(description="profile it was measured on")
+
+
+class ResultsDatabase(dy.Schema):
+    """The published DuckDB file: what it shows."""
+
+    relation = dy.String(primary_key=True, description="schema.table")
+    rows = dy.Int64(min=0, description="rows at the time of publishing")

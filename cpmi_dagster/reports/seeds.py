@@ -1,0 +1,90 @@
+"""How much a reward model varies when only its training seed does, and whether two kinds differ by more than that.
+
+    recipes      mc_bce  mc_bce_seed1  mc_bce_seed2   cpmi_bce  cpmi_bce_seed1  cpmi_bce_seed2
+    PB           31.0    33.4          30.1           35.2      33.8            36.1
+    row MC           PB 31.5 [27.3, 35.7]   PB spread 1.7       mean over seeds with Student's interval, and deviation
+    row CPMI − MC    PB 3.5 [0.3, 6.8]                          Welch's interval of the difference
+
+Bootstrap intervals elsewhere hold the trained model fixed; these hold the problems fixed.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from cpmi_dagster.reports.html_tables import DIFFERENCE
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
+from cpmi_dagster.reports.quality import QUALITY
+from cpmi_dagster.reports.reward_rows import reward_row
+from cpmi_dagster.training_settings import Recipe
+
+MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
+SPREAD = " spread"
+BASELINE = "mc"
+CONFIDENCE = 0.95
+FEWEST = 2
+
+
+def repeats(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
+    """Recipes that differ in their seed alone, by row label; only those with at least two.
+
+    Returns:
+        Names of the recipes, those with MC labels first.
+    """
+    alike: dict[str, list[str]] = {}
+    for recipe in sorted(recipes, key=lambda recipe: recipe.reward_type != BASELINE):
+        if recipe.is_plain or recipe.is_repeat:
+            alike.setdefault(seed_row(recipe), []).append(recipe.name)
+    return {row: names for row, names in alike.items() if len(names) >= FEWEST}
+
+
+def seed_row(recipe: Recipe) -> str:
+    """The row label of a recipe and its repeats."""
+    name = reward_row(recipe.reward_type)
+    return name if recipe.objective == "bce" else f"{recipe.objective.upper()}, {name}"
+
+
+def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
+    """Mean and spread over seeds of every measure, and the difference of each kind to MC with the same objective."""
+    rows = repeats(inputs.recipes)
+    measurements = []
+    for measure in MEASURES:
+        figures = {row: _figures(inputs, names, measure) for row, names in rows.items()}
+        for row, values in figures.items():
+            if len(values) >= FEWEST:
+                measurements += _of_row(row, measure, values)
+                baseline = figures.get(_baseline(row), [])
+                if row != _baseline(row) and len(baseline) >= FEWEST:
+                    measurements.append(_difference(row, measure, values, baseline))
+    return measured_frame(measurements)
+
+
+def _figures(inputs: ReportInputs, recipes: Sequence[str], measure: str) -> list[float]:
+    estimates = [QUALITY[measure](inputs, recipe) for recipe in recipes]
+    return [estimate.value for estimate in estimates if estimate is not None]
+
+
+def _baseline(row: str) -> str:
+    """The row of MC labels with the same objective: `PQM, CPMI` -> `PQM, MC`."""
+    objective, comma, _ = row.rpartition(", ")
+    return f"{objective}{comma}{reward_row(BASELINE)}"
+
+
+def _of_row(row: str, measure: str, values: Sequence[float]) -> list[Measurement]:
+    mean, spread, count = float(np.mean(values)), float(np.std(values, ddof=1)), len(values)
+    arm = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread / count**0.5
+    return [
+        Measurement(row, measure, mean, mean - arm, mean + arm, count),
+        Measurement(row, measure + SPREAD, spread, n=count),
+    ]
+
+
+def _difference(row: str, measure: str, values: Sequence[float], baseline: Sequence[float]) -> Measurement:
+    difference = float(np.mean(values) - np.mean(baseline))
+    name = f"{row}{DIFFERENCE}{_baseline(row)}"
+    if np.var(values) == np.var(baseline) == 0:
+        return Measurement(name, measure, difference, n=len(values) + len(baseline))
+    bounds = stats.ttest_ind(values, baseline, equal_var=False).confidence_interval(CONFIDENCE)
+    return Measurement(name, measure, difference, float(bounds.low), float(bounds.high), len(values) + len(baseline))

@@ -1,0 +1,176 @@
+"""Ours beside what the benchmarks' own evaluation code says of the same predictions, stored as numbers.
+
+`official_metrics.json` was written by running that code on the predictions of `judged_problems`. ProcessBench: by
+subset, error accuracy, correct accuracy and F1 in percent at each of `THRESHOLDS`. PRMBench: by category, and overall,
+PRMScore, F1 and negative F1 at the threshold 0.5, and the overall PRMScore at each of `THRESHOLDS`.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import judged_problems as judged
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.metrics import f1_score
+
+from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
+from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.prm_score import CATEGORIES, GROUPS
+from cpmi_dagster.benchmarks.prmbench import prmbench_scores
+from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.benchmarks.processbench import SUBSETS, predicted_first_error, processbench_scores
+
+OFFICIAL = json.loads((Path(__file__).parent / "official_metrics.json").read_text(encoding="utf-8"))
+KINDS = ("made_up", "real")
+Rows = Callable[[str], pl.DataFrame]
+Frames = tuple[pl.DataFrame, pl.DataFrame]
+Judge = Callable[[dict[str, Any]], list[float]]
+
+
+def prmbench_frames(rows: list[dict[str, Any]], judge: Judge = judged.prmbench_probabilities) -> Frames:
+    """Problems, and predictions that name them."""
+    problems = read_benchmark("prmbench", pl.DataFrame(rows, infer_schema_length=None, strict=False))
+    return problems, judged.as_predictions("prmbench", problems["problem_id"], map(judge, rows))
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def processbench(kind: str, real_rows: Rows) -> Frames:
+    files = {subset: f"processbench/{subset}.even.jsonl.gz" for subset in SUBSETS.values()}
+    made_up = judged.made_up_processbench(60) if kind == "made_up" else {}
+    rows = made_up or {subset: real_rows(file).to_dicts() for subset, file in files.items()}
+    problems, predictions = [], []
+    for benchmark, subset in SUBSETS.items():
+        problems.append(read_benchmark(benchmark, pl.DataFrame(rows[subset])))
+        scores = map(judged.processbench_probabilities, rows[subset])
+        predictions.append(judged.as_predictions(benchmark, problems[-1]["problem_id"], scores))
+    return pl.concat(problems), pl.concat(predictions)
+
+
+@pytest.fixture
+def prmbench(kind: str, real_rows: Rows) -> Frames:
+    file = "prmbench/prmtest_classified.even.jsonl.gz"
+    return prmbench_frames(judged.made_up_prmbench(20) if kind == "made_up" else real_rows(file).to_dicts())
+
+
+def place(threshold: float) -> int:
+    """Which of `THRESHOLDS` judges as this threshold does."""
+    return sum((2 * level + 1) / (2 * judged.LEVELS) < threshold for level in range(judged.LEVELS))
+
+
+def figures(scores: pl.DataFrame) -> dict[str, list[float]]:
+    """PRMScore, F1 and negative F1 by name."""
+    return {row["name"]: [row["score"], row["f1"], row["f1_negative"]] for row in scores.iter_rows(named=True)}
+
+
+def assert_official(scores: pl.DataFrame, official: dict[str, Any]) -> None:
+    ours = figures(scores)
+    for category in CATEGORIES:
+        assert ours[category.short_name] == pytest.approx(official["categories"][category.classification], abs=1e-9)
+    assert ours["Overall"] == pytest.approx(official["overall"], abs=1e-9)
+    assert [ours[group][0] for group in GROUPS] == pytest.approx(list(official["groups"].values()), abs=1e-9)
+
+
+def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind: str, processbench: Frames):
+    problems, predictions = processbench
+    both = with_probabilities(predictions, problems)
+    for benchmark, subset in SUBSETS.items():
+        rows = both.filter(benchmark=benchmark)
+        wrong = (rows["first_error"] >= 0).to_numpy()
+        for threshold, official in zip(judged.THRESHOLDS, OFFICIAL[kind]["processbench"][subset], strict=True):
+            found = rows.select(predicted_first_error(pl.col("probabilities"), threshold) == pl.col("first_error"))
+            right = found.to_series().to_numpy()
+            err, cor = right[wrong].mean(), right[~wrong].mean()
+            ours = [100 * err, 100 * cor, 100 * float(f1_of_accuracies(err, cor))]
+            assert ours == pytest.approx(official, abs=1e-7)
+
+
+@pytest.mark.parametrize("protocol", ["official", "paper"])
+def test_each_protocol_scores_what_the_official_code_does_at_its_threshold(
+    kind: str, processbench: Frames, protocol: Any
+):
+    problems, predictions = processbench
+    official = OFFICIAL[kind]["processbench"]
+    scores = processbench_scores(predictions, problems, protocol, bootstrap_samples=20, seed=0)
+    for row in scores.filter(pl.col("subset") != "average").iter_rows(named=True):
+        chosen_on = "gsm8k" if protocol == "official" else row["subset"]
+        at = place(row["threshold"])
+        assert official[chosen_on][at][2] == max(figure for _, _, figure in official[chosen_on])
+        ours = [100 * row[name] for name in ("err", "cor", "f1")]
+        assert ours == pytest.approx(official[row["subset"]][at], abs=1e-7)
+    subsets = scores.filter(pl.col("subset") != "average")
+    assert scores["f1"][-1] == pytest.approx(subsets["f1"].mean())
+
+
+def test_prm_score_is_the_official_one_in_every_category_and_group(kind: str, prmbench: Frames):
+    problems, predictions = prmbench
+    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    assert_official(scores, OFFICIAL[kind]["prmbench"])
+
+
+def test_the_best_threshold_is_best_by_the_official_code(kind: str, prmbench: Frames):
+    problems, predictions = prmbench
+    overall = OFFICIAL[kind]["prmbench_overall"]
+    last = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0).row(-1, named=True)
+    assert last["score"] == pytest.approx(max(overall), abs=1e-9)
+    assert overall[place(last["threshold"])] == max(overall)
+
+
+@pytest.mark.parametrize(("judge", "probability"), [("passing", 0.9), ("flagging", 0.1)])
+def test_judges_that_say_the_same_of_every_step_score_as_officially(judge: str, probability: float):
+    official = OFFICIAL["made_up"][f"prmbench_{judge}_every_step"]
+    problems, predictions = prmbench_frames(
+        judged.made_up_prmbench(20), lambda row: [probability] * len(row["modified_process"])
+    )
+    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    # officially a negative F1 that has nothing to count is -1; it enters no PRMScore here
+    official["categories"]["multi_solutions"][2] = 0.0
+    assert_official(scores, official)
+
+
+def test_an_f1_without_hits_is_0_and_not_the_official_marker_of_minus_1():
+    """Officially precision and recall of 0 give an F1 of -1, which is then averaged with the other F1 and cut at 0."""
+    official = OFFICIAL["made_up"]["prmbench_passing_only_first_errors"]
+    problems, predictions = prmbench_frames(judged.made_up_prmbench(20), judged.only_first_errors)
+    ours = figures(prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5))
+    negative = official["overall"][2]
+    assert official["overall"] == [0.0, -1.0, negative]
+    assert ours["Overall"] == pytest.approx([negative / 2, 0.0, negative], abs=1e-9)
+    judgement = with_probabilities(predictions, problems).select("error_steps", "probabilities").iter_rows()
+    truth, passed = zip(
+        *((step not in wrong, value >= 0.5) for wrong, values in judgement for step, value in enumerate(values)),
+        strict=True,
+    )
+    assert f1_score(truth, passed) == 0
+    assert f1_score(np.logical_not(truth), np.logical_not(passed)) == pytest.approx(negative, abs=1e-9)
+
+
+def test_a_second_solution_under_the_same_name_counts_although_the_official_code_leaves_it_out():
+    """PRMBench has five pairs of different `multi_solutions` rows with the same `idx`: 6,216 rows, 6,211 names."""
+    once = judged.made_up_prmbench(20)
+    repeated = judged.with_second_solutions(once)
+    assert OFFICIAL["made_up"]["prmbench_with_repeated_ids"] == OFFICIAL["made_up"]["prmbench"]
+    problems, predictions = prmbench_frames(repeated)
+    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    assert scores.filter(name="MS")["n"].to_list() == [25]
+    named = {judged.prmbench_id(row) for row in once}
+    first = [frame.filter(pl.col("problem_id").is_in(named)) for frame in (problems, predictions)]
+    assert_official(prmbench_scores(first[1], first[0], 20, 0, 0.5), OFFICIAL["made_up"]["prmbench_with_repeated_ids"])
+
+
+def test_a_score_on_the_threshold_passes_although_officially_it_must_exceed_it():
+    """Chosen thresholds lie between scores, where both readings agree; only a threshold given by hand can meet one."""
+    problems, predictions = prmbench_frames(
+        judged.made_up_prmbench(20), lambda row: [0.5] * len(row["modified_process"])
+    )
+    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    assert figures(scores)["MS"][0] == 1
+    chosen = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0)["threshold"][0]
+    assert chosen != 0.5

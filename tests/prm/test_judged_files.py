@@ -1,0 +1,122 @@
+"""`cpmi judge`: every line of the input is in the output, judged or with its reason."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cpmi_dagster.cli import app
+from cpmi_dagster.errors import CpmiError, ModelError, SourceError
+from cpmi_dagster.judging import JudgedFile, JudgeRequest, first_error, judge_file
+from cpmi_dagster.prm import load_reward_model, score_steps
+from cpmi_dagster.prm.training import TrainedModel
+
+SOLUTIONS: list[dict[str, Any]] = [
+    {"id": "a", "question": "How many two ?", "steps": ["we add two", "oops so five"], "benchmark": "prmbench"},
+    {"id": "empty", "question": "How many ?", "steps": []},
+    {"id": 7, "question": "How many five ?", "steps": ["hence five"], "idx": "p", "first_error": 3, "note": {"é": [1]}},
+    {"id": "long", "question": "How many ?", "steps": ["two and three"] * 60},
+]
+
+
+@pytest.fixture
+def request_of(trained: TrainedModel, tmp_path: Path):
+    def build(lines: Sequence[dict[str, Any] | str], **options: Any) -> JudgeRequest:
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        (tmp_path / "in.jsonl").write_text("\n".join(texts), encoding="utf-8")
+        return JudgeRequest(str(trained.path), tmp_path / "in.jsonl", tmp_path / "out" / "judged.jsonl", **options)
+
+    return build
+
+
+def rows(request: JudgeRequest) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in request.output.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_line_comes_out_in_order_with_its_own_fields(request_of):
+    request, told = request_of(SOLUTIONS), []
+    done = judge_file(request, lambda count, total: told.append((count, total)))
+    judged = rows(request)
+    assert [row["id"] for row in judged] == ["a", "empty", 7, "long"]
+    assert [len(row["probabilities"] or []) for row in judged] == [2, 0, 1, 0]
+    assert judged[0]["benchmark"] == "prmbench"
+    assert (judged[2]["idx"], judged[2]["note"]) == ("p", {"é": [1]})
+    assert not {"question", "steps"} & set(judged[0])
+    assert (sum(count for count, _ in told), {total for _, total in told}) == (4, {4})
+    assert done.judged == 2
+
+
+def test_what_cannot_be_judged_keeps_its_place_with_a_reason(request_of):
+    request = request_of(SOLUTIONS)
+    done = judge_file(request, lambda count, total: None)
+    empty, long = rows(request)[1], rows(request)[3]
+    assert empty == {"id": "empty", "probabilities": None, "first_error": None, "reason": "it has no steps"}
+    assert long["probabilities"] is None
+    assert long["reason"].endswith("tokens; the model reads at most 128")
+    assert done.rejected == [("empty", "it has no steps"), ("long", long["reason"])]
+
+
+def test_probabilities_are_the_models_and_the_first_error_is_the_first_below_the_threshold(request_of, trained):
+    import polars as pl
+
+    solution = SOLUTIONS[0]
+    frame = pl.DataFrame([{"question": solution["question"], "steps": solution["steps"]}])
+    expected = score_steps(load_reward_model(trained.path), frame, 512)["probability"].to_list()
+    for threshold in (0.0, sum(expected) / 2, 1.0):
+        request = request_of([solution], threshold=threshold)
+        judge_file(request, lambda count, total: None)
+        (row,) = rows(request)
+        assert row["probabilities"] == pytest.approx(expected, abs=1e-6)
+        assert row["first_error"] == first_error(expected, threshold)
+
+
+def test_the_first_error_by_hand():
+    assert first_error([0.9, 0.4, 0.1], 0.5) == 1
+    assert first_error([0.5, 0.6], 0.5) == -1
+
+
+def test_nothing_to_judge_is_an_empty_file(request_of):
+    request = request_of([])
+    assert judge_file(request, lambda count, total: None) == JudgedFile(0, [])
+    assert rows(request) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "in.jsonl, line 2 is not JSON"),
+        ({"id": "b", "question": "x"}, "line 2: `steps`: Field required"),
+        ({"id": "b", "question": "x", "steps": None}, "line 2: `steps`: Input should be a valid list"),
+        ({"question": "x", "steps": []}, "line 2: `id.*`: Field required"),
+    ],
+)
+def test_a_wrong_line_is_named_and_nothing_is_written(request_of, line, message):
+    request = request_of([SOLUTIONS[0], line])
+    with pytest.raises(SourceError, match=message):
+        judge_file(request, lambda count, total: None)
+    assert not request.output.exists()
+
+
+def test_a_device_that_is_not_there_a_folder_without_a_model_and_an_output_that_is_a_folder_are_refused(request_of):
+    request = request_of(SOLUTIONS, device="cuda:99")
+    with pytest.raises(ModelError, match="cannot go to device `cuda:99`; this machine has cpu"):
+        judge_file(request, lambda count, total: None)
+    folder = str(request.input.parent)
+    arguments = ["judge", "--prm", folder, "--input", str(request.input), "--output", str(request.output)]
+    assert isinstance(CliRunner().invoke(app, arguments).exception, CpmiError)
+    with pytest.raises(SourceError, match="is a folder; give a file name"):
+        judge_file(JudgeRequest(request.prm, request.input, request.input.parent), lambda count, total: None)
+
+
+def test_the_command_says_which_solutions_were_left_out(request_of):
+    request = request_of(SOLUTIONS)
+    arguments = ["--prm", request.prm, "--input", str(request.input), "--output", str(request.output)]
+    result = CliRunner().invoke(app, ["judge", *arguments])
+    assert result.exit_code == 0
+    assert "empty was not judged: it has no steps" in result.stderr
+    assert "2 solutions judged in" in result.stdout
+    quiet = CliRunner().invoke(app, ["judge", *arguments, "--quiet"])
+    assert (quiet.stdout, "long was not judged" in quiet.stderr) == ("", True)

@@ -1,0 +1,122 @@
+"""Training under an accelerate configuration: processes that share batches, FSDP, and what happens when one fails."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+from accelerate.commands.config import load_config_from_file
+from sklearn.metrics import roc_auc_score
+
+from cpmi_dagster.errors import TrainingError
+from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.prm import load_reward_model, score_steps
+from cpmi_dagster.prm.training import train_reward_model
+from cpmi_dagster.training_settings import Recipe, Training
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# what `accelerate config` writes for two GPUs; without GPUs the processes take the CPU
+TWO_PROCESSES: dict[str, Any] = {
+    "compute_environment": "LOCAL_MACHINE",
+    "distributed_type": "MULTI_GPU",
+    "machine_rank": 0,
+    "mixed_precision": "no",
+    "num_machines": 1,
+    "num_processes": 2,
+}
+
+
+@pytest.fixture(scope="session")
+def backbone(decoder: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The random Qwen3 as a folder, which several processes can load."""
+    folder: Path = tmp_path_factory.mktemp("backbone")
+    decoder.model.save_pretrained(folder)
+    decoder.tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_batches_and_learn_what_the_labels_say(
+    backbone: Path, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
+) -> None:
+    told: list[int] = []
+    halves = training.model_copy(update={"batch_size": 4, "accelerate": TWO_PROCESSES})
+    trained = train_reward_model(toy, recipe, halves, backbone, tmp_path / "two", 0, told.append)
+    assert trained.curve[-1]["step"] == 6 * 10
+    assert sum(told) == 6 * 76
+    scored = score_steps(load_reward_model(trained.path), toy.drop("labels"), batch_tokens=4096)
+    assert roc_auc_score(toy["labels"].explode().to_numpy() > 0.5, scored["probability"].to_numpy()) > 0.9
+    assert "4 x 1 trajectories in each of 2 processes" in (trained.path / "README.md").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["two"]
+
+
+@pytest.mark.slow
+def test_what_a_process_complains_of_is_what_the_caller_reads(
+    recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
+) -> None:
+    alone = training.model_copy(update={"accelerate": {"num_processes": 1}})
+    with pytest.raises(TrainingError, match=r"recipe toy_bce under accelerate failed: .*/nowhere"):
+        train_reward_model(toy, recipe, alone, tmp_path / "nowhere", tmp_path / "m", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+TRAIN_FOREVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, "tests/prm")
+from conftest import toy_examples
+from cpmi_dagster.prm import train_reward_model
+from cpmi_dagster.training_settings import Recipe, Training
+training = Training(epochs=10_000, max_tokens=128, bf16=False, accelerate={"num_processes": 1})
+recipe, folder = Recipe(name="m", reward_type="mc"), Path(sys.argv[1])
+tell = lambda count: print("training", flush=True)
+train_reward_model(toy_examples(8), recipe, training, sys.argv[2], folder / "m", 0, progress=tell)
+"""
+
+
+@pytest.mark.slow
+def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: Path, tmp_path: Path) -> None:
+    asking = subprocess.Popen(
+        [sys.executable, "-c", TRAIN_FOREVER, str(tmp_path), str(backbone)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert asking.stdout is not None
+    assert asking.stdout.readline() == "training\n"
+    asking.kill()
+    asking.wait()
+    asking.stdout.close()
+    error = tmp_path / ".m.partial" / ".job" / "error.txt"
+    for _ in range(600):
+        if error.is_file():
+            break
+        time.sleep(0.1)
+    assert "the run that asked for this training is gone" in error.read_text()
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_model_in_memory_and_several_machines_are_refused(
+    decoder: LoadedModel, backbone: Path, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
+) -> None:
+    several = training.model_copy(update={"accelerate": {**TWO_PROCESSES, "num_machines": 2}})
+    with pytest.raises(TrainingError, match="`num_machines` must be 1"):
+        train_reward_model(toy, recipe, several, backbone, tmp_path / "m", 0)
+    shared = training.model_copy(update={"accelerate": TWO_PROCESSES})
+    with pytest.raises(TrainingError, match="name the backbone's folder or hub id"):
+        train_reward_model(toy, recipe, shared, decoder, tmp_path / "m", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_documented_fsdp_configuration_is_one_that_accelerate_reads(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "training.md").read_text().split("```yaml fsdp.yaml\n")[1].split("```")[0]
+    file = tmp_path / "fsdp.yaml"
+    file.write_text(text)
+    config = load_config_from_file(str(file))
+    assert config.to_dict().items() >= {"distributed_type": "FSDP", "num_processes": 8}.items()
+    assert Training(accelerate=file).accelerate == yaml.safe_load(text)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,60 @@
+"""Pairs of reward models over the same resampled questions, and which of them are within noise."""
+
+import polars as pl
+import pytest
+from pytest import approx
+
+from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.differences import differences_to_baseline, model_difference
+from cpmi_dagster.reports.html_tables import comparison_table
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.pairs import measure_differences
+from cpmi_dagster.reports.quality import QUALITY
+
+Figures = dict[tuple[str, str], dict[str, float]]
+
+
+@pytest.fixture(scope="module")
+def figures(inputs: ReportInputs) -> Figures:
+    """The artifact's rows by row and column."""
+    return {(row["row"], row["column"]): row for row in measure_differences(inputs).iter_rows(named=True)}
+
+
+@pytest.mark.parametrize("measure", ["AUC", "PB", "PRMB", "MATH"])
+def test_a_difference_is_that_of_the_two_figures(inputs: ReportInputs, figures: Figures, measure: str) -> None:
+    ours, theirs = (QUALITY[measure](inputs, recipe) for recipe in ("cpmi_bce", "mc_bce"))
+    assert ours is not None and theirs is not None
+    row = figures["CPMI − MC", measure]
+    assert row["measured"] == approx(ours.value - theirs.value)
+    assert row["low"] <= row["measured"] <= row["high"]
+
+
+def test_a_model_differs_from_itself_by_nothing(inputs: ReportInputs) -> None:
+    for measure in ("AUC", "PB", "PRMB", "MATH"):
+        difference = model_difference(inputs, "cpmi_bce", "cpmi_bce", measure)
+        assert difference is not None
+        assert (difference.value, difference.low, difference.high, difference.p_value) == (0, 0, 0, 1)
+
+
+def test_the_headlines_differences_are_among_them(inputs: ReportInputs, figures: Figures) -> None:
+    names = {"processbench_f1": "PB", "prm_score": "PRMB", "best_of_8": "MATH"}
+    rows = differences_to_baseline(inputs).filter(pl.col("measure").is_in(list(names)), baseline="MC")
+    assert rows.height == 4 * 3
+    for row in rows.iter_rows(named=True):
+        same = figures[f"{row['reward']} − MC", names[row["measure"]]]
+        assert (same["measured"], same["low"], same["high"]) == approx((row["difference"], row["low"], row["high"]))
+
+
+def test_only_pairs_that_were_trained_are_compared(inputs: ReportInputs, figures: Figures) -> None:
+    rows = {row for row, _ in figures}
+    assert {"Gold_only − CPMI", "PQM, CPMI − PQM, MC", "CPMI_Merge − Rand_Merge"} < rows
+    assert not any("CPMI_Merge2" in row or row.startswith("CPMI (M = 1)") for row in rows)
+    assert measure_differences(ReportInputs()).is_empty()
+
+
+def test_what_is_within_noise_stands_faint(comparisons: dict[str, pl.DataFrame]) -> None:
+    table = comparison_table(ARTIFACTS["differences"].paper, comparisons["differences"])
+    named = comparisons["differences"].drop_nulls("low")
+    noise = named.filter((pl.col("low") <= 0) & (pl.col("high") >= 0)).height
+    faint = sum(cell.within_noise for row in table.rows for cell in row.cells)
+    assert 0 < faint == noise < named.height

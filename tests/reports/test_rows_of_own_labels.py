@@ -1,0 +1,74 @@
+"""Reward models that learned from the user's own labels have rows of their own in the tables, without costs."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
+from cpmi_dagster.reports.differences import differences_to_baseline
+from cpmi_dagster.reports.figures import report_plots
+from cpmi_dagster.reports.headline import headline_table
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.question_sets import other_rule_rows
+
+TABLES = (
+    "processbench",
+    "processbench_detailed",
+    "prmbench",
+    "prmbench_detailed",
+    "distribution",
+    "best_of_n",
+    "logic",
+)
+
+
+@pytest.fixture(scope="module")
+def renamed(inputs: ReportInputs) -> ReportInputs:
+    """The same world, in which the models of CPMI learned from a judge's labels instead."""
+    recipes = tuple(
+        recipe.model_copy(update={"reward_type": "my_judge"}) if recipe.reward_type == "cpmi" else recipe
+        for recipe in inputs.recipes
+    )
+    label = pl.col("reward_type").replace("cpmi", "my_judge")
+    frames = {**inputs.frames, "labels/step_rewards": inputs.table("labels/step_rewards").with_columns(label)}
+    return replace(inputs, recipes=recipes, frames=frames)
+
+
+def measured(artifact: str, inputs: ReportInputs, row: str) -> dict[str, float]:
+    frame = build_artifact(ARTIFACTS[artifact], inputs, "miniature").filter(pl.col("measured").is_not_null(), row=row)
+    return dict(frame.select("column", "measured").iter_rows())
+
+
+@pytest.mark.parametrize("artifact", TABLES)
+def test_a_row_of_own_labels_holds_what_its_model_scores(artifact: str, inputs: ReportInputs, renamed: ReportInputs):
+    figures = measured(artifact, renamed, "my_judge")
+    assert figures
+    assert figures == measured(artifact, inputs, "CPMI")
+    assert not measured(artifact, renamed, "CPMI")
+    rows = build_artifact(ARTIFACTS[artifact], renamed, "miniature")["row"].unique(maintain_order=True).to_list()
+    assert rows.index("my_judge") > rows.index("Rand_Merge")
+
+
+def test_own_labels_have_quality_but_no_cost(inputs: ReportInputs, renamed: ReportInputs):
+    ours, own = measured("efficiency", inputs, "CPMI"), measured("efficiency", renamed, "my_judge")
+    assert set(own) == {"AUC", "PB", "PB (official)", "PRMB", "MATH"}
+    assert own == {column: ours[column] for column in own}
+
+
+def test_every_objective_of_own_labels_has_its_row(inputs: ReportInputs, renamed: ReportInputs):
+    for objective in ("BCE", "MSE", "PQM"):
+        own = measured("objectives", renamed, f"{objective}, my_judge")
+        assert own == measured("objectives", inputs, f"{objective}, CPMI") != {}
+
+
+def test_headline_differences_plots_and_folded_rows_know_own_labels(renamed: ReportInputs):
+    comparisons = {name: build_artifact(artifact, renamed, "miniature") for name, artifact in ARTIFACTS.items()}
+    headline = headline_table(comparisons)
+    rows = headline["reward"].to_list()
+    assert rows.index("Rand_Merge") < rows.index("my_judge") < rows.index("Pass@1")
+    assert headline.filter(reward="my_judge")["label_auc"].item() is not None
+    assert headline.filter(reward="my_judge")["time_ratio"].item() is None
+    assert "my_judge" in differences_to_baseline(renamed)["reward"]
+    assert "my_judge, min" in other_rule_rows(renamed.recipes)
+    assert report_plots(renamed, comparisons)
