@@ -41,7 +41,7 @@ def process_reward_models(run: StageRun, recipe: str) -> Made:
         progress=run.track(recipe, round(examples.height * training.epochs)),
         data_version=run.fingerprint(SOFT_LABELS),
         checkpoints=run.checkpoints,
-        gpu=run.models.gpu(),
+        gpu=run.models.other_gpu(),
     )
     row = {
         "recipe": recipe,

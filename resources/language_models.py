@@ -54,9 +54,11 @@ class LanguageModels:
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
 
-    def gpu(self) -> int:
-        """Number of the GPU that this process works on; 0 where there is none."""
-        return int(self._dealer.device().partition(":")[2] or 0)
+    def other_gpu(self) -> str | None:
+        """The GPU this process works on, as `CUDA_VISIBLE_DEVICES` names it; None for the first, or where none is."""
+        number = int(self._dealer.device().partition(":")[2] or 0)
+        visible = [name for name in environment_variable("CUDA_VISIBLE_DEVICES").split(",") if name]
+        return None if number == 0 else visible[number] if visible else str(number)
 
     def identity(self, role: Role) -> str:
         """Name and revision or weights hash, and who samples from it, without loading the model."""

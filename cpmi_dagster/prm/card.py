@@ -30,7 +30,7 @@ A process reward model: for every step of a solution, the probability that the s
 | epochs | {epochs:g} |
 | batch | {batch_size} x {gradient_accumulation} trajectories{processes} |
 | learning rate | {learning_rate:g}, head {head_learning_rate:g} |
-| seed | {seed} more than the profile's |
+| seed | {seed} |
 | losses | {losses} |
 
 {figures}## Use
@@ -68,7 +68,7 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
         data_version=data_version or "not recorded",
         steps=fitted.train_steps,
         processes=f" in each of {processes} processes" if processes > 1 else "",
-        seed=recipe.seed,
+        seed=f"the profile's plus {recipe.seed}" if recipe.seed else "the profile's",
         losses=_losses(fitted.curve),
         figures=_section([]),
         **training.model_dump(

@@ -184,6 +184,8 @@ def _save(trainer: StepTrainer, start: _Start, job: Job, folder: Path) -> None:
         start.adapters.merge_and_unload()
     _in_precision(start.model, start.dtype).save_pretrained(folder)
     start.tokenizer.save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):
+        shutil.copymode(folder / "config.json", weights)  # they come readable by their owner alone
 
 
 def _in_precision(model: RewardModel, dtype: torch.dtype) -> RewardModel:

@@ -58,7 +58,7 @@ def train_reward_model(
     progress: Callable[[int], None] | None = None,
     data_version: str = "",
     checkpoints: Path | None = None,
-    gpu: int = 0,
+    gpu: str | None = None,
 ) -> TrainedModel:
     """Train one recipe and write the model.
 
@@ -73,7 +73,7 @@ def train_reward_model(
         data_version: fingerprint of the soft labels, for the model card.
         checkpoints: folder for what a killed training goes on from; it must belong to these examples and settings
             alone, and is the caller's to remove. Nothing is saved on the way without it.
-        gpu: which GPU to train on, where `training.accelerate` does not say.
+        gpu: the GPU to train on if it is not the first, where `training.accelerate` does not say.
 
     Raises:
         ModelError: the backbone cannot be loaded.
@@ -81,7 +81,7 @@ def train_reward_model(
     """
     own = recipe.trained_with(training)
     job = Job(examples, recipe.name, recipe.objective, own, backbone, seed + recipe.seed, checkpoints)
-    configuration = own.accelerate or ({"gpu_ids": str(gpu)} if gpu else None)
+    configuration = own.accelerate or ({"gpu_ids": gpu} if gpu else None)
     with written_at_once(output) as folder:
         tell = progress or (lambda count: None)
         fitted = launch(job, configuration, folder, tell) if configuration else fit(job, folder, tell)
