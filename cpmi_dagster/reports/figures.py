@@ -131,5 +131,8 @@ def _plots_of_tables(inputs: ReportInputs) -> Iterator[Plot]:
         yield Plot("plot-scores", "distribution_figure", caption, draw_score_histograms(histograms))
     models = inputs.table(MODELS)
     if models.height and models["training_curve"].list.len().sum():
-        caption = "Loss by epoch: validation solid, training dotted. Losses of different objectives do not compare."
+        caption = (
+            "Loss by epoch: validation solid; training dotted, where few models share a panel. Losses of different "
+            "objectives, or against different labels, do not compare."
+        )
         yield Plot("plot-training", "objectives", caption, draw_training_curves(models))

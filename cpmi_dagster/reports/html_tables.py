@@ -14,6 +14,9 @@ import polars as pl
 from cpmi_dagster.reports.paper import OFFICIAL, PaperTable
 
 WIDEST = 8
+SIGNIFICANT = 0.05
+P_VALUE = " p"
+"""Ends the name of a column of p-values."""
 DIFFERENCE = " − "
 """Stands in the label of a row that is one model minus another."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
@@ -24,7 +27,7 @@ HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step
 class TableCell:
     """What stands in one cell, already formatted; empty strings where there is nothing.
 
-    `within_noise` is said of a difference whose interval holds 0.
+    `within_noise` is said of a difference whose interval holds 0, and of its p-value.
     """
 
     ours: str = ""
@@ -159,8 +162,15 @@ def _cell(figure: dict, table: PaperTable) -> TableCell:
         ours=format_figure(figure["measured"], measured),
         interval=format_interval(figure["low"], figure["high"], measured),
         paper=format_figure(figure["paper"], printed),
-        within_noise=DIFFERENCE in figure["row"] and figure["low"] is not None and figure["low"] <= 0 <= figure["high"],
+        within_noise=DIFFERENCE in figure["row"] and _is_noise(figure),
     )
+
+
+def _is_noise(figure: dict) -> bool:
+    """Of a difference or its p-value: whether there may be none."""
+    if figure["column"].endswith(P_VALUE):
+        return figure["measured"] > SIGNIFICANT
+    return figure["low"] is not None and figure["low"] <= 0 <= figure["high"]
 
 
 def _decimals_of_ours(figure: float | None) -> int:

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from cpmi_dagster.reports.differences import model_difference
-from cpmi_dagster.reports.html_tables import DIFFERENCE
+from cpmi_dagster.reports.html_tables import DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, reward_row
 
 SCALES = {"AUC": 1.0, "PB": 100.0, "PRMB": 100.0, "MATH": 100.0}
-P_VALUE = " p"
 PAIRS: tuple[tuple[str, str, str], ...] = (
     ("cpmi_merge1", "rand_merge", "bce"),
     ("cpmi_merge2", "mc", "bce"),

@@ -15,11 +15,10 @@ import polars as pl
 
 from cpmi_dagster.reports.chance import CHANCE, against_chance
 from cpmi_dagster.reports.headline import BASELINE, HEADLINE_COLUMNS, HeadlineColumn
-from cpmi_dagster.reports.html_tables import DIFFERENCE, format_figure
+from cpmi_dagster.reports.html_tables import DIFFERENCE, SIGNIFICANT, format_figure
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 
-SIGNIFICANT = 0.05
 VERDICTS = ("better", "worse", "within noise")
 UNAIDED_VERDICTS = ("better", "not lower but within noise", "lower but within noise", "worse")
 NOT_MEASURED = pl.DataFrame(schema=COMPARISON_SCHEMA)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS = 25
+FEW_CURVES = 6
+"""Models in a panel beyond which their training losses, which jump, would hide everything."""
 COST_PANELS: tuple[tuple[str, str], ...] = (
     ("wall_seconds", "time (s)"),
     ("generated_tokens", "generated tokens"),
@@ -87,32 +89,36 @@ def shared_costs(costs: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def draw_training_curves(models: pl.DataFrame) -> "Figure":
-    """Loss by epoch, a panel per objective; training dotted, validation solid where there is one.
+    """Loss by epoch, a panel per objective: validation solid; training dotted, where the panel has few models.
 
     Args:
-        models: `models.process_reward_models`.
+        models: `models.process_reward_models`; models of one reward type share a colour and a name in the legend.
     """
     losses = models.select("recipe", "reward_type", "objective", "training_curve").explode("training_curve")
     losses = losses.drop_nulls("training_curve").unnest("training_curve")
     objectives = losses["objective"].unique(maintain_order=True).to_list()
     figure, panels = new_figure(3.3, columns=max(1, len(objectives)))
     for panel, objective in zip(panels, objectives, strict=False):
-        for (reward_type,), curve in losses.filter(pl.col("objective") == objective).group_by(
-            "reward_type", maintain_order=True
-        ):
-            _draw_losses(panel, str(reward_type), curve)
+        own = losses.filter(pl.col("objective") == objective)
+        few = own["recipe"].n_unique() <= FEW_CURVES
+        named: set[str] = set()
+        for (_, reward_type), curve in own.group_by("recipe", "reward_type", maintain_order=True):
+            row = reward_row(str(reward_type))
+            _draw_losses(panel, row, curve, named=row not in named, with_training=few)
+            named.add(row)
         label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
     add_legend(figure, panels[0])
     return figure
 
 
-def _draw_losses(panel: "Axes", reward_type: str, curve: pl.DataFrame) -> None:
-    row = reward_row(reward_type)
+def _draw_losses(panel: "Axes", row: str, curve: pl.DataFrame, *, named: bool, with_training: bool) -> None:
     validation = curve.filter(pl.col("split") == "validation").sort("step")
     training = curve.filter(pl.col("split") == "train").sort("step")
-    panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour_of(row))
+    if with_training:
+        panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour_of(row))
     solid = validation if validation.height else training
-    panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, label=row, color=colour_of(row))
+    label = row if named else "_again"  # what begins with _ is not in the legend
+    panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, color=colour_of(row), label=label)
 
 
 def _costs_by_pass(costs: pl.DataFrame) -> pl.DataFrame:
