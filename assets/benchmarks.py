@@ -148,7 +148,7 @@ def _reward_model(run: StageRun, recipe: str) -> "LoadedRewardModel":
     from cpmi_dagster.prm.model import load_reward_model
 
     path = run.read(MODELS, recipe)["path"][0]
-    return load_reward_model(run.settings.home / path)
+    return load_reward_model(run.settings.home / path, device=run.models.device("backbone"))
 
 
 def _identity(run: StageRun, recipe: str) -> str:

@@ -16,7 +16,6 @@ SOFT_LABELS = "dataset/soft_labels"
     "models/process_reward_models",
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
-    settings=["training"],
     models=["backbone"],
     pool="gpu",
     kinds=("pytorch", "huggingface"),
@@ -25,8 +24,10 @@ SOFT_LABELS = "dataset/soft_labels"
 )
 def process_reward_models(run: StageRun, recipe: str) -> Made:
     """A two-layer head on the backbone, read at the end of each step, trained on soft labels (5.3)."""
+    from cpmi_dagster.prm.examples import trainings
     from cpmi_dagster.prm.training import train_reward_model
 
+    run.models.release()  # training needs the memory
     settings, chosen, folder = run.settings, run.settings.recipe(recipe), f"models/{recipe}"
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
     examples = training_examples(trajectories, run.read(SOFT_LABELS), chosen.reward_type)
@@ -38,7 +39,7 @@ def process_reward_models(run: StageRun, recipe: str) -> Made:
         run.models.pinned(chosen.backbone) if chosen.backbone else run.models.spec("backbone"),
         settings.home / folder,
         settings.seed,
-        progress=run.track(recipe, round(examples.height * training.epochs)),
+        progress=run.track(recipe, trainings(examples, training, settings.seed + chosen.seed)),
         data_version=run.fingerprint(SOFT_LABELS),
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),

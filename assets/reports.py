@@ -7,9 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.tables import TABLES
+from cpmi_dagster.training_settings import Recipe
 from cpmi_dagster.whole_files import write_whole
 from resources.lake import Lake
 from resources.stage import Stage, stage
@@ -104,12 +106,12 @@ def results_database(run: StageRun) -> Made:
     return Made(counts, files=[run.database.path.name])
 
 
-def headline(lake: Lake) -> pl.DataFrame:
+def headline(lake: Lake, recipes: Iterable[Recipe]) -> pl.DataFrame:
     """The headline table as text, from the artifacts that have been made; empty where none has."""
     from cpmi_dagster.reports.headline import format_headline, headline_table
 
     made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
-    return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}))
+    return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, recipes))
 
 
 def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
@@ -118,8 +120,10 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
     from cpmi_dagster.reports.cards import card_figures
 
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
-        card = run.settings.home / path / "README.md"
-        write_whole(card, with_figures(card.read_text(encoding="utf-8"), card_figures(inputs, recipe)))
+        card, figures = run.settings.home / path / "README.md", card_figures(inputs, recipe)
+        if not card.is_file():
+            raise LakeError(f"{card} is gone; run `cpmi run --only {MODELS} --force`")
+        write_whole(card, with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile))
 
 
 def _provenance(lake: Lake) -> pl.DataFrame:

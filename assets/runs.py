@@ -17,12 +17,13 @@ from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.settings import Settings
 from cpmi_dagster.tables import TABLES
-from resources.dagster_home import PROCESS_TAG, this_process
+from resources.dagster_home import PROCESS_TAG, this_process, wait_for_pool
 from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 INTERRUPTED = "interrupted; run again to continue where it stopped"
 ENDED = "ended without a word (killed, or out of memory); run again to continue where it stopped"
+GPU_POOL, ON_GPUS = "gpu", (LABEL, CANDIDATES, TRAIN)
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -94,6 +95,8 @@ def run_phase(
     """Materialize some tables of one phase in this process; see `run_phases`."""
     outcome = Outcome()
     for tags in _partition_tags(phase, settings, shards):
+        if phase in ON_GPUS:
+            wait_for_pool(instance, GPU_POOL)
         _run_job(definitions, instance, phase, selection, tags, outcome)
     return outcome
 

@@ -152,7 +152,7 @@ def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) ->
 
 def headline(settings: Settings) -> pl.DataFrame:
     """The headline table as text; empty where the report has not been made."""
-    return reports.headline(Lake(settings.home))
+    return reports.headline(Lake(settings.home), settings.recipes)
 
 
 def status(settings: Settings) -> list[AssetStatus]:

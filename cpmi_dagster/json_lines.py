@@ -50,6 +50,8 @@ def _opened(path: Path) -> TextIOWrapper:
 
 
 def _parse(text: str, form: type[Form], place: str) -> Form:
+    if any("\udc80" <= character <= "\udcff" for character in text):
+        raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or mend or remove the line")
     try:
         row: Any = json.loads(text)
         return form.model_validate(row)

@@ -8,7 +8,7 @@
 A judge's name is the label of its row beside ours, so no other row may have it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,8 +47,32 @@ def check_judge_names(names: Iterable[str], recipes: Iterable[Recipe]) -> None:
     for name in names:
         if not name.strip() or name.endswith(OFFICIAL):
             raise ValueError(f"benchmarks.judges: `{name}` cannot name a judge; choose a name that ends otherwise")
-        if name in taken:
+        if name.strip().casefold() in {row.casefold() for row in taken}:
             raise ValueError(f"benchmarks.judges: the name `{name}` is that of another row or recipe; choose another")
+
+
+def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
+    """Refuse recipes that are the same but for their names, or whose rows in the tables would have the same label.
+
+    Raises:
+        ValueError: it names both recipes, or the label.
+    """
+    from cpmi_dagster.reports.reward_rows import main_rows
+
+    known: dict[str, str] = {}
+    for recipe in recipes:
+        contents = recipe.model_dump_json(exclude={"name"})
+        if contents in known:
+            raise ValueError(
+                f"recipes: `{known[contents]}` and `{recipe.name}` are the same; give one of them another `seed`"
+            )
+        known[contents] = recipe.name
+    folders = [recipe.name.casefold() for recipe in recipes]
+    if alike := [name for name in folders if folders.count(name) > 1]:
+        raise ValueError(f"recipes: two names differ from `{alike[0]}` in case alone; some disks take them for one")
+    labels = [row.row for row in main_rows(recipes)]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ValueError(f"recipes: the name `{twice[0]}` is that of another row of the tables; choose another")
 
 
 def resolve_judges(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:

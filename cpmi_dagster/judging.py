@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.json_lines import read_json_lines
 from cpmi_dagster.language_models import check_device
 from cpmi_dagster.settings import Benchmarks
@@ -32,13 +33,20 @@ REPLACED = ("probabilities", "first_error", "reason")
 
 
 class Solution(BaseModel):
-    """One line of the input; fields of other names are carried over."""
+    """One line of the input, also in the fields of ProcessBench and PRMBench; other fields are carried over."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
     id: Text | int
-    question: Text
-    steps: list[Text]
+    question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
+    steps: list[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_as_prmbench_does(cls, row: Any) -> Any:
+        if isinstance(row, dict) and "id" not in row and {"idx", "classification"} <= set(row):
+            return {**row, "id": f"{row['idx']}:{row['classification']}"}
+        return row
 
 
 @dataclass(frozen=True)
@@ -85,8 +93,12 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
     """
     from cpmi_dagster.prm.model import load_reward_model
 
-    lines = read_json_lines(request.input, Solution, "id, question and steps")
+    lines = list(read_json_lines(request.input, Solution, "id, question and steps"))
     solutions = [solution for _, solution in lines]
+    if not lines:
+        raise SourceError(f"{request.input} has no lines; give JSON Lines with id, question and steps")
+    if request.output.exists() and request.output.samefile(request.input):
+        raise SourceError(f"--output is {request.input} itself, whose questions and steps would be lost; give another")
     check_writable(request.output)
     if request.device != "auto":
         check_device(request.prm, request.device)

@@ -37,9 +37,9 @@ class PaperComparison(dy.Schema):
     column = dy.String(primary_key=True, description="column label, as in the paper")
     paper = dy.Float64(nullable=True, description="the paper's figure; null where it has none")
     measured = dy.Float64(nullable=True, description="ours; null where this profile does not measure it")
-    low = dy.Float64(nullable=True, description="lower end of the 95 % bootstrap interval")
-    high = dy.Float64(nullable=True, description="upper end of the 95 % bootstrap interval")
-    n = dy.Int64(nullable=True, description="problems or steps the figure is taken over")
+    low = dy.Float64(nullable=True, description="lower end of the 95 % interval")
+    high = dy.Float64(nullable=True, description="upper end of the 95 % interval")
+    n = dy.Int64(nullable=True, description="problems, steps, trajectories or training runs the figure is taken over")
     profile = dy.String(description="profile ours was measured on")
 
 

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.judge_settings import JudgeFiles, check_judge_names, resolve_judges
+from cpmi_dagster.judge_settings import JudgeFiles, check_judge_names, check_recipes_differ, resolve_judges
 from cpmi_dagster.model_settings import Frozen, LanguageModel
 from cpmi_dagster.shards import shard_name
 from cpmi_dagster.source_settings import MINIATURE, RewardType, Sources
@@ -147,7 +147,7 @@ class Settings(BaseSettings):
 
     profile: str
     home: Path
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**31)
     shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
     sources: Sources
     models: Models
@@ -181,9 +181,18 @@ class Settings(BaseSettings):
             raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` stands twice")
         for recipe in self.recipes:
             if recipe.reward_type not in (*self.rewards.types, *self.sources.step_labels):
-                place = "rewards.types" if recipe.reward_type in get_args(RewardType) else "sources.step_labels"
-                raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among {place}")
+                if recipe.reward_type in get_args(RewardType):
+                    raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
+                raise ValueError(
+                    f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among sources.step_labels, or one of the "
+                    f"reward types {', '.join(self.rewards.types)}"
+                )
             _check_training(recipe, self.training)
+            if self.orchestration.gpus > 1 and recipe.trained_with(self.training).accelerate:
+                raise ValueError(
+                    f"recipes: `{recipe.name}` trains on the GPUs that `training.accelerate` names, which "
+                    f"`orchestration.gpus: {self.orchestration.gpus}` gives to other processes; set it to 1"
+                )
         for role, model in self.models:
             if self.orchestration.gpus > 1 and model.over_all_gpus:
                 raise ValueError(
@@ -193,6 +202,7 @@ class Settings(BaseSettings):
         for name in self.benchmarks.best_of_n:
             if name not in self.sources.benchmarks:
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not among sources.benchmarks")
+        check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self
 
@@ -248,8 +258,11 @@ def _check_training(recipe: Recipe, training: Training) -> None:
         recipe.trained_with(training)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"recipes: `{recipe.name}` sets training.{where} wrong: {first['msg']}") from error
+        where = ".".join(("training", *(str(part) for part in first["loc"])))
+        reason = "it is not a setting" if first["type"] == "extra_forbidden" else first["msg"]
+        raise ValueError(
+            f"recipes: `{recipe.name}` sets `{where}` wrong: {reason.removeprefix('Value error, ')}"
+        ) from error
 
 
 def environment_variable(name: str) -> str:
@@ -309,8 +322,9 @@ def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     kinds = {"sources": "path", "models": "name", "training": "accelerate"}
     own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
     for recipe in own.get("recipes") or ():
-        if isinstance(recipe, dict) and "backbone" in recipe:
-            recipe["backbone"] = _resolve_below(recipe["backbone"], "name", folder)
+        for key, field in (("backbone", "name"), ("training", "accelerate")):
+            if isinstance(recipe, dict) and key in recipe:
+                recipe[key] = _resolve_below(recipe[key], field, folder)
     if isinstance(own.get("benchmarks"), dict):
         own["benchmarks"] = resolve_judges(own["benchmarks"], folder)
     return own if "home" not in own else {**own, "home": str(folder / Path(str(own["home"])).expanduser())}

@@ -7,6 +7,7 @@ recipes:
   - {name: cpmi_small, reward_type: cpmi, backbone: {name: Qwen/Qwen3-0.6B-Base}, training: {learning_rate: 5.0e-5}}
 """
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,9 +33,9 @@ class Lora(Frozen):
 class Training(Frozen):
     """PRM training (section 5.3; released settings). What changes no weight is no part of any fingerprint."""
 
-    learning_rate: float = Field(default=2e-5, gt=0)
-    head_learning_rate: float = Field(default=3e-4, gt=0)
-    epochs: float = Field(default=2, gt=0)
+    learning_rate: float = Field(default=2e-5, gt=0, allow_inf_nan=False)
+    head_learning_rate: float = Field(default=3e-4, gt=0, allow_inf_nan=False)
+    epochs: float = Field(default=2, gt=0, allow_inf_nan=False)
     batch_size: int = Field(default=8, ge=1, description="trajectories a process reads at once")
     gradient_accumulation: int = Field(default=3, ge=1)
     warmup_ratio: float = Field(default=0.08, ge=0, lt=1)
@@ -54,7 +55,7 @@ class Training(Frozen):
     )
     accelerate: dict[str, Any] | None = Field(
         default=None,
-        description="what `accelerate config` writes, or the path of its file: several GPUs or machines, FSDP",
+        description="what `accelerate config` writes, or the path of its file: several GPUs, FSDP",
     )
 
     @field_validator("accelerate", mode="before")
@@ -64,8 +65,26 @@ class Training(Frozen):
             return value
         try:
             return yaml.safe_load(Path(value).read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as error:
-            raise ValueError(f"the accelerate configuration {value} cannot be read: {error}") from error
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"the accelerate configuration {value} cannot be read: {reason}") from error
+
+    @field_validator("accelerate")
+    @classmethod
+    def _accelerate_can_use_it(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        from accelerate.commands.config.config_args import ClusterConfig
+
+        unknown = [key for key in value if key not in {each.name for each in fields(ClusterConfig)}]
+        if unknown or not value:
+            what = f"has no `{unknown[0]}`" if unknown else "is not empty"
+            raise ValueError(f"an accelerate configuration {what}; write one with `accelerate config`")
+        if str(value.get("num_machines", 1)) != "1":
+            raise ValueError("`num_machines` must be 1; a recipe is trained on one machine")
+        if not isinstance(value.get("num_processes", 1), int) or value.get("num_processes", 1) < 1:
+            raise ValueError("`num_processes` must be a number from 1")
+        return value
 
     @model_validator(mode="after")
     def _stopping_needs_validation(self) -> "Training":
@@ -81,7 +100,7 @@ class Recipe(Frozen):
     reward_type: str
     objective: Objective = "bce"
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
-    seed: int = Field(default=0, ge=0, description="added to the profile's: repeats tell what is noise")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="added to the profile's: repeats tell what is noise")
     training: dict[str, Any] = Field(default={}, description="what differs from the profile's training")
 
     def trained_with(self, training: Training) -> Training:
@@ -90,7 +109,10 @@ class Recipe(Frozen):
         Raises:
             ValidationError: it changes something that is no setting, or to a wrong value.
         """
-        return Training.model_validate({**dict(training), **self.training}) if self.training else training
+        own = dict(self.training)
+        if training.lora is not None and isinstance(own.get("lora"), dict):
+            own["lora"] = {**dict(training.lora), **own["lora"]}
+        return Training.model_validate({**dict(training), **own}) if own else training
 
     @property
     def is_repeat(self) -> bool:

@@ -1,18 +1,22 @@
 """Dagster's own folder, `<home>/dagster`: its database, its logs and the `dagster.yaml` written here."""
 
+import logging
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 import dagster as dg
 import yaml
 
+from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.settings import Settings
 from cpmi_dagster.whole_files import write_whole
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 PROCESS_TAG = "cpmi/process"
+LOG = logging.getLogger(__name__)
 DIED = (
     "The process of this run ended without a word (killed, or out of memory); run again to continue where it stopped."
 )
@@ -41,12 +45,40 @@ def write_dagster_yaml(settings: Settings) -> Path:
 def open_instance(settings: Settings) -> dg.DagsterInstance:
     """The Dagster instance of a home; runs whose process is gone are marked failed and give back their pool slots."""
     instance = dg.DagsterInstance.from_config(str(write_dagster_yaml(settings)))
+    end_dead_runs(instance)
+    return instance
+
+
+def wait_for_pool(instance: dg.DagsterInstance, pool: str) -> None:
+    """Wait until a pool has a free slot. Dagster would wait too, but for the dead as well, and without a word.
+
+    Raises:
+        CpmiError: the wait was interrupted.
+    """
+    told = False
+    try:
+        while _is_full(instance, pool):
+            if not told:
+                LOG.warning("another run on this home is at work; waiting for it to end (Ctrl-C ends the wait)")
+                told = True
+            time.sleep(1)
+            end_dead_runs(instance)
+    except KeyboardInterrupt:
+        raise CpmiError("interrupted while another run on this home was at work; run again when it has ended") from None
+
+
+def _is_full(instance: dg.DagsterInstance, pool: str) -> bool:
+    state = instance.event_log_storage.get_concurrency_info(pool)
+    return state.limit is not None and state.active_slot_count >= state.limit
+
+
+def end_dead_runs(instance: dg.DagsterInstance) -> None:
+    """Mark runs whose process is gone as failed, and take their pool slots back."""
     for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         run = record.dagster_run
         if has_died(run.tags.get(PROCESS_TAG, "")):
             instance.report_run_failed(run, DIED)
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
-    return instance
 
 
 def serve_ui(settings: Settings, profile: str | None, port: int) -> None:

@@ -197,7 +197,7 @@ class ChunkStore:
     def __init__(self, work: Path, name: str) -> None:
         self.work = work
         self.folder = work / name
-        self.partition = name.split("-", maxsplit=1)[0]
+        self.partition = name.rpartition("-")[0]
 
     def load(self, chunk: str) -> tuple[dict[str, pl.DataFrame], dict[str, Any]] | None:
         """The frames and facts of a chunk, or None where it was not finished."""
@@ -217,8 +217,9 @@ class ChunkStore:
 
     def clear(self) -> None:
         """Remove the chunks of this partition, those of earlier fingerprints included."""
-        for folder in self.work.glob(f"{self.partition}-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+        for folder in self.work.glob("*"):
+            if folder.name.rpartition("-")[0] == self.partition:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _path(self, chunk: str, name: str) -> Path:
         return self.folder / f"chunk-{chunk}.{name.replace('/', '.')}.parquet"

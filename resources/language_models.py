@@ -6,6 +6,7 @@ models.identity("policy")   Qwen/Qwen3-4B-Base@49e3418fbbbc                     
 models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1                 scores here, samples there
 """
 
+import gc
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
@@ -53,6 +54,22 @@ class LanguageModels:
         if model.revision or Path(model_folder(model.name)).is_dir():
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
+
+    def device(self, role: Role) -> str:
+        """Where models of that role belong: as the profile says, else the GPU dealt to this process, or the CPU."""
+        wanted = self.spec(role).device
+        return self._dealer.device() if wanted == "auto" else wanted
+
+    def release(self) -> None:
+        """Forget the models in memory; what needs them again loads them again."""
+        from cpmi_dagster.scoring.budget import release_memory
+
+        devices = {loaded.device for loaded in self._loaded.values()}
+        self._loaded.clear()
+        self._engines.clear()
+        gc.collect()
+        for device in devices:
+            release_memory(device)
 
     def other_gpu(self) -> str | None:
         """The GPU this process works on, as `CUDA_VISIBLE_DEVICES` names it; None for the first, or where none is."""

@@ -151,10 +151,11 @@ class Stage:
         }
         if self.partitioning == "recipe" and partition:
             recipe = run.settings.recipe(partition)
-            facts["recipe"] = recipe.model_dump(mode="json")
-            if recipe.backbone is not None:
+            training = recipe.trained_with(run.settings.training).model_dump(mode="json")
+            facts["recipe"] = {**recipe.model_dump(mode="json"), "training": training}
+            if recipe.backbone is not None and "backbone" in self.models:
                 spec = run.models.pinned(recipe.backbone)
-                facts["recipe_backbone"] = model_identity(spec.name, spec.revision)
+                facts["models"]["backbone"] = [model_identity(spec.name, spec.revision), spec.dtype]
         return facts
 
     def _input_version(self, run: StageRun, key: str, partition: str | None) -> str | dict[str, str]:

@@ -162,7 +162,7 @@ def test_tables_list_labels_that_a_model_learns_from_after_ours():
     ]
     rows = main_rows(recipes)
     assert rows[: len(MAIN_ROWS)] == MAIN_ROWS
-    assert [row.row for row in rows[len(MAIN_ROWS) :]] == ["judge", "Math-Shepherd's + and -"]
+    assert [row.row for row in rows[len(MAIN_ROWS) :]] == ["judge", "c"]
     others = objective_rows(recipes)[len(OBJECTIVE_ROWS) :]
     assert [row.row for row in others] == ["BCE, judge", "PQM, judge", "MSE, Math-Shepherd's + and -"]
     assert main_rows([]) == MAIN_ROWS

@@ -144,6 +144,20 @@ def test_an_unknown_recipe_lists_those_there_are():
     ("text", "message"),
     [
         ("recipes: [{name: a, reward_type: mc}, {name: a, reward_type: pav}]", "the name `a` stands twice"),
+        ("recipes: [{name: a, reward_type: mc}, {name: b, reward_type: mc}]", "`a` and `b` are the same"),
+        ("recipes: [{name: a, reward_type: mc}, {name: A, reward_type: pav}]", "in case alone"),
+        ("recipes: [{name: MC, reward_type: mc, seed: 1}]", "the name `MC` is that of another row"),
+        ("recipes: [{name: a, reward_type: mcc}]", "one of the reward types mc, mc_hard"),
+        (
+            "recipes: [{name: a, reward_type: mc, training: {epoch: 2}}]",
+            "sets `training.epoch` wrong: it is not a setting",
+        ),
+        ("training: {epochs: .inf}", "finite number"),
+        ("training: {accelerate: {num_proceses: 2}}", "has no `num_proceses`"),
+        ("training: {accelerate: {num_processes: 0}}", "must be a number from 1"),
+        ("training: {accelerate: {num_machines: 2}}", "trained on one machine"),
+        ("training: {accelerate: ./nowhere.yaml}", "nowhere.yaml cannot be read"),
+        ("training: {accelerate: {num_processes: 2}}\norchestration: {gpus: 2}", "set it to 1"),
         ("recipes: [{name: a, reward_type: cpmi_leave_one_out}]", "needs `cpmi_leave_one_out` among rewards.types"),
         ("benchmarks: {best_of_n: [nothing]}", "`nothing` is not among sources.benchmarks"),
     ],
@@ -184,3 +198,25 @@ def test_one_process_a_gpu_and_a_model_over_all_gpus_do_not_go_together(tmp_path
     )
     with pytest.raises(SettingsError, match=r"models.policy: `.*` takes GPUs that `orchestration.gpus: 2` gives"):
         load_settings(profile)
+
+
+def test_files_that_a_recipe_names_are_looked_for_beside_the_profile(tmp_path):
+    (tmp_path / "two.yaml").write_text("num_processes: 2")
+    profile = tmp_path / "mine.yaml"
+    recipe = "{name: a, reward_type: mc, training: {accelerate: ./two.yaml}, backbone: {name: ./model}}"
+    profile.write_text(f"extends: miniature\nrecipes: [{recipe}]")
+    settings = load_settings(profile)
+    (recipe,) = settings.recipes
+    assert recipe.trained_with(settings.training).accelerate == {"num_processes": 2}
+    assert recipe.backbone.name == str(tmp_path / "model")
+
+
+def test_a_recipe_changes_single_settings_of_its_adapters(tmp_path):
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(
+        "extends: miniature\ntraining: {lora: {rank: 8, alpha: 64}}\n"
+        "recipes: [{name: a, reward_type: mc, training: {lora: {rank: 4}}}]"
+    )
+    settings = load_settings(profile)
+    lora = settings.recipes[0].trained_with(settings.training).lora
+    assert (lora.rank, lora.alpha) == (4, 64)

@@ -62,7 +62,7 @@ def grade_answer(gold: str, answer: str | None, choices: Sequence[str] | None = 
         return False
     if not choices:
         return is_equivalent(gold, answer)
-    if gold in string.ascii_uppercase[: len(choices)]:
+    if gold in list(string.ascii_uppercase[: len(choices)]):
         return _option_meant(answer, choices) == string.ascii_uppercase.index(gold)
     return _verdict(gold) == _verdict(answer)
 

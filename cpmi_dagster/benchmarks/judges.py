@@ -138,21 +138,23 @@ def _step_counts(problems: pl.DataFrame) -> StepCounts:
 def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> list[_Judgement]:
     """Which problem each line is about: the k-th line of a name is about the k-th problem of that name."""
     seen: Counter[tuple[str, str]] = Counter()
-    judgements = []
+    judgements: dict[tuple[str, str], _Judgement] = {}
     for place, line, file_benchmark in lines:
         benchmark = _benchmark_of(place, line, file_benchmark, counts)
         repeats = seen[benchmark, line.name]
         seen[benchmark, line.name] += 1
         problem_id = f"{line.name}:{repeats}" if repeats else line.name
-        if problem_id not in counts[benchmark]:
-            what = "judged again; keep one of the lines" if repeats else f"not a problem of {benchmark} as loaded"
+        known = problem_id in counts[benchmark]
+        if not known or (benchmark, problem_id) in judgements:
+            again = repeats or known
+            what = "judged again; keep one of the lines" if again else f"not a problem of {benchmark} as loaded"
             raise BenchmarkError(f"{place}: `{line.name}` is {what}")
         if line.probabilities is None:
             why = f" ({line.reason})" if line.reason else ""
             advice = f"judge it, or leave {benchmark} out"
             raise BenchmarkError(f"{place}: `{line.name}` has no probabilities{why}; {advice}")
-        judgements.append(_Judgement(place, benchmark, problem_id, line.probabilities))
-    return judgements
+        judgements[benchmark, problem_id] = _Judgement(place, benchmark, problem_id, line.probabilities)
+    return list(judgements.values())
 
 
 def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:

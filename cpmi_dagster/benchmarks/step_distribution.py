@@ -20,7 +20,7 @@ DISTRIBUTION_SUBSET = "processbench_math"
 
 @dataclass(frozen=True, eq=False)
 class StepDistribution:
-    """The two figures, `n` counting steps, and the scores: problem_id, step_index, probability, correct."""
+    """The two figures, `n` counting steps, and the scores: problem_id, question, step_index, probability, correct."""
 
     auc: Estimate
     wasserstein: Estimate
@@ -51,7 +51,7 @@ def step_distribution(
     return StepDistribution(
         bootstrap_auc(*arrays, bootstrap_samples, seed).estimate(),
         bootstrap_wasserstein(*arrays, bootstrap_samples, seed).estimate(),
-        steps.select("problem_id", "step_index", "probability", "correct"),
+        steps.select("problem_id", "question", "step_index", "probability", "correct"),
     )
 
 

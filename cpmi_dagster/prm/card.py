@@ -77,22 +77,23 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
     )
 
 
-def with_figures(card: str, figures: Sequence[tuple[str, str]]) -> str:
+def with_figures(card: str, figures: Sequence[tuple[str, str]], profile: str) -> str:
     """A card with what was measured since; what an earlier report measured is replaced.
 
     Args:
         card: as `model_card` makes it.
         figures: name and value of each, as they are to be read.
+        profile: that they were measured on.
     """
     before, _, rest = card.partition(FIGURES)
-    return before + _section(figures) + USE + rest.partition(USE)[2]
+    return before + _section(figures, profile) + USE + rest.partition(USE)[2]
 
 
-def _section(figures: Sequence[tuple[str, str]]) -> str:
+def _section(figures: Sequence[tuple[str, str]], profile: str = "") -> str:
     if not figures:
         return f"{FIGURES}\n\nNothing has been measured with this model yet; `cpmi run` does.\n\n"
     rows = "".join(f"| {name} | {value} |\n" for name, value in figures)
-    return f"{FIGURES}\n\n| | measured [95 % interval] |\n|---|---|\n{rows}\n"
+    return f"{FIGURES}\n\n| on the sets of profile `{profile}` | measured [95 % interval] |\n|---|---|\n{rows}\n"
 
 
 def _losses(curve: Sequence[dict[str, Any]]) -> str:

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
+from cpmi_dagster.training_settings import Training
 
 COLUMNS = ("trajectory_id", "question_id", "question", "steps", "labels")
 
@@ -87,6 +88,13 @@ def validation_questions(question_ids: pl.Series, share: float, seed: int) -> se
     count = min(max(round(share * len(distinct)), 1), len(distinct) - 1)
     chosen = np.random.default_rng(seed).permutation(len(distinct))[:count]
     return {distinct[index] for index in chosen}
+
+
+def trainings(examples: pl.DataFrame, training: Training, seed: int) -> int:
+    """How many trajectories training goes through, all epochs together; those without a step that fits count too."""
+    held_out = validation_questions(examples["question_id"], training.validation_share, seed)
+    kept = examples.filter(~pl.col("question_id").is_in(list(held_out)))
+    return round(kept.height * training.epochs)
 
 
 def _check(examples: pl.DataFrame) -> None:

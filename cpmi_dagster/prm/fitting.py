@@ -9,7 +9,6 @@ The state of a training is kept in `transformers`' own format and read as weight
 """
 
 import json
-import math
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
@@ -21,7 +20,7 @@ import polars as pl
 import torch
 from transformers import EarlyStoppingCallback, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
-from cpmi_dagster.errors import ModelError, TrainingError
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.language_models import LoadedModel, load_language_model
 from cpmi_dagster.model_settings import LanguageModel
 from cpmi_dagster.prm.examples import TrainingSet, training_set
@@ -94,11 +93,13 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         checkpoint = last_checkpoint(job.checkpoints)
         trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
         trainer.train(resume_from_checkpoint=checkpoint)
-        shutil.rmtree(folder / UNKEPT, ignore_errors=True)
-        curve = learning_curve(trainer.state.log_history)
-        _check_losses(curve, job.name)
+        trainer.accelerator.wait_for_everyone()
+        if trainer.is_world_process_zero():
+            shutil.rmtree(folder / UNKEPT, ignore_errors=True)
         _save(trainer, start, job, folder)
-    return Fitted(curve, data.train_steps, trainer.seconds, start.identity, data.truncated)
+    return Fitted(
+        learning_curve(trainer.state.log_history), data.train_steps, trainer.seconds, start.identity, data.truncated
+    )
 
 
 def last_checkpoint(folder: Path | None) -> str | None:
@@ -153,6 +154,7 @@ def _trainer(job: Job, start: _Start, data: TrainingSet, folder: Path, progress:
         saves=job.checkpoints or folder / UNKEPT,
     )
     return StepTrainer(
+        job.name,
         start.model,
         arguments,
         objective(job.objective, training.pqm_margin),
@@ -161,15 +163,6 @@ def _trainer(job: Job, start: _Start, data: TrainingSet, folder: Path, progress:
         data.validation,
         callbacks,
     )
-
-
-def _check_losses(curve: list[CurvePoint], name: str) -> None:
-    for point in curve:
-        if not math.isfinite(point["loss"]):
-            raise TrainingError(
-                f"training recipe {name} gave the loss {point['loss']} at optimiser step {point['step']}; "
-                "lower training.learning_rate or training.head_learning_rate"
-            )
 
 
 def _save(trainer: StepTrainer, start: _Start, job: Job, folder: Path) -> None:

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -55,10 +56,7 @@ def launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: C
     Raises:
         TrainingError: a process failed; the message holds what it last said.
     """
-    if int(configuration.get("num_machines", 1)) > 1:
-        raise TrainingError("training.accelerate: `num_machines` must be 1; a recipe is trained on one machine")
-    place = folder / ".job"
-    place.mkdir()
+    place = Path(tempfile.mkdtemp(prefix=".job-", dir=folder))
     _write_job(job, configuration, place)
     command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(place / "accelerate.yaml")]
     with (place / "output.txt").open("wb") as output:
@@ -90,7 +88,8 @@ def main(place: Path) -> None:
         model.mkdir(exist_ok=True)
         fitted = fit(job, model, _Teller(place / "progress", parent))
     except CpmiError as error:
-        write_whole(place / "error.txt", str(error))
+        if place.is_dir():
+            write_whole(place / "error.txt", str(error))
         raise
     if int(os.environ.get("RANK", "0")) == 0:
         write_whole(place / "fitted.json", json.dumps(asdict(fitted)))
@@ -101,15 +100,16 @@ class _Teller:
 
     def __init__(self, file: Path, parent: tuple[str, int]) -> None:
         self._file, self._parent, self._done = file, parent, 0
+        self._launcher = os.getppid()
         self._tells = int(os.environ.get("RANK", "0")) == 0
 
     def __call__(self, count: int) -> None:
+        host, process = self._parent
+        if os.getppid() != self._launcher or (host == socket.gethostname() and not _alive(process)):
+            raise TrainingError("the run that asked for this training is gone")
         self._done += count
         if self._tells:
             write_whole(self._file, str(self._done))
-        host, process = self._parent
-        if host == socket.gethostname() and not _alive(process):
-            raise TrainingError("the run that asked for this training is gone")
 
 
 def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:

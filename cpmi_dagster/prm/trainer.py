@@ -7,6 +7,7 @@ The learning curve is a list of points, about a hundred for the training loss; v
     {"step": 18, "epoch": 1.0, "split": "validation", "loss": 0.655}
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.batching import SimilarLengthSampler
 from cpmi_dagster.prm.examples import LabelledSolution
 from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch, pad_rows
@@ -35,6 +37,7 @@ class StepTrainer(Trainer):
 
     def __init__(
         self,
+        name: str,
         model: RewardModel,
         arguments: TrainingArguments,
         loss: Loss,
@@ -43,7 +46,10 @@ class StepTrainer(Trainer):
         validation: Sequence[LabelledSolution],
         callbacks: list[TrainerCallback],
     ) -> None:
-        """Args as for `Trainer`; `loss` as made by `objectives.objective`; no validation if its sequence is empty."""
+        """Args as for `Trainer`, and the recipe's name; `loss` as made by `objectives.objective`.
+
+        There is no validation if its sequence is empty.
+        """
         by_length = sorted(validation, key=lambda example: len(example.encoded.token_ids))
         super().__init__(
             model,
@@ -54,6 +60,7 @@ class StepTrainer(Trainer):
             callbacks=callbacks,
         )
         self.train_lengths = [len(example.encoded.token_ids) for example in train]
+        self.name = name
         self._started = time.perf_counter()
         self.loss = loss
         self.head_learning_rate = head_learning_rate
@@ -79,7 +86,17 @@ class StepTrainer(Trainer):
         return max((entry.get("seconds", 0.0) for entry in self.state.log_history), default=0.0)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Keep the time with every loss: a checkpoint holds the log."""
+        """Keep the time with every loss: a checkpoint holds the log.
+
+        Raises:
+            TrainingError: a loss is not finite.
+        """
+        for name in CURVE_SPLITS:
+            if not math.isfinite(logs.get(name, 0.0)):
+                raise TrainingError(
+                    f"training recipe {self.name} gave the loss {logs[name]} at optimiser step "
+                    f"{self.state.global_step}; lower training.learning_rate or training.head_learning_rate"
+                )
         now = time.perf_counter()
         super().log({**logs, "seconds": self.seconds + now - self._started}, start_time)
         self._started = now
@@ -179,6 +196,7 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         save_strategy="steps" if training.checkpoints or keep_best else "no",
         save_steps=_share(spacing),
         save_total_limit=2 if keep_best else 1,
+        restore_callback_states_from_checkpoint=True,
         load_best_model_at_end=keep_best,
         metric_for_best_model="eval_loss" if keep_best else None,
         greater_is_better=False if keep_best else None,

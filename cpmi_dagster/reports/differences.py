@@ -95,7 +95,8 @@ def _model_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, f
     baseline = inputs.recipe_name(BASELINE_REWARD)
     for row in main_rows(inputs.recipes):
         recipe = inputs.recipe_of(row)
-        if baseline is None or recipe is None or recipe == baseline:
+        # what differs in more than its labels is no comparison of labels
+        if baseline is None or recipe is None or recipe == baseline or row.recipe:
             continue
         for measure in ("PB", "PRMB", "MATH"):
             difference = model_difference(inputs, recipe, baseline, measure)

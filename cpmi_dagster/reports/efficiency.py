@@ -102,7 +102,7 @@ def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baselin
     for column, cost in COST_COLUMNS.items():
         for row, ratio in cost_ratios(inputs, rows, baseline, cost).items():
             measurements.append(measurement(row, column, ratio))
-            if row != rows[0].row and ratio.value <= 1:
+            if row != rows[0].row:
                 measurements.append(measurement(row, f"{column} saved (%)", _scaled(ratio, -100, 100)))
     time = cost_ratios(inputs, rows, baseline, "wall_seconds")
     return [*measurements, *relative_efficiencies(quality, time, rows[0].row)]

@@ -9,7 +9,7 @@ The last rows use no reward model: Pass@1 is a blind pick. Every value has its i
 `<column>_high`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,9 @@ import polars as pl
 
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, MATH_SHEPHERD, REWARD_ROWS
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, MATH_SHEPHERD, REWARD_ROWS, main_rows
 from cpmi_dagster.source_settings import OWN_LABELS
+from cpmi_dagster.training_settings import Recipe
 
 BASELINE = "MC"
 OTHERS_ARE_IN = ("label_quality", "efficiency")
@@ -57,17 +58,18 @@ HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
 )
 
 
-def headline_table(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Iterable[Recipe] = ()) -> pl.DataFrame:
     """One row per main reward type: label quality, reward-model quality, cost; then what needs no reward model.
 
     Args:
         frames: comparison frames (`tables.PaperComparison`) by artifact name; absent ones leave nulls.
+        recipes: the profile's reward models; those that differ in more than their labels have no row here.
 
     Returns:
         Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure.
     """
     table = pl.DataFrame(
-        {"reward": [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames), *NO_REWARD_MODEL.values()]}
+        {"reward": [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames, recipes), *NO_REWARD_MODEL.values()]}
     )
     for column in HEADLINE_COLUMNS:
         table = table.join(_figures(frames, column), on="reward", how="left", maintain_order="left")
@@ -92,11 +94,12 @@ def headline_cell(row: Mapping[str, Any], column: HeadlineColumn) -> TableCell:
     )
 
 
-def _other_labels(frames: Mapping[str, pl.DataFrame]) -> list[str]:
+def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Iterable[Recipe]) -> list[str]:
     """Rows of labels that are no method of ours: Math-Shepherd's where a model learned from it, and the user's own."""
     rows = {artifact: frames[artifact]["row"].to_list() for artifact in OTHERS_ARE_IN if artifact in frames}
     shepherd = [row for row in rows.get("efficiency", []) if row == REWARD_ROWS[MATH_SHEPHERD]]
-    own = [row for labels in rows.values() for row in labels if OWN_LABELS.fullmatch(row)]
+    alone = {row.row for row in main_rows(recipes) if row.recipe}
+    own = [row for labels in rows.values() for row in labels if OWN_LABELS.fullmatch(row) and row not in alone]
     return list(dict.fromkeys([*shepherd, *own]))
 
 

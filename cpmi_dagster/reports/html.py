@@ -76,7 +76,7 @@ def render_report(context: ReportContext) -> str:
     Returns:
         A complete HTML document.
     """
-    headline = headline_table(context.comparisons)
+    headline = headline_table(context.comparisons, context.inputs.recipes)
     plots = report_plots(context.inputs, context.comparisons)
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False).from_string(
         _resource("report.html.j2")

@@ -121,7 +121,7 @@ def format_figure(figure: float | None, decimals: int | None = None) -> str:
         return ""
     if decimals is None:
         decimals = 0 if abs(figure) >= 100 else 1 if abs(figure) >= 10 else 2 if abs(figure) >= 1 else 3
-    return f"{figure:,.{decimals}f}".replace("-", "−")
+    return f"{round(figure, decimals) + 0.0:,.{decimals}f}".replace("-", "−")  # + 0.0: no minus before a zero
 
 
 def format_interval(low: float | None, high: float | None, decimals: int | None = None) -> str:

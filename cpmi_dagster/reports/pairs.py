@@ -30,7 +30,7 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("cpmi", "mc", "pqm"),
     ("cpmi", "mc", "mse"),
 )
-"""Reward type, the one it is compared with, and the objective of both; after every main row against MC."""
+"""Reward type, the one it is compared with, and the objective of both; after the main rows against MC."""
 
 
 def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
@@ -46,7 +46,12 @@ def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
     """Row label and the two recipes, of the pairs that the profile trains both of."""
     baseline = RecipeRow(reward_row("mc"), "mc")
-    rows = [(row, baseline) for row in main_rows(inputs.recipes) if row.row != baseline.row]
+    # a recipe that differs in more than its labels is compared with the plain one of the same labels and objective
+    rows = [
+        (row, _row(row.reward_type, row.objective) if row.recipe else baseline)
+        for row in main_rows(inputs.recipes)
+        if row.row != baseline.row
+    ]
     rows += [(_row(first, objective), _row(second, objective)) for first, second, objective in PAIRS]
     for first, second in rows:
         recipes = inputs.recipe_of(first), inputs.recipe_of(second)

@@ -45,20 +45,20 @@ def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
 
 
 def measure_score_means(inputs: ReportInputs) -> pl.DataFrame:
-    """Mean scores of right and of wrong steps on ProcessBench-Math, resampled over problems."""
+    """Mean scores of right and of wrong steps on ProcessBench-Math, resampled over questions."""
     measurements = []
     for row, scores in _distributions(inputs):
         for correct, column in ((True, "Right steps, mean"), (False, "Wrong steps, mean")):
             chosen = scores.steps.filter(pl.col("correct") == correct)
             mean = bootstrap_mean(
-                chosen["probability"].to_numpy(), inputs.bootstrap_samples, inputs.seed, chosen["problem_id"].to_numpy()
+                chosen["probability"].to_numpy(), inputs.bootstrap_samples, inputs.seed, chosen["question"].to_numpy()
             )
             measurements.append(measurement(row, column, mean.estimate()))
     return measured_frame(measurements)
 
 
 def score_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
-    """By row label, the scored steps of ProcessBench-Math: problem_id, step_index, probability, correct."""
+    """By row label, the scored steps of ProcessBench-Math: problem_id, question, step_index, probability, correct."""
     return {row: scores.steps for row, scores in _distributions(inputs)}
 
 

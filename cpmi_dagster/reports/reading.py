@@ -149,7 +149,7 @@ def _caveat(differences: pl.DataFrame, repeated: list[str]) -> str:
     how = "a paired bootstrap over the same questions" if differences.height else "whether 95 % intervals overlap"
     runs = "as they are one training run each, the spread between seeds is not in it"
     if repeated:
-        runs = "which holds the trained models fixed; the sentences on training seeds hold the questions fixed"
+        runs = "the trained models are held fixed there, and the questions in the sentences on training seeds"
     return f"Better and worse are judged by {how}, at 5 %, one comparison at a time; {runs}."
 
 

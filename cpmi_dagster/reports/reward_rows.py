@@ -105,13 +105,15 @@ def main_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
         recipes: the profile's reward models.
     """
     recipes = tuple(recipes)
-    others = [RecipeRow(reward_row(name), name) for name in _other_labels(recipes)]
-    known = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *objective_rows(recipes))}
     plain = {(recipe.reward_type, recipe.objective) for recipe in recipes if recipe.is_plain}
+    others = [RecipeRow(reward_row(name), name) for name in _other_labels(recipes) if (name, "bce") in plain]
+    known = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)}
+    # other objectives stand in their own table, where the labels have a main row
+    known |= {kind for kind in plain if (kind[0], "bce") in plain and kind[0] in _other_labels(recipes)}
     alone = [
         RecipeRow(recipe.name, recipe.reward_type, recipe.objective, recipe.name)
         for recipe in recipes
-        if not _is_shown(recipe, known | {(name, "bce") for name in _other_labels(recipes)}, plain)
+        if not _is_shown(recipe, known, plain)
     ]
     return (*MAIN_ROWS, *others, *alone)
 

@@ -33,15 +33,16 @@ def repeats(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
     Returns:
         Names of the recipes, those with MC labels first.
     """
-    alike: dict[str, list[str]] = {}
+    alike: dict[str, list[Recipe]] = {}
     for recipe in sorted(recipes, key=lambda recipe: recipe.reward_type != BASELINE):
-        if recipe.is_plain or recipe.is_repeat:
-            alike.setdefault(seed_row(recipe), []).append(recipe.name)
-    return {row: names for row, names in alike.items() if len(names) >= FEWEST}
+        alike.setdefault(recipe.model_dump_json(exclude={"name", "seed"}), []).append(recipe)
+    return {seed_row(kind[0]): [recipe.name for recipe in kind] for kind in alike.values() if len(kind) >= FEWEST}
 
 
 def seed_row(recipe: Recipe) -> str:
-    """The row label of a recipe and its repeats."""
+    """The row label of a recipe and its repeats; its name where it differs in more than labels and objective."""
+    if not (recipe.is_plain or recipe.is_repeat):
+        return recipe.name
     name = reward_row(recipe.reward_type)
     return name if recipe.objective == "bce" else f"{recipe.objective.upper()}, {name}"
 
@@ -49,6 +50,7 @@ def seed_row(recipe: Recipe) -> str:
 def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
     """Mean and spread over seeds of every measure, and the difference of each kind to MC with the same objective."""
     rows = repeats(inputs.recipes)
+    comparable = {seed_row(recipe) for recipe in inputs.recipes if recipe.is_plain or recipe.is_repeat}
     measurements = []
     for measure in MEASURES:
         figures = {row: _figures(inputs, names, measure) for row, names in rows.items()}
@@ -56,7 +58,7 @@ def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
             if len(values) >= FEWEST:
                 measurements += _of_row(row, measure, values)
                 baseline = figures.get(_baseline(row), [])
-                if row != _baseline(row) and len(baseline) >= FEWEST:
+                if row in comparable and row != _baseline(row) and len(baseline) >= FEWEST:
                     measurements.append(_difference(row, measure, values, baseline))
     return measured_frame(measurements)
 

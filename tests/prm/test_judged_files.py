@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from cpmi_dagster.cli import app
 from cpmi_dagster.errors import CpmiError, ModelError, SourceError
-from cpmi_dagster.judging import JudgedFile, JudgeRequest, first_error, judge_file
+from cpmi_dagster.judging import JudgeRequest, first_error, judge_file
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.training import TrainedModel
 
@@ -78,10 +79,30 @@ def test_the_first_error_by_hand():
     assert first_error([0.5, 0.6], 0.5) == -1
 
 
-def test_nothing_to_judge_is_an_empty_file(request_of):
-    request = request_of([])
-    assert judge_file(request, lambda count, total: None) == JudgedFile(0, [])
-    assert rows(request) == []
+def test_a_file_without_lines_is_refused(request_of):
+    with pytest.raises(SourceError, match="has no lines"):
+        judge_file(request_of([]), lambda count, total: None)
+
+
+def test_the_input_is_never_overwritten(request_of):
+    request = request_of([{"id": "a", "question": "How many ?", "steps": ["we add"]}])
+    before = request.input.read_text()
+    with pytest.raises(SourceError, match="would be lost"):
+        judge_file(replace(request, output=request.input), lambda count, total: None)
+    assert request.input.read_text() == before
+
+
+def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
+    request = request_of(
+        [
+            {"id": "gsm8k-0", "problem": "How many ?", "steps": ["we add"], "label": 0},
+            {"idx": "p0", "classification": "circular", "modified_question": "How ?", "modified_process": ["so five"]},
+        ]
+    )
+    assert judge_file(request, lambda count, total: None).judged == 2
+    rows = [json.loads(line) for line in request.output.read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["gsm8k-0", "p0:circular"]
+    assert rows[0]["label"] == 0
 
 
 @pytest.mark.parametrize(

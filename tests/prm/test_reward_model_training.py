@@ -19,7 +19,7 @@ from cpmi_dagster.language_models import LoadedModel, weights_hash
 from cpmi_dagster.model_settings import LanguageModel
 from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
 from cpmi_dagster.prm.examples import training_set, validation_questions
-from cpmi_dagster.prm.model import LoadedRewardModel
+from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.publish import written_at_once
 from cpmi_dagster.prm.trainer import StepTrainer, training_arguments
@@ -76,15 +76,31 @@ def test_adapters_learn_too_and_are_merged_into_the_layers_that_had_them(
 
 
 def test_gradient_checkpointing_changes_no_gradient(
-    decoder: LoadedModel, recipe: Recipe, training: Training, build_examples: BuildExamples, tmp_path: Path
+    decoder: LoadedModel,
+    recipe: Recipe,
+    training: Training,
+    build_examples: BuildExamples,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     short = training.model_copy(update={"epochs": 1})
     frugal = short.model_copy(update={"gradient_checkpointing": True})
+    seen: list[bool] = []
+    forward = RewardModel.forward
+    monkeypatch.setattr(
+        RewardModel,
+        "forward",
+        lambda model, *given, **named: (
+            seen.append(model.backbone.is_activation_checkpointing),
+            forward(model, *given, **named),
+        )[1],
+    )
     losses = [
         [point["loss"] for point in train_reward_model(build_examples(24), recipe, chosen, decoder, folder, 0).curve]
         for chosen, folder in ((short, tmp_path / "a"), (frugal, tmp_path / "b"))
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert set(seen[: len(seen) // 2]) == {False} and set(seen[len(seen) // 2 :]) == {True}
 
 
 def test_a_recipe_changes_training_settings_and_draws(
@@ -175,7 +191,7 @@ def test_the_head_has_its_own_learning_rate_and_norms_do_not_decay(
     model = build_reward_model().model
     training = training.model_copy(update={"head_learning_rate": 9e-3})
     arguments = training_arguments(training, 0, validate=False, on_cpu=True, saves=tmp_path)
-    trainer = StepTrainer(model, arguments, objective("bce"), training.head_learning_rate, [], [], [])
+    trainer = StepTrainer("toy", model, arguments, objective("bce"), training.head_learning_rate, [], [], [])
     groups = trainer.create_optimizer().param_groups
     found = {
         name: (group["lr"], group["weight_decay"])

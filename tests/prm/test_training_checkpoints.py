@@ -78,6 +78,24 @@ def test_early_stopping_ends_the_training_and_keeps_the_best_weights(
     assert loss_of(stopped, toy) == approx(min(losses), abs=1e-4)
 
 
+def test_a_killed_training_keeps_its_patience(
+    decoder: LoadedModel, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
+) -> None:
+    wild = training.model_copy(update={"learning_rate": 0.05, "epochs": 6, "validations": 12, "early_stopping": 3})
+    whole = train_reward_model(toy, recipe, wild, decoder, tmp_path / "whole", seed=0)
+    stopped_at = whole.curve[-1]["step"]
+    saves = tmp_path / "saves"
+    with pytest.raises(Killed):
+        # between the last two validations, when most of the patience is gone
+        train_reward_model(
+            toy, recipe, wild, decoder, tmp_path / "m", 0, KillAfter(76 * stopped_at // 10 - 20), checkpoints=saves
+        )
+    assert last_checkpoint(saves) == str(saves / f"checkpoint-{stopped_at - 5}")
+    resumed = train_reward_model(toy, recipe, wild, decoder, tmp_path / "m", 0, checkpoints=saves)
+    assert resumed.curve == whole.curve
+    assert resumed.weights_fingerprint == whole.weights_fingerprint
+
+
 def loss_of(trained: TrainedModel, examples: pl.DataFrame) -> float:
     """Validation loss of the saved weights: the mean over batches of eight, by examples, as training takes it."""
     loaded = load_reward_model(trained.path)

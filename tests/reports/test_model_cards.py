@@ -30,8 +30,8 @@ def test_the_card_holds_every_measure_of_its_recipe(inputs: ReportInputs) -> Non
 
 
 def test_figures_of_an_earlier_report_are_replaced_and_the_rest_stays() -> None:
-    first = with_figures(CARD, [("ProcessBench F1", "30.0")])
-    second = with_figures(first, [("ProcessBench F1", "31.0")])
+    first = with_figures(CARD, [("ProcessBench F1", "30.0")], "miniature")
+    second = with_figures(first, [("ProcessBench F1", "31.0")], "miniature")
     assert "| ProcessBench F1 | 30.0 |" in first and "Nothing has been measured" not in first
     assert second == first.replace("30.0", "31.0")
     assert second.startswith(CARD.partition("## Figures")[0]) and second.endswith("## Use\n\nload it\n")

@@ -9,8 +9,17 @@ import dagster as dg
 import pytest
 import yaml
 
+from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.settings import load_settings
-from resources.dagster_home import PROCESS_TAG, has_died, open_instance, this_process, write_dagster_yaml
+from resources import dagster_home
+from resources.dagster_home import (
+    PROCESS_TAG,
+    has_died,
+    open_instance,
+    this_process,
+    wait_for_pool,
+    write_dagster_yaml,
+)
 
 
 @pytest.fixture
@@ -48,3 +57,30 @@ def test_a_run_whose_process_is_gone_is_marked_failed(settings):
     with open_instance(settings) as instance:
         states = [instance.get_run_by_id(run.run_id).status for run in (dead, alive)]
     assert states == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED]
+
+
+def claim(instance: dg.DagsterInstance, process: str) -> None:
+    """Have a run of that process hold the pool's only slot."""
+    job = dg.GraphDefinition("nothing").to_job()
+    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={PROCESS_TAG: process})
+    instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")
+    instance.event_log_storage.claim_concurrency_slot("gpu", run.run_id, "step")
+
+
+def test_a_slot_that_a_dead_run_holds_is_waited_for_no_longer_than_it_takes_to_see(settings, caplog):
+    with open_instance(settings) as instance:
+        claim(instance, process_that_ended())
+        wait_for_pool(instance, "gpu")
+        assert instance.event_log_storage.get_concurrency_info("gpu").active_slot_count == 0
+    assert "another run on this home is at work" in caplog.text
+
+
+def test_waiting_for_a_run_that_lives_can_be_interrupted(settings, monkeypatch):
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dagster_home.time, "sleep", interrupt)
+    with open_instance(settings) as instance:
+        claim(instance, this_process())
+        with pytest.raises(CpmiError, match="run again when it has ended"):
+            wait_for_pool(instance, "gpu")
