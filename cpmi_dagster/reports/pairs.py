@@ -13,7 +13,7 @@ import polars as pl
 from cpmi_dagster.reports.differences import model_difference
 from cpmi_dagster.reports.html_tables import DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, reward_row
+from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row, reward_row
 
 SCALES = {"AUC": 1.0, "PB": 100.0, "PRMB": 100.0, "MATH": 100.0}
 PAIRS: tuple[tuple[str, str, str], ...] = (
@@ -60,8 +60,7 @@ def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
 
 
 def _row(reward_type: str, objective: str) -> RecipeRow:
-    name = reward_row(reward_type)
-    return RecipeRow(name if objective == "bce" else f"{objective.upper()}, {name}", reward_type, objective)
+    return RecipeRow(recipe_row(reward_type, objective), reward_type, objective)
 
 
 def _of_pair(

@@ -35,6 +35,16 @@ REWARD_ROWS: dict[str, str] = {
 """Row label by reward type, in the order in which tables and plots list them."""
 
 
+def reward_row(reward_type: str) -> str:
+    """The row label of a reward type; labels of one's own keep their name."""
+    return REWARD_ROWS.get(reward_type, reward_type)
+
+
+def recipe_row(reward_type: str, objective: str) -> str:
+    """The row label of a recipe where objectives stand side by side: `CPMI`, but `PQM, CPMI`."""
+    return reward_row(reward_type) if objective == "bce" else f"{objective.upper()}, {reward_row(reward_type)}"
+
+
 @dataclass(frozen=True)
 class RecipeRow:
     """A row of a table and the recipe that feeds it.
@@ -144,8 +154,3 @@ def _other_labels(recipes: Iterable[Recipe]) -> list[str]:
     """Reward types of the recipes that are no method of ours, in the order of the recipes."""
     names = dict.fromkeys(recipe.reward_type for recipe in recipes if recipe.is_plain)
     return [name for name in names if name == MATH_SHEPHERD or name not in REWARD_ROWS]
-
-
-def reward_row(reward_type: str) -> str:
-    """The row label of a reward type; labels of one's own keep their name."""
-    return REWARD_ROWS.get(reward_type, reward_type)

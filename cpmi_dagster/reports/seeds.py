@@ -17,7 +17,7 @@ from scipy import stats
 from cpmi_dagster.reports.html_tables import DIFFERENCE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import QUALITY
-from cpmi_dagster.reports.reward_rows import reward_row
+from cpmi_dagster.reports.reward_rows import recipe_row, reward_row
 from cpmi_dagster.training_settings import Recipe
 
 MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
@@ -43,8 +43,7 @@ def seed_row(recipe: Recipe) -> str:
     """The row label of a recipe and its repeats; its name where it differs in more than labels and objective."""
     if not (recipe.is_plain or recipe.is_repeat):
         return recipe.name
-    name = reward_row(recipe.reward_type)
-    return name if recipe.objective == "bce" else f"{recipe.objective.upper()}, {name}"
+    return recipe_row(recipe.reward_type, recipe.objective)
 
 
 def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
