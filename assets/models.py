@@ -1,13 +1,19 @@
 """One process reward model per recipe."""
 
+from typing import TYPE_CHECKING
+
 import dagster as dg
 import polars as pl
 
 from cpmi_dagster.dataset import training_examples
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.table_plots import draw_training_curves
+from cpmi_dagster.training_settings import Recipe
 from resources.stage import stage
 from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
+
+if TYPE_CHECKING:
+    from cpmi_dagster.prm.training import TrainedModel
 
 SOFT_LABELS = "dataset/soft_labels"
 
@@ -44,23 +50,27 @@ def process_reward_models(run: StageRun, recipe: str) -> Made:
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),
     )
-    row = {
-        "recipe": recipe,
-        "reward_type": chosen.reward_type,
-        "objective": chosen.objective,
-        "backbone": trained.backbone,
-        "path": folder,
-        "weights_fingerprint": trained.weights_fingerprint,
-        "data_version": run.fingerprint(SOFT_LABELS),
-        "train_steps": trained.train_steps,
-        "seconds": trained.seconds,
-        "training_curve": trained.curve,
-    }
-    model = pl.DataFrame([row])
+    model = _row(chosen, trained, folder, run.fingerprint(SOFT_LABELS))
     losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
     plot = dg.MetadataValue.md(to_markdown(draw_training_curves(model)))
     metadata = {**losses, "learning_curve": plot, "truncated_trajectories": trained.truncated}
     return Made(model, labeler=trained.backbone, files=[folder], metadata=metadata)
+
+
+def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str) -> pl.DataFrame:
+    row = {
+        "recipe": recipe.name,
+        "reward_type": recipe.reward_type,
+        "objective": recipe.objective,
+        "backbone": trained.backbone,
+        "path": folder,
+        "weights_fingerprint": trained.weights_fingerprint,
+        "data_version": data_version,
+        "train_steps": trained.train_steps,
+        "seconds": trained.seconds,
+        "training_curve": trained.curve,
+    }
+    return pl.DataFrame([row])
 
 
 STAGES = (process_reward_models,)

@@ -28,6 +28,7 @@ from cpmi_dagster.errors import CpmiError, TrainingError
 from cpmi_dagster.language_models import LoadedModel
 from cpmi_dagster.model_settings import LanguageModel
 from cpmi_dagster.prm.fitting import Fitted, Job, fit
+from cpmi_dagster.settings import environment_variable
 from cpmi_dagster.training_settings import Training
 from cpmi_dagster.whole_files import write_whole
 
@@ -91,7 +92,7 @@ def main(place: Path) -> None:
         if place.is_dir():
             write_whole(place / "error.txt", str(error))
         raise
-    if int(os.environ.get("RANK", "0")) == 0:
+    if _is_first():
         write_whole(place / "fitted.json", json.dumps(asdict(fitted)))
 
 
@@ -101,15 +102,19 @@ class _Teller:
     def __init__(self, file: Path, parent: tuple[str, int]) -> None:
         self._file, self._parent, self._done = file, parent, 0
         self._launcher = os.getppid()
-        self._tells = int(os.environ.get("RANK", "0")) == 0
 
     def __call__(self, count: int) -> None:
         host, process = self._parent
         if os.getppid() != self._launcher or (host == socket.gethostname() and not _alive(process)):
             raise TrainingError("the run that asked for this training is gone")
         self._done += count
-        if self._tells:
+        if _is_first():
             write_whole(self._file, str(self._done))
+
+
+def _is_first() -> bool:
+    """Whether this is the process that writes for all; torch numbers them."""
+    return environment_variable("RANK") in ("", "0")
 
 
 def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
