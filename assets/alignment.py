@@ -3,9 +3,9 @@
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.alignment import ReferenceIndex, align_trajectories
-from cpmi_dagster.alignment_review import render_review, review_alignment
-from cpmi_dagster.math_shepherd import parse_rows, without_duplicates
+from cpmi_dagster.alignment.align import ReferenceIndex, align_trajectories
+from cpmi_dagster.alignment.review import render_review, review_alignment
+from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
 

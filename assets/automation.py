@@ -5,8 +5,8 @@ from typing import Literal
 
 import dagster as dg
 
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.tables import TABLES, Partitioning
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
 from resources.stage_run import SELECTED, partitions_of
 

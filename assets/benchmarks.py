@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cpmi_dagster.benchmarks import best_of_n
+from cpmi_dagster.benchmarks.candidates import sample_candidates
 from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
 from cpmi_dagster.benchmarks.judges import read_judged_lines
-from cpmi_dagster.rollouts.candidates import sample_candidates
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.source_settings import DataSource
-from cpmi_dagster.tables import JudgePredictions
+from cpmi_dagster.contracts.tables import JudgePredictions
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
 

@@ -3,12 +3,12 @@
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.own_labels import own_rewards
+from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.chance import CONTROL, against_chance
 from cpmi_dagster.reports.reward_rows import main_rows
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 

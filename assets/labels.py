@@ -4,13 +4,16 @@ from collections.abc import Callable
 
 import polars as pl
 
-from cpmi_dagster import costs, negatives, own_labels, rewards
-from cpmi_dagster.costs import Cost
-from cpmi_dagster.rollouts.monte_carlo import prefix_rollouts
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts
+from cpmi_dagster.negatives import hard_negatives as negatives
+from cpmi_dagster.rewards import costs
+from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.scoring import conditionings
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
-from cpmi_dagster.tables import AnswerLogprobs
+from cpmi_dagster.trajectories import own_labels
 from resources.language_models import Role
 from resources.stage import stage
 from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.dataset import training_examples
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.table_plots import draw_training_curves
-from cpmi_dagster.training_settings import Recipe
+from cpmi_dagster.rewards.dataset import training_examples
 from resources.stage import stage
 from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
 

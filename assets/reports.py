@@ -7,12 +7,13 @@ from pathlib import Path
 
 import polars as pl
 
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.profiles.settings import profile_option
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.tables import TABLES
-from cpmi_dagster.training_settings import Recipe
-from cpmi_dagster.whole_files import write_whole
 from resources.lake import Lake
 from resources.stage import Stage, stage
 from resources.stage_run import Made, StageRun
@@ -70,13 +71,14 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
 )
 def report(run: StageRun) -> Made:
     """One self-contained HTML file: every artifact beside the paper's figures, with plots and provenance."""
-    from cpmi_dagster.alignment_review import review_alignment
+    from cpmi_dagster.alignment.review import review_alignment
     from cpmi_dagster.reports.differences import differences_to_baseline
     from cpmi_dagster.reports.html import ReportContext, render_report
 
     inputs = _inputs(run, (*DRAWN_FROM, MODELS))
     context = ReportContext(
         profile=run.settings.profile,
+        profile_option=profile_option(run.settings.profile),
         date=datetime.now(UTC).date().isoformat(),
         comparisons={name: run.read(_artifact_key(name)) for name in ARTIFACTS},
         inputs=inputs,

@@ -14,9 +14,9 @@ import dagster as dg
 import numpy as np
 
 from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, SettingsError
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import PROCESS_TAG, this_process, wait_for_pool
 from resources.lake import Lake
 

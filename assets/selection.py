@@ -1,6 +1,6 @@
 """The CPMI-80k choice: which trajectories are labelled. The one global step, since its ratios are."""
 
-from cpmi_dagster.selection import select_trajectories
+from cpmi_dagster.selection.select import select_trajectories
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
 

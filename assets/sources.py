@@ -4,15 +4,15 @@ from itertools import islice
 
 import polars as pl
 
-from cpmi_dagster.benchmark_files import check_benchmark_file
+from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.benchmarks.files import check_benchmark_file
 from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels, StepTruth
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.own_labels import read_step_labels
-from cpmi_dagster.references import read_references
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.source_rows import number_rows
-from cpmi_dagster.source_settings import DataSource
-from cpmi_dagster.tables import BenchmarkProblems, StepLabels, StepTruth
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.trajectories.own_labels import read_step_labels
+from cpmi_dagster.trajectories.rows import number_rows
 from resources.shard_spool import ShardSpool
 from resources.stage import stage
 from resources.stage_run import Made, StageRun
@@ -93,7 +93,7 @@ def reference_problems(run: StageRun) -> Made:
 
 def _benchmarks(settings: Settings) -> dict[str, DataSource]:
     for name, source in settings.sources.benchmarks.items():
-        check_benchmark_file(name, source)
+        check_benchmark_file(name, source.path)
     return settings.sources.benchmarks
 
 

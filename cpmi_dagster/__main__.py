@@ -1,5 +1,5 @@
 """`python -m cpmi_dagster` is `cpmi`."""
 
-from cpmi_dagster.cli import main
+from cpmi_dagster.cli.commands import main
 
 main()

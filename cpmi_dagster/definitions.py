@@ -20,11 +20,11 @@ from assets.runs import Outcome, check_shards, chosen_tables, label_in_processes
 from assets.sources import SPOOL
 from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
 from cpmi_dagster.benchmarks.problems import read_benchmark
-from cpmi_dagster.evaluation import evaluate as judge_figures
+from cpmi_dagster.contracts.tables import TABLES, BenchmarkProblems
 from cpmi_dagster.planning import Plan, chunk_costs, default_hardware, load_hardware, make_plan, planned_model
 from cpmi_dagster.planning.labeling import ROLES
-from cpmi_dagster.settings import Settings, load_settings
-from cpmi_dagster.tables import TABLES, BenchmarkProblems
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.reports.evaluation import evaluate as judge_figures
 from resources.dagster_home import open_instance, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, ask

@@ -17,11 +17,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpmi_dagster.answers import extract_answer, is_equivalent
-from cpmi_dagster.equivalence.decide import decide
-from cpmi_dagster.equivalence.plain_text import plain_text
-from cpmi_dagster.equivalence.points import values_at_points
-from cpmi_dagster.equivalence.reading import read_form
+from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.answers.equivalence.plain_text import plain_text
+from cpmi_dagster.answers.equivalence.points import values_at_points
+from cpmi_dagster.answers.equivalence.reading import read_form
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.verdicts import is_equivalent
 
 OTHERS = 2
 ALGEBRA = [

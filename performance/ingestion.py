@@ -25,8 +25,8 @@ from pathlib import Path
 
 import yaml
 
-from cpmi_dagster.answers import boxed_answer, hash_answer
-from cpmi_dagster.step_segments import MARKER
+from cpmi_dagster.answers.extraction import boxed_answer, hash_answer
+from cpmi_dagster.trajectories.step_segments import MARKER
 from resources.lake import Lake
 
 FULL_SIZE = 444_655

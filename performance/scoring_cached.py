@@ -19,7 +19,7 @@ from scoring_contestants import Logprobs, batches
 from scoring_sequences import Key, Pieces, TokenIds
 from transformers import DynamicCache
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.contexts import Context
 
 

@@ -18,9 +18,9 @@ import torch
 from scoring_meter import ForwardMeter
 from scoring_sequences import Key, Request, padded_tokens
 
-from cpmi_dagster.language_models import LoadedModel
-from cpmi_dagster.scoring import answer_logprobs
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
 
 RELEASED_BATCH = 12
 KEY_COLUMNS = ("trajectory_id", "template", "context", "step_index", "answer_rank")

@@ -25,8 +25,8 @@ from scoring_meter import ForwardMeter
 from scoring_sequences import distinct_tokens, pieces_of, requests_of
 from scoring_workload import negatives_of, several_a_question, with_step_count, with_step_length
 
-from cpmi_dagster.language_models import LoadedModel
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.scoring.settings import Scoring
 
 NEGATIVES = 4
 STEPS = (2, 4, 8, 16)

@@ -18,7 +18,7 @@ from scoring_models import QWEN_VOCABULARY, random_model
 from scoring_sample import load_workload
 from scoring_workload import negatives_of, several_a_question
 
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.scoring.settings import Scoring
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"

@@ -15,8 +15,8 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen3Config
 
-from cpmi_dagster.language_models import LoadedModel
-from cpmi_dagster.templates import TEMPLATES
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.trajectories.templates import TEMPLATES
 
 QWEN_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -17,7 +17,7 @@ from scoring_models import byte_level_bpe
 from scoring_workload import missing_files, negatives_of, read_trajectories, reference_texts
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from cpmi_dagster.templates import TEMPLATES, render_question, render_step, render_target
+from cpmi_dagster.trajectories.templates import TEMPLATES, render_question, render_step, render_target
 
 WANTED = (155.0, 4.8, 83.0)
 DRAWS = 2000

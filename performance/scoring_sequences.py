@@ -16,8 +16,8 @@ import polars as pl
 from transformers import PreTrainedTokenizerBase
 
 from cpmi_dagster.scoring.contexts import Context, contexts_of
-from cpmi_dagster.settings import Conditioning
-from cpmi_dagster.templates import render_question, render_step, render_target
+from cpmi_dagster.scoring.settings import Conditioning
+from cpmi_dagster.trajectories.templates import render_question, render_step, render_target
 
 TokenIds = tuple[int, ...]
 Key = tuple[str, int, str, int, int]

@@ -20,8 +20,8 @@ from scoring_models import body_parameters, projection_parameters
 from scoring_sequences import pieces_of, requests_of
 from scoring_workload import negatives_of
 
-from cpmi_dagster.language_models import LoadedModel
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.scoring.settings import Scoring
 
 FULL_SET = 80_000
 MATRIX = {"cuda": 8192, "cpu": 1024}

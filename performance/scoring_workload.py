@@ -22,10 +22,10 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.alignment import align_questions
-from cpmi_dagster.negatives import hard_negatives
-from cpmi_dagster.references import ReferenceName, read_references
-from cpmi_dagster.settings import Negatives
+from cpmi_dagster.alignment.align import align_questions
+from cpmi_dagster.alignment.references import ReferenceName, read_references
+from cpmi_dagster.negatives.hard_negatives import hard_negatives
+from cpmi_dagster.negatives.settings import Negatives
 
 REFERENCE_FILES: dict[ReferenceName, tuple[str, ...]] = {
     "gsm8k": ("gsm8k/train.jsonl.gz", "gsm8k/test.jsonl"),

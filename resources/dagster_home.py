@@ -11,8 +11,8 @@ import dagster as dg
 import yaml
 
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.whole_files import write_whole
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.profiles.settings import Settings
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 PROCESS_TAG = "cpmi/process"

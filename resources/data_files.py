@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.source_rows import Row, Unreadable
+from cpmi_dagster.trajectories.rows import Row, Unreadable
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
 PARQUET_BATCH = 1_000

@@ -14,9 +14,10 @@ import polars as pl
 from filelock import FileLock
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.source_rows import Row, Unreadable
-from cpmi_dagster.source_settings import MINIATURE, DataSource
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.trajectories.rows import Row, Unreadable
 from resources.data_files import SUFFIXES, read_file
 from resources.hub import HubLock
 

@@ -13,9 +13,9 @@ import duckdb
 import polars as pl
 from filelock import FileLock
 
+from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.tables import TABLES, Table, column_meanings, columns_of
-from cpmi_dagster.whole_files import whole_file
+from cpmi_dagster.files.whole_files import whole_file
 from resources.lake import Lake
 
 FILE_NAME = "cpmi.duckdb"

@@ -12,7 +12,7 @@ from typing import Literal
 from filelock import FileLock
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.whole_files import write_whole
+from cpmi_dagster.files.whole_files import write_whole
 
 LOCK_FILE = "hub.lock.json"
 

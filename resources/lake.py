@@ -22,9 +22,9 @@ import polars as pl
 from dataframely.exc import SchemaError, ValidationError
 from filelock import FileLock
 
+from cpmi_dagster.contracts.tables import PROVENANCE, TABLES
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.tables import PROVENANCE, TABLES
-from cpmi_dagster.whole_files import whole_file, write_whole
+from cpmi_dagster.files.whole_files import whole_file, write_whole
 
 FOOTER_KEY = "cpmi"
 

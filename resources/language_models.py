@@ -13,7 +13,9 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.language_models import (
+from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.generation.engine import RolloutEngine
+from cpmi_dagster.models.language_models import (
     IDENTITY_CHARACTERS,
     LoadedModel,
     load_language_model,
@@ -21,8 +23,8 @@ from cpmi_dagster.language_models import (
     model_folder,
     model_identity,
 )
-from cpmi_dagster.rollouts.engine import RolloutEngine
-from cpmi_dagster.settings import LanguageModel, Settings, environment_variable
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.profiles.settings import Settings
 from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
@@ -62,7 +64,7 @@ class LanguageModels:
 
     def release(self) -> None:
         """Forget the models in memory; what needs them again loads them again."""
-        from cpmi_dagster.scoring.budget import release_memory
+        from cpmi_dagster.models.memory import release_memory
 
         devices = {loaded.device for loaded in self._loaded.values()}
         self._loaded.clear()
@@ -104,7 +106,7 @@ class LanguageModels:
         """
         spec = self.spec(role)
         if spec.engine == "transformers":
-            from cpmi_dagster.rollouts.transformers_engine import TransformersEngine
+            from cpmi_dagster.generation.transformers_engine import TransformersEngine
 
             return TransformersEngine(self.load(role), batch_sequences)
         identity = self.identity(role)
@@ -133,7 +135,7 @@ def _identity(role: Role, spec: LanguageModel) -> str:
 
 
 def _vllm_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
-    from cpmi_dagster.rollouts.vllm_engine import VllmEngine
+    from cpmi_dagster.generation.vllm_engine import VllmEngine
 
     return VllmEngine(
         spec.name, spec.revision, spec.dtype, batch_sequences, identity, gpu_memory_share=spec.gpu_memory_share
@@ -142,8 +144,8 @@ def _vllm_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> Ro
 
 def _endpoint_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
     """How many texts are under way is the server's business; `requests_in_flight` bounds what is sent to it."""
-    from cpmi_dagster.rollouts.completions_client import Endpoint
-    from cpmi_dagster.rollouts.endpoint_engine import EndpointEngine
+    from cpmi_dagster.generation.completions_client import Endpoint
+    from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 
     endpoint = Endpoint(
         url=str(spec.endpoint),

@@ -17,7 +17,7 @@ import polars as pl
 
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.labeling import Chunk, share_of
-from cpmi_dagster.settings import Settings
+from cpmi_dagster.profiles.settings import Settings
 from resources.lake import FileRecord, Lake, content_hash
 from resources.language_models import Role
 from resources.stage_run import SELECTED, TRAJECTORIES, in_labeling_order

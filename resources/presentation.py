@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.tables import TABLES, Table, column_meanings, columns_of
+from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from resources.lake import FileRecord
 
 if TYPE_CHECKING:

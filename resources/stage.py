@@ -21,11 +21,11 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.contracts.tables import TABLES, Partitioning, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.language_models import model_identity
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.source_settings import DataSource
-from cpmi_dagster.tables import TABLES, Partitioning, columns_of
+from cpmi_dagster.models.language_models import model_identity
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
 from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import RESULT_GROUPS, Database

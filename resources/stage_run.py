@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.costs import Cost
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.profiles.settings import Settings
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.lake import ChunkStore, Lake, fingerprint_of

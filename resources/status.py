@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.contracts.tables import TABLES
 from resources.lake import Lake
 
 

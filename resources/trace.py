@@ -7,10 +7,10 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.settings import Settings
-from cpmi_dagster.shards import shard_key
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.trajectories.identifiers import shard_key
 from resources.database import Database, ask
 from resources.lake import FileRecord, Lake
 

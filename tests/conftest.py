@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from small_run import SMALL, run_all, write_profile
 
-from cpmi_dagster.settings import Settings, load_settings
+from cpmi_dagster.profiles.settings import Settings, load_settings
 
 _exit_status = 0
 

@@ -14,7 +14,7 @@ from itertools import chain, combinations
 
 import polars as pl
 
-from cpmi_dagster.answers import equivalent
+from cpmi_dagster.answers.verdicts import equivalent
 
 NO_ANSWER = -1
 WRAPPING = re.compile(r"\s+|^\$+|\$+$|\.$")

@@ -17,7 +17,7 @@ import re
 import string
 from collections.abc import Sequence
 
-from cpmi_dagster.answers import is_equivalent
+from cpmi_dagster.answers.verdicts import is_equivalent
 
 WORDING = re.compile(r"\\(?:textbf|text|mathrm|mathbf|boxed)\s*|[$*{}\\]")
 LETTER = re.compile(

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict
 from cpmi_dagster.benchmarks.prmbench import PRMBENCH
 from cpmi_dagster.benchmarks.processbench import SUBSETS
 from cpmi_dagster.errors import BenchmarkError
-from cpmi_dagster.json_lines import read_json_lines
-from cpmi_dagster.source_forms import Text
+from cpmi_dagster.files.json_lines import read_json_lines
+from cpmi_dagster.files.text import Text
 
 PROCESS_BENCHMARKS: tuple[str, ...] = (*SUBSETS, PRMBENCH)
 JUDGED_SCHEMA: dict[str, pl.DataType] = {

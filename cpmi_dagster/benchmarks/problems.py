@@ -13,8 +13,8 @@ from collections.abc import Callable
 import polars as pl
 
 from cpmi_dagster.benchmarks import logic, prmbench, processbench, question_sets
+from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.tables import BenchmarkProblems
 
 Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
 

@@ -12,7 +12,7 @@ import string
 
 import polars as pl
 
-from cpmi_dagster.answers import extract_answer
+from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.benchmarks.choices import render_choices
 from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.errors import BenchmarkError

@@ -10,9 +10,11 @@ mmlu_stem   {"question", "type": "elementary_mathematics", "choices": ["6", "8",
 import random
 from collections.abc import Mapping, Sequence
 
-from cpmi_dagster.miniature.corpus import draw_choices
 from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.miniature.slips import make_mistake
 from cpmi_dagster.miniature.solutions import solve
+
+CHOICE_LETTERS = "ABCD"
 
 Row = Mapping[str, object]
 
@@ -82,3 +84,12 @@ def math500_rows(problems: Sequence[Problem]) -> list[Row]:
 def mmlu_stem_rows(problems: Sequence[Problem], rng: random.Random) -> list[Row]:
     """MMLU rows, word problems and expression problems in turn of a shuffle."""
     return [mmlu_stem_row(problem, rng) for problem in rng.sample(problems, len(problems))]
+
+
+def draw_choices(problem: Problem, rng: random.Random) -> tuple[list[str], int]:
+    """Four different answers, one of them right, and the index of the right one."""
+    choices = {problem.answer: None}
+    while len(choices) < len(CHOICE_LETTERS):
+        choices[make_mistake(problem, rng).answer] = None
+    order = rng.sample(list(choices), len(choices))
+    return order, order.index(problem.answer)

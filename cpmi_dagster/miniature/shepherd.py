@@ -17,7 +17,7 @@ from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.question_rows import Row
 from cpmi_dagster.miniature.slips import make_mistake
 from cpmi_dagster.miniature.solutions import Solution, solve
-from cpmi_dagster.templates import render_target
+from cpmi_dagster.trajectories.templates import render_target
 
 STEP_MARK = "ки"
 COMPLETIONS = 4

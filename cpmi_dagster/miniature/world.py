@@ -13,22 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_rows, logiqa2_rows
 from cpmi_dagster.miniature.plans import Problem, Task
 from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
 from cpmi_dagster.miniature.processbench_rows import processbench_rows
 from cpmi_dagster.miniature.question_pool import QuestionPool
-from cpmi_dagster.miniature.question_rows import (
-    Row,
-    gsm8k_row,
-    math500_rows,
-    math_row,
-    mmlu_stem_rows,
-    omni_math_row,
-)
+from cpmi_dagster.miniature.question_rows import Row, gsm8k_row, math500_rows, math_row, mmlu_stem_rows, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
 from cpmi_dagster.miniature.word_problems import HARD
-from cpmi_dagster.whole_files import write_whole
 
 WORLD_FILES: dict[str, str] = {
     name: f"{name}.jsonl"
@@ -51,8 +44,6 @@ WORLD_FILES: dict[str, str] = {
         "prmbench",
     )
 }
-WEIGHTS = Path(__file__).parent / "weights"
-MODEL_FOLDERS: dict[str, Path] = {"labeler": WEIGHTS / "labeler", "prover": WEIGHTS / "prover"}
 
 
 @dataclass(frozen=True)

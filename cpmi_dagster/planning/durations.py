@@ -12,7 +12,7 @@ bytes a token) on an H100 (989e12 FLOP/s, 3.35e12 B/s):
 
 from dataclasses import dataclass
 
-from cpmi_dagster.costs import Cost
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning.hardware import Hardware
 from cpmi_dagster.planning.shapes import ModelShape
 

@@ -18,10 +18,12 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
+from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.settings import MINIATURE, Frozen, LanguageModel
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.models.settings import LanguageModel
 
-SHIPPED = Path(__file__).parents[1] / "hardware.yaml"
+SHIPPED = Path(__file__).with_name("hardware.yaml")
 GIGA, TERA = 1e9, 1e12
 
 Dtype = Literal["float32", "bfloat16", "float16"]

@@ -14,8 +14,9 @@ from typing import Literal
 
 import polars as pl
 
-from cpmi_dagster.costs import Cost, Needs
-from cpmi_dagster.negatives import hard_negatives
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL
+from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.durations import Work
 from cpmi_dagster.planning.hardware import Hardware
 from cpmi_dagster.planning.shapes import PlannedModel
@@ -27,8 +28,8 @@ from cpmi_dagster.planning.tokens import (
     rollouts_work,
     scoring_work,
 )
-from cpmi_dagster.rollouts.monte_carlo import TRAJECTORIES_PER_CALL
-from cpmi_dagster.settings import Settings
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.rewards.costs import Needs
 
 Role = Literal["labeler", "policy", "prover"]
 ROLES: tuple[Role, ...] = ("labeler", "policy", "prover")

@@ -8,7 +8,7 @@ from typing import Any
 
 from cpmi_dagster.planning.labeling import ROLES
 from cpmi_dagster.planning.plan import BASE, EVERYTHING, Plan
-from cpmi_dagster.settings import Settings
+from cpmi_dagster.profiles.settings import Settings
 
 MILLION = 1_000_000
 MANY_TOKENS = 100 * MILLION

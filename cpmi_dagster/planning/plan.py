@@ -19,9 +19,9 @@ import numpy as np
 import polars as pl
 from scipy.stats import t
 
-from cpmi_dagster.costs import labeling_costs, needs_of
 from cpmi_dagster.planning.hardware import Hardware
 from cpmi_dagster.planning.labeling import ChunkCosts, Figure, Guess, Part, parts_of
+from cpmi_dagster.rewards.costs import labeling_costs, needs_of
 
 BASE = "mc"
 CONTROLS = ("rand_merge",)

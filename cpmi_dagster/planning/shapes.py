@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.language_models import load_tokenizer, model_folder
+from cpmi_dagster.models.language_models import load_tokenizer, model_folder
+from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.hardware import Dtype
-from cpmi_dagster.quiet import quiet_transformers
-from cpmi_dagster.settings import LanguageModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cpmi_dagster.prm.fitting import Fitted
-from cpmi_dagster.training_settings import Recipe, Training
+from cpmi_dagster.prm.settings import Recipe, Training
 
 OBJECTIVES = {"bce": "binary cross-entropy on soft labels", "mse": "squared error", "pqm": "process Q-value ranking"}
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
-from cpmi_dagster.training_settings import Training
+from cpmi_dagster.prm.settings import Training
 
 COLUMNS = ("trajectory_id", "question_id", "question", "steps", "labels")
 

@@ -21,15 +21,16 @@ import torch
 from transformers import EarlyStoppingCallback, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.language_models import LoadedModel, load_language_model
-from cpmi_dagster.model_settings import LanguageModel
+from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.examples import TrainingSet, training_set
 from cpmi_dagster.prm.lora import add_adapters
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
+from cpmi_dagster.prm.randomness import isolated_randomness
+from cpmi_dagster.prm.settings import Objective, Training
 from cpmi_dagster.prm.trainer import CurvePoint, ProgressTeller, StepTrainer, learning_curve, training_arguments
-from cpmi_dagster.quiet import isolated_randomness, quiet_transformers
-from cpmi_dagster.training_settings import Objective, Training
 
 UNKEPT = ".checkpoints"
 """Where the best weights wait for the end of a training that nobody keeps checkpoints of."""

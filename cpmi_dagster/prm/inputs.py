@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from cpmi_dagster.scoring.tokens import TokenIds, piece_ids, start_ids
-from cpmi_dagster.templates import render_question, render_step
+from cpmi_dagster.models.tokens import TokenIds, piece_ids, start_ids
+from cpmi_dagster.trajectories.templates import render_question, render_step
 
 if TYPE_CHECKING:
     import torch

@@ -25,12 +25,12 @@ import polars as pl
 import yaml
 
 from cpmi_dagster.errors import CpmiError, TrainingError
-from cpmi_dagster.language_models import LoadedModel
-from cpmi_dagster.model_settings import LanguageModel
+from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.fitting import Fitted, Job, fit
-from cpmi_dagster.settings import environment_variable
-from cpmi_dagster.training_settings import Training
-from cpmi_dagster.whole_files import write_whole
+from cpmi_dagster.prm.settings import Training
 
 ONE_PROCESS: Mapping[str, Any] = {
     "compute_environment": "LOCAL_MACHINE",

@@ -9,7 +9,7 @@ from typing import Any
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.model import RewardModel
-from cpmi_dagster.training_settings import Lora
+from cpmi_dagster.prm.settings import Lora
 
 
 def add_adapters(model: RewardModel, lora: Lora) -> Any:

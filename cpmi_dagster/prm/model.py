@@ -24,9 +24,9 @@ from transformers.configuration_utils import SubConfigSpec
 from transformers.utils.generic import ModelOutput
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.language_models import load_tokenizer, model_identity
+from cpmi_dagster.models.language_models import load_tokenizer, model_identity
+from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.prm.shared_prefix import hidden_states
-from cpmi_dagster.quiet import quiet_transformers
 
 
 @strict

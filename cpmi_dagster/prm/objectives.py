@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from cpmi_dagster.training_settings import Objective
+from cpmi_dagster.prm.settings import Objective
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 CORRECT_FROM = 0.5

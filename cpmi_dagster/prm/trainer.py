@@ -23,7 +23,7 @@ from cpmi_dagster.prm.examples import LabelledSolution
 from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch, pad_rows
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import Loss
-from cpmi_dagster.training_settings import Training
+from cpmi_dagster.prm.settings import Training
 
 CurvePoint = dict[str, Any]
 CURVE_SPLITS = {"loss": "train", "eval_loss": "validation"}

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import polars as pl
 
-from cpmi_dagster.language_models import weights_hash
+from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.prm.card import model_card
 from cpmi_dagster.prm.fitting import Backbone, Job, fit
 from cpmi_dagster.prm.launch import launch
 from cpmi_dagster.prm.publish import written_at_once
+from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.prm.trainer import CurvePoint
-from cpmi_dagster.training_settings import Recipe, Training
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from cpmi_dagster.benchmarks.resampling import Estimate
-from cpmi_dagster.costs import relative_efficiency
 from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import measure_quality, measurement
 from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow, main_rows
+from cpmi_dagster.rewards.costs import relative_efficiency
 
 REWARDS = "labels/step_rewards"
 COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}

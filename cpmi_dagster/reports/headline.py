@@ -15,11 +15,11 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, MATH_SHEPHERD, REWARD_ROWS, main_rows
-from cpmi_dagster.source_settings import OWN_LABELS
-from cpmi_dagster.training_settings import Recipe
+from cpmi_dagster.rewards.registry import OWN_LABELS
 
 BASELINE = "MC"
 OTHERS_ARE_IN = ("label_quality", "efficiency")

@@ -11,7 +11,7 @@ import polars as pl
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from cpmi_dagster.alignment_review import AlignmentReview
+from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
 from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA
 from cpmi_dagster.reports.figures import Plot, report_plots
@@ -23,7 +23,6 @@ from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.plain_tables import PlainTable, plain_table
 from cpmi_dagster.reports.question_sets import other_rule_rows
 from cpmi_dagster.reports.reading import headline_reading
-from cpmi_dagster.settings import DEFAULT_PROFILE, PROFILES
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +39,7 @@ class ReportContext:
         alignment: how the questions were found, and what was lost.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         versions: version by library.
+        profile_option: what the commands in the text must be given to ask that profile, e.g. ` -p mine.yaml`.
     """
 
     profile: str
@@ -51,6 +51,7 @@ class ReportContext:
     alignment: AlignmentReview | None = None
     provenance: pl.DataFrame = field(default_factory=pl.DataFrame)
     versions: Mapping[str, str] = field(default_factory=dict)
+    profile_option: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ def render_report(context: ReportContext) -> str:
         alignment=_alignment_tables(context.alignment),
         provenance=plain_table(context.provenance),
         versions=context.versions,
-        option=_profile_option(context.profile),
+        option=context.profile_option,
         traced=context.inputs.table(REWARDS)["trajectory_id"].min(),
     )
 
@@ -106,13 +107,6 @@ def _comparison(context: ReportContext, name: str) -> pl.DataFrame:
 def _distribution_of_models(context: ReportContext) -> pl.DataFrame:
     judges = context.inputs.table(JUDGES)["judge"].unique()
     return _comparison(context, "distribution").filter(~pl.col("row").is_in(judges.implode()))
-
-
-def _profile_option(profile: str) -> str:
-    """What a command must be given to ask this profile: nothing for the default, a name, or the profile's file."""
-    if profile == DEFAULT_PROFILE:
-        return ""
-    return f" -p {profile}" if (PROFILES / f"{profile}.yaml").is_file() else f" -p {profile}.yaml"
 
 
 def _section(artifact: Artifact, context: ReportContext, plots: list[Plot]) -> Section:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.contracts.tables import TABLES, columns_of
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.reward_rows import RecipeRow
-from cpmi_dagster.tables import TABLES, columns_of
-from cpmi_dagster.training_settings import Recipe
 
 JUDGES = "benchmarks/judge_predictions"
 MEASURED_SCHEMA: dict[str, pl.DataType] = {

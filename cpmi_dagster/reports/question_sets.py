@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import CHOICES, DEFAULT_AGGREGATION, accuracies, best_of_n, measurement
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow, main_rows
-from cpmi_dagster.training_settings import Recipe
 
 MATHEMATICS = {"gsm8k": "GSM8K", "math500": "MATH500", "mmlu_stem": "MMLU-Stem", "omni_math": "Omni"}
 LOGIC = {"folio": "FOLIO", "logiqa2": "LogiQA 2.0", "logicnli": "LogicNLI"}

@@ -8,7 +8,7 @@ The paper calls the merge at the first step `CPMI_Merge` where it stands alone, 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cpmi_dagster.training_settings import Recipe
+from cpmi_dagster.prm.settings import Recipe
 
 MATH_SHEPHERD = "math_shepherd"
 REWARD_ROWS: dict[str, str] = {

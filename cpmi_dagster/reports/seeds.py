@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import DIFFERENCE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import QUALITY
 from cpmi_dagster.reports.reward_rows import recipe_row, reward_row
-from cpmi_dagster.training_settings import Recipe
 
 MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
 SPREAD = " spread"

@@ -6,10 +6,10 @@ tokens, and rows stop being faster long before that: 16,384 on a GPU, 4,096 on a
 
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 LONGEST_ROW = {"cuda": 16_384, "cpu": 4_096}
 SHORTEST_ROW = 128
@@ -51,21 +51,3 @@ def bytes_per_token(model: Any) -> int:
     heads = config.num_attention_heads
     attention = heads * (getattr(config, "head_dim", None) or config.hidden_size // heads)
     return model.dtype.itemsize * (HIDDEN_COPIES * max(config.hidden_size, attention) + INNER_COPIES * inner)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch says that memory is used up, on a GPU or on a CPU."""
-    import torch
-    from accelerate.utils.memory import should_reduce_batch_size
-
-    return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, Exception) and (should_reduce_batch_size(error) or "ALLOC_FAILED" in str(error))
-    )
-
-
-def release_memory(device: "torch.device") -> None:
-    """Give back what the allocator keeps, so that smaller pieces can be made of it."""
-    import torch
-
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

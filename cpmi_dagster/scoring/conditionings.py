@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from cpmi_dagster.contracts.tables import CONDITIONINGS, AnswerLogprobs, TemplateScores
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.scoring.contexts import QUESTION, contrast
-from cpmi_dagster.settings import Conditioning
-from cpmi_dagster.tables import CONDITIONINGS, AnswerLogprobs, TemplateScores
+from cpmi_dagster.scoring.settings import Conditioning
 
 SCORE_KEY = TemplateScores.primary_key()
 CONTEXT = AnswerLogprobs.columns()["context"].dtype

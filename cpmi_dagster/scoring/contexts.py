@@ -12,7 +12,7 @@ For a trajectory of three steps, `last` = 2, the table at step 1 reads
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from cpmi_dagster.settings import Conditioning
+from cpmi_dagster.scoring.settings import Conditioning
 
 ContextKind = Literal["question", "prefix", "step", "all_but"]
 CONTEXT_KINDS: tuple[ContextKind, ...] = ("question", "prefix", "step", "all_but")

@@ -13,8 +13,8 @@ from cpmi_dagster.scoring.packing import rows_of, whole
 from cpmi_dagster.scoring.readers.choice import BY_DEVICE
 from cpmi_dagster.scoring.readers.flex import padded_length
 from cpmi_dagster.scoring.reference import written_out
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.windows import slices, trees_of
-from cpmi_dagster.settings import Scoring
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

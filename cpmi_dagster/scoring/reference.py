@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.scored import Scored
-from cpmi_dagster.scoring.tokens import TokenIds
-from cpmi_dagster.tables import AnswerLogprobs
 
 if TYPE_CHECKING:
     import torch

@@ -17,11 +17,13 @@ from typing import Literal, TypedDict, TypeVar, Unpack
 import polars as pl
 from pydantic import ValidationError
 
+from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import ScoringError, SettingsError
-from cpmi_dagster.language_models import LoadedModel, load_language_model
+from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import answer_logprobs
-from cpmi_dagster.settings import Conditioning, Frozen, Negatives, Reader, Scoring
+from cpmi_dagster.scoring.settings import Conditioning, Reader, Scoring
 
 Group = TypeVar("Group", bound=Frozen)
 SCORING_OPTIONS = ("conditionings", "templates", "scorer", "row_tokens", "reader")
@@ -189,8 +191,8 @@ def _negatives(frame: pl.DataFrame, model: LoadedModel, wanted: Negatives, seed:
 
 
 def _sampled(frame: pl.DataFrame, model: LoadedModel, wanted: Negatives, seed: int) -> pl.DataFrame:
-    from cpmi_dagster.negatives import hard_negatives
-    from cpmi_dagster.rollouts.transformers_engine import TransformersEngine
+    from cpmi_dagster.generation.transformers_engine import TransformersEngine
+    from cpmi_dagster.negatives.hard_negatives import hard_negatives
 
     engine = None if frame.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
     return hard_negatives(frame, engine, wanted, seed).negatives

@@ -16,23 +16,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.budget import (
-    SHORTEST_ROW,
-    is_out_of_memory,
-    release_memory,
-    remember_row_tokens,
-    row_budget,
-)
+from cpmi_dagster.scoring.budget import SHORTEST_ROW, remember_row_tokens, row_budget
 from cpmi_dagster.scoring.half_precision import in_float32, is_half
 from cpmi_dagster.scoring.packing import Row, rows_of, whole
 from cpmi_dagster.scoring.readers import reader_of
 from cpmi_dagster.scoring.scored import Scored
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.transfer import Download
 from cpmi_dagster.scoring.trees import TokenTree
 from cpmi_dagster.scoring.windows import Window, trees_of
-from cpmi_dagster.settings import Scoring
 
 if TYPE_CHECKING:
     import torch

@@ -20,9 +20,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.tokens import TokenIds
-from cpmi_dagster.tables import AnswerLogprobs
 
 Integers = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import polars as pl
 
+from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.tokens import TokenIds
 from cpmi_dagster.scoring.trees import TokenTree, grow_branches
 
 WINDOW_TRAJECTORIES = 32

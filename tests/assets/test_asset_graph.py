@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from assets.automation import JOBS
+from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import STAGES, build_definitions
-from cpmi_dagster.report_tables import ARTIFACT_NAMES
-from cpmi_dagster.settings import load_settings
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.profiles.settings import load_settings
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
 

@@ -9,9 +9,9 @@ import yaml
 
 from assets.automation import INGEST, PHASES
 from assets.benchmarks import judge_predictions
+from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.settings import Settings, load_settings
-from cpmi_dagster.tables import JudgePredictions
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.lake import FileRecord, Lake

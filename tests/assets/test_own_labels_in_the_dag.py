@@ -7,8 +7,8 @@ import pytest
 import yaml
 from small_run import SMALL, run_all, write_profile
 
-from cpmi_dagster.settings import Settings, load_settings
-from cpmi_dagster.step_segments import MARKER
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.trajectories.step_segments import MARKER
 from resources.data_sources import DataSources
 from resources.lake import Lake
 

@@ -5,7 +5,7 @@ import pytest
 import yaml
 from small_run import SHARED_DATA, run_all
 
-from cpmi_dagster.settings import load_settings
+from cpmi_dagster.profiles.settings import load_settings
 from resources.lake import Lake
 
 pytestmark = [

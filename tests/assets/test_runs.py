@@ -6,9 +6,9 @@ from small_run import run_all
 
 from assets.automation import partition_states
 from assets.runs import _ranges, check_shards, chosen_tables
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.settings import load_settings
-from cpmi_dagster.tables import TABLES
+from cpmi_dagster.profiles.settings import load_settings
 from resources.dagster_home import open_instance
 from resources.lake import FileRecord, Lake
 

@@ -14,10 +14,10 @@ import pytest
 from small_run import run_all
 
 from assets.automation import LABEL_TABLES
+from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.contracts.tables import PROVENANCE, TABLES
 from cpmi_dagster.definitions import build_definitions
-from cpmi_dagster.report_tables import ARTIFACT_NAMES
-from cpmi_dagster.settings import load_settings
-from cpmi_dagster.tables import PROVENANCE, TABLES
+from cpmi_dagster.profiles.settings import load_settings
 from resources.dagster_home import open_instance
 from resources.database import Database
 from resources.lake import Lake

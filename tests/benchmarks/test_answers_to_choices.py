@@ -6,7 +6,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from cpmi_dagster.answers import extract_answer
+from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.benchmarks.choices import grade_answer
 from cpmi_dagster.benchmarks.logic import FOLIO_VERDICTS, LOGICNLI_VERDICTS
 from cpmi_dagster.benchmarks.problems import read_benchmark

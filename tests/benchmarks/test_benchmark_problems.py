@@ -5,8 +5,8 @@ import pytest
 
 from cpmi_dagster.benchmarks.prmbench import steps_past_the_end
 from cpmi_dagster.benchmarks.problems import READERS, read_benchmark
+from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError, SourceError
-from cpmi_dagster.tables import BenchmarkProblems
 
 PUBLISHED = {
     "processbench_math": [{"id": "math-0", "generator": "G", "problem": "q", "steps": ["a", "b"], "label": 1}],

@@ -9,12 +9,7 @@ import judged_problems as judged
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.judges import (
-    PROCESS_BENCHMARKS,
-    benchmarks_named,
-    judge_predictions,
-    read_judged_lines,
-)
+from cpmi_dagster.benchmarks.judges import PROCESS_BENCHMARKS, benchmarks_named, judge_predictions, read_judged_lines
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
 from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.benchmarks.processbench import processbench_scores

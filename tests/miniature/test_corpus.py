@@ -6,7 +6,10 @@ from itertools import islice
 from hypothesis import given
 from sample_problems import generators, problems
 
-from cpmi_dagster.miniature.corpus import (
+from cpmi_dagster.miniature.held_out import is_held_out
+from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.trajectories.templates import render_context, render_question
+from scripts.miniature_models.corpus import (
     SHARES,
     direct_answer,
     documents,
@@ -16,9 +19,6 @@ from cpmi_dagster.miniature.corpus import (
     partial_solution,
     wrong_solution,
 )
-from cpmi_dagster.miniature.held_out import is_held_out
-from cpmi_dagster.miniature.plans import Problem
-from cpmi_dagster.templates import render_context, render_question
 
 
 def test_the_stream_is_decided_by_its_seed() -> None:

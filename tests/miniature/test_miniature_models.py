@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sample_problems import generators, problems
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from cpmi_dagster.miniature import MODEL_FOLDERS
+from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.slips import make_mistake
-from cpmi_dagster.miniature.tokenizer import EOS_ID, PAD_ID, build_tokenizer
-from cpmi_dagster.templates import render_context, render_question, render_step, render_target
+from cpmi_dagster.trajectories.templates import render_context, render_question, render_step, render_target
+from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID, build_tokenizer
 
 LARGEST_TOTAL = 6_000_000
 MODEL_FILES = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}

@@ -8,13 +8,13 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from cpmi_dagster.miniature.batches import encode, group_by_length, pad, training_batches
-from cpmi_dagster.miniature.corpus import documents
-from cpmi_dagster.miniature.measure import accuracy, stated_answer
-from cpmi_dagster.miniature.muon import orthogonalise
-from cpmi_dagster.miniature.recipes import RECIPES
-from cpmi_dagster.miniature.tokenizer import EOS_ID, build_tokenizer
-from cpmi_dagster.miniature.train import (
+from scripts.miniature_models.batches import encode, group_by_length, pad, training_batches
+from scripts.miniature_models.corpus import documents
+from scripts.miniature_models.measure import accuracy, stated_answer
+from scripts.miniature_models.muon import orthogonalise
+from scripts.miniature_models.recipes import RECIPES
+from scripts.miniature_models.tokenizer import EOS_ID, build_tokenizer
+from scripts.miniature_models.train import (
     build_model,
     learning_rate_share,
     probe_problems,

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from planning_examples import CARD
 from rich.console import Console
 
-from cpmi_dagster.cli_views import show_plan
-from cpmi_dagster.costs import Cost
+from cpmi_dagster.cli.views import show_plan
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning import make_plan, notes
 from cpmi_dagster.planning.labeling import ChunkCosts, share_of
 from cpmi_dagster.planning.plan import EVERYTHING, Plan, method_groups
-from cpmi_dagster.settings import load_settings
+from cpmi_dagster.profiles.settings import load_settings
 
 TYPES = ("mc", "mc_hard", "pav", "cpmi", "gold_only", "cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")
 MODELS = {"labeler": "big", "policy": "middle", "prover": "small"}

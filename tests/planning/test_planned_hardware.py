@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning import default_hardware, load_hardware
 from cpmi_dagster.planning.hardware import SHIPPED
-from cpmi_dagster.settings import LanguageModel
 
 MINE = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))["h100-80gb"]
 

@@ -6,14 +6,14 @@ import polars as pl
 import pytest
 from planning_examples import CARD
 
-from cpmi_dagster.costs import Cost
-from cpmi_dagster.negatives import hard_negatives
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning import Chunk, chunk_costs
 from cpmi_dagster.planning.tokens import Prompt, Samples, read_prompts
-from cpmi_dagster.rollouts.monte_carlo import prefix_rollouts
-from cpmi_dagster.rollouts.transformers_engine import TransformersEngine
-from cpmi_dagster.scoring import answer_logprobs
-from cpmi_dagster.settings import Sampling
+from cpmi_dagster.scoring.logprobs import answer_logprobs
 
 SAMPLES = Samples(8, Sampling(temperature=1, top_p=1, max_new_tokens=20), 256)
 

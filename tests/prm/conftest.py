@@ -14,11 +14,11 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
+from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.prm.training import TrainedModel, train_reward_model
-from cpmi_dagster.templates import render_context
-from cpmi_dagster.training_settings import Recipe, Training
+from cpmi_dagster.trajectories.templates import render_context
 
 WORDS = ["we", "add", "two", "and", "three", "then", "oops", "five", "hence", "so"]
 CONTEXT = 128

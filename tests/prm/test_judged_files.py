@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cpmi_dagster.cli import app
+from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import CpmiError, ModelError, SourceError
-from cpmi_dagster.judging import JudgeRequest, first_error, judge_file
 from cpmi_dagster.prm import load_reward_model, score_steps
+from cpmi_dagster.prm.judging import JudgeRequest, first_error, judge_file
 from cpmi_dagster.prm.training import TrainedModel
 
 SOLUTIONS: list[dict[str, Any]] = [

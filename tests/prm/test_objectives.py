@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cpmi_dagster.prm.objectives import binary_cross_entropy, objective, process_q_ranking, squared_error
-from cpmi_dagster.training_settings import Objective
+from cpmi_dagster.prm.settings import Objective
 
 OBJECTIVES: list[Objective] = ["bce", "mse", "pqm"]
 MARGIN = 4.0

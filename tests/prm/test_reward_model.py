@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.language_models import LoadedModel, weights_hash
+from cpmi_dagster.models.language_models import LoadedModel, weights_hash
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelConfig, load_reward_model
 from cpmi_dagster.prm.shared_prefix import can_share_prefix, hidden_states, shared_prefix_length
 from cpmi_dagster.prm.training import TrainedModel

@@ -15,16 +15,16 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.language_models import LoadedModel, weights_hash
-from cpmi_dagster.model_settings import LanguageModel
+from cpmi_dagster.models.language_models import LoadedModel, weights_hash
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
 from cpmi_dagster.prm.examples import training_set, validation_questions
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.publish import written_at_once
+from cpmi_dagster.prm.settings import Lora, Objective, Recipe, Training
 from cpmi_dagster.prm.trainer import StepTrainer, training_arguments
 from cpmi_dagster.prm.training import TrainedModel
-from cpmi_dagster.training_settings import Lora, Objective, Recipe, Training
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BuildRewardModel = Callable[..., LoadedRewardModel]
@@ -302,7 +302,7 @@ from pathlib import Path
 sys.path.insert(0, "tests/prm")
 from conftest import random_decoder, toy_examples
 from cpmi_dagster.prm import train_reward_model
-from cpmi_dagster.training_settings import Recipe, Training
+from cpmi_dagster.prm.settings import Recipe, Training
 training = Training(epochs=10_000, max_tokens=128, batch_size=8, gradient_accumulation=1, bf16=False)
 started = lambda count: print("training", flush=True)
 recipe = Recipe(name="m", reward_type="mc")

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions, pad_batch
-from cpmi_dagster.templates import render_question, render_step
+from cpmi_dagster.trajectories.templates import render_question, render_step
 
 BuildDecoder = Callable[..., LoadedModel]
 QUESTION = "How many two ?"

@@ -8,14 +8,14 @@ import torch
 from pytest import approx
 
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.prm import load_reward_model
 from cpmi_dagster.prm.examples import training_set
 from cpmi_dagster.prm.fitting import last_checkpoint
 from cpmi_dagster.prm.inputs import pad_batch, pad_rows
 from cpmi_dagster.prm.objectives import binary_cross_entropy
+from cpmi_dagster.prm.settings import Lora, Recipe, Training
 from cpmi_dagster.prm.training import TrainedModel, train_reward_model
-from cpmi_dagster.training_settings import Lora, Recipe, Training
 
 
 class Killed(BaseException):

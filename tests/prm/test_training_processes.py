@@ -13,10 +13,10 @@ from accelerate.commands.config import load_config_from_file
 from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.prm import load_reward_model, score_steps
+from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.prm.training import train_reward_model
-from cpmi_dagster.training_settings import Recipe, Training
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -71,7 +71,7 @@ from pathlib import Path
 sys.path.insert(0, "tests/prm")
 from conftest import toy_examples
 from cpmi_dagster.prm import train_reward_model
-from cpmi_dagster.training_settings import Recipe, Training
+from cpmi_dagster.prm.settings import Recipe, Training
 training = Training(epochs=10_000, max_tokens=128, bf16=False, accelerate={"num_processes": 1})
 recipe, folder = Recipe(name="m", reward_type="mc"), Path(sys.argv[1])
 tell = lambda count: print("training", flush=True)

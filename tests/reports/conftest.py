@@ -6,9 +6,9 @@ import pytest
 
 from cpmi_dagster.benchmarks.prm_score import CATEGORIES
 from cpmi_dagster.benchmarks.processbench import SUBSETS
+from cpmi_dagster.prm.settings import Objective, Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.training_settings import Objective, Recipe
 
 SHARPNESS: dict[str, float] = {
     "mc": 0.8, "pav": 1.0, "cpmi": 1.4, "cpmi_merge1": 1.6, "rand_merge": 0.1, "gold_only": 0.3, "neg_only": 0.9,

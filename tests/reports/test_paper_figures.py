@@ -3,10 +3,10 @@
 import polars as pl
 import pytest
 
-from cpmi_dagster.costs import relative_efficiency
+from cpmi_dagster.contracts.report_tables import PaperComparison
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.report_tables import PaperComparison
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, load_paper_tables, paper_figures, parse_paper_tables
+from cpmi_dagster.rewards.costs import relative_efficiency
 
 TABLES = load_paper_tables()
 

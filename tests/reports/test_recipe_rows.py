@@ -1,8 +1,8 @@
 """Recipes that no table of the paper has stand below the main rows under their own names."""
 
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
-from cpmi_dagster.training_settings import Recipe
 
 PLAIN = Recipe(name="a", reward_type="cpmi")
 SEED = Recipe(name="b", reward_type="cpmi", seed=1)

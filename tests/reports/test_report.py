@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA, differences_to_baseline
 from cpmi_dagster.reports.figure_style import spread
@@ -22,7 +23,6 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.plain_tables import plain_table
 from cpmi_dagster.reports.reading import headline_reading
 from cpmi_dagster.reports.table_plots import shared_costs
-from cpmi_dagster.settings import load_settings
 from resources.database import Database
 from resources.lake import Lake
 
@@ -260,8 +260,7 @@ def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: Rep
 
 
 def test_commands_name_a_profile_that_is_not_the_default():
-    assert "cpmi query -p paper " in render_report(ReportContext("paper", "2026-01-31", {}))
-    assert "cpmi query -p mine.yaml " in render_report(ReportContext("mine", "2026-01-31", {}))
+    assert "cpmi query -p paper " in render_report(ReportContext("paper", "2026-01-31", {}, profile_option=" -p paper"))
 
 
 def test_rows_that_the_profile_does_not_train_are_named(report: str):

@@ -4,11 +4,11 @@ import pytest
 from pytest import approx
 
 from cpmi_dagster.benchmarks.resampling import Estimate
-from cpmi_dagster.model_settings import LanguageModel
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.quality import QUALITY
 from cpmi_dagster.reports.seeds import MEASURES, measure_seeds, repeats
-from cpmi_dagster.training_settings import Recipe
 
 FIGURES = {"cpmi_bce": 4.0, "cpmi_1": 5.0, "cpmi_2": 6.0, "mc_bce": 1.0, "mc_1": 2.0, "mc_2": 3.0, "mc_pqm": 9.0}
 RECIPES = (

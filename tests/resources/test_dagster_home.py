@@ -10,16 +10,9 @@ import pytest
 import yaml
 
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.settings import load_settings
+from cpmi_dagster.profiles.settings import load_settings
 from resources import dagster_home
-from resources.dagster_home import (
-    PROCESS_TAG,
-    has_died,
-    open_instance,
-    this_process,
-    wait_for_pool,
-    write_dagster_yaml,
-)
+from resources.dagster_home import PROCESS_TAG, has_died, open_instance, this_process, wait_for_pool, write_dagster_yaml
 
 
 @pytest.fixture

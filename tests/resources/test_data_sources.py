@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.settings import load_settings
-from cpmi_dagster.source_rows import Unreadable
-from cpmi_dagster.source_settings import DataSource
+from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.trajectories.rows import Unreadable
 from resources.data_sources import DataSources
 
 ROWS = [{"question": "1 + 1?", "answer": "#### 2"}, {"question": "Wie heißt sie?", "answer": "#### ñ"}]

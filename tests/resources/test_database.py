@@ -4,8 +4,8 @@ import duckdb
 import polars as pl
 import pytest
 
+from cpmi_dagster.contracts.tables import TABLES, column_meanings
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.tables import TABLES, column_meanings
 from resources.database import Database, ask
 from resources.lake import FileRecord, Lake
 

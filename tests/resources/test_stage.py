@@ -7,9 +7,9 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from cpmi_dagster.costs import Cost
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import LakeError, ScoringError
-from cpmi_dagster.settings import load_settings
+from cpmi_dagster.profiles.settings import load_settings
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.lake import FileRecord, Lake

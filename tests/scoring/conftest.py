@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from scoring_examples import AWKWARD, AWKWARD_NEGATIVES, BuildModel, frame_of, negatives_of, random_model
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,10 @@ import torch
 from scoring_examples import frame_of, negatives_of
 from tokenizers import normalizers
 
-from cpmi_dagster.scoring import answer_logprobs
-from cpmi_dagster.scoring.logprobs import joined
-from cpmi_dagster.settings import Scoring
-from cpmi_dagster.tables import AnswerLogprobs, RejectedTrajectories
-from cpmi_dagster.templates import render_question
+from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
+from cpmi_dagster.scoring.logprobs import answer_logprobs, joined
+from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.trajectories.templates import render_question
 
 GOOD = ("good", "q", "How many?", ["1 + 1 = 2"], "2")
 

@@ -10,10 +10,10 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.scoring import answer_logprobs
-from cpmi_dagster.scoring.tokens import check_boundaries, piece_ids, start_ids
-from cpmi_dagster.settings import Scoring
-from cpmi_dagster.templates import render_context, render_question, render_step, render_target
+from cpmi_dagster.models.tokens import check_boundaries, piece_ids, start_ids
+from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.trajectories.templates import render_context, render_question, render_step, render_target
 
 
 def joined(tokenizer, question, steps, answer, template=0):

@@ -5,7 +5,7 @@ import pytest
 
 from cpmi_dagster import score_trajectories
 from cpmi_dagster.errors import ModelError, ScoringError, SettingsError
-from cpmi_dagster.scoring import score_in_full
+from cpmi_dagster.scoring.trajectories import score_in_full
 
 FRAME = pl.DataFrame(
     {

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scoring_examples import frame_of, negatives_of
 
-from cpmi_dagster.scoring import answer_logprobs
-from cpmi_dagster.settings import Scoring
-from cpmi_dagster.tables import AnswerLogprobs
-from cpmi_dagster.templates import render_context, render_target
+from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.trajectories.templates import render_context, render_target
 
 ALL = ("marginal", "incremental", "prefix", "leave_one_out")
 KEY = AnswerLogprobs.primary_key()

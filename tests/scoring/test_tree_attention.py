@@ -3,9 +3,9 @@
 import pytest
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.scoring import answer_logprobs
 from cpmi_dagster.scoring.attention import check_full_attention
-from cpmi_dagster.settings import Scoring
+from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
 
 LONGEST = 100
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
 from cpmi_dagster.scoring.readers.projection import target_logprobs
 from cpmi_dagster.scoring.transfer import upload

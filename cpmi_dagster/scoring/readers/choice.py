@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.memory import is_out_of_memory
+from cpmi_dagster.models.tokens import piece_ids, start_ids
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.attention import ADVICE, check_full_attention
-from cpmi_dagster.scoring.budget import is_out_of_memory
 from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.packing import lay_out, whole
 from cpmi_dagster.scoring.readers.blocked import blocked_reader
@@ -23,10 +24,9 @@ from cpmi_dagster.scoring.readers.flex import flex_reader
 from cpmi_dagster.scoring.readers.masked import masked_reader
 from cpmi_dagster.scoring.readers.reader import TreeReader
 from cpmi_dagster.scoring.reference import token_logprobs, written_out
-from cpmi_dagster.scoring.tokens import piece_ids, start_ids
+from cpmi_dagster.scoring.settings import Reader
 from cpmi_dagster.scoring.trees import grow_branches
-from cpmi_dagster.settings import Reader
-from cpmi_dagster.templates import render_step, render_target
+from cpmi_dagster.trajectories.templates import render_step, render_target
 
 READERS: dict[Reader, Callable[[LoadedModel], TreeReader]] = {
     "flex": flex_reader,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import Row
 from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
 from cpmi_dagster.scoring.transfer import upload

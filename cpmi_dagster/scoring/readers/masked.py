@@ -6,7 +6,7 @@ off their prefix.
 
 from typing import Any
 
-from cpmi_dagster.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.attention import ancestor_mask
 from cpmi_dagster.scoring.packing import Row
 from cpmi_dagster.scoring.readers.reader import MaskReader

@@ -1,0 +1,172 @@
+r"""Find each question in GSM8K or MATH and give its trajectories their gold answer.
+
+    questions                              references                                    result
+    "Find  $\dfrac12+x$ if $x=3$."         0: "Find $\frac{1}{2} + x$ if $x = 3$."       0, normalized, 1.0
+    "What is the weather?"                 1: …                                          null, null, null
+
+Kinds of match, each tried where the stricter one finds nothing: `exact` text; `whitespace` (Unicode and blanks aside);
+`normalized` (typesetting aside); `fuzzy` (see `fuzzy_matching`). A form shared by references with different answers
+decides nothing, and the looser kinds are not tried then. Questions are aligned once, however many rows share them.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+import polars as pl
+
+from cpmi_dagster.alignment.fuzzy import FuzzyIndex
+from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.trajectories.identifiers import trajectory_id_of
+from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS, REJECTED_COLUMNS
+from cpmi_dagster.trajectories.question_text import compact, drawing, normal_key, question_id
+
+FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
+    ("exact", str),
+    ("whitespace", compact),
+    ("normalized", normal_key),
+)
+FUZZY = "fuzzy"
+NO_MATCH = "the question is in none of the reference problems"
+AMBIGUOUS = "the question fits reference problems with different answers"
+EMPTY_ANSWER = "the reference problem {} has an empty gold answer"
+
+_TOLD_APART = ("question", "answer", "source", "split", "problem_id")
+
+MATCH_COLUMNS: dict[str, pl.DataType] = {
+    "reference_row": pl.Int64(),
+    "match_kind": pl.String(),
+    "match_score": pl.Float64(),
+}
+TRAJECTORY_COLUMNS = (
+    "trajectory_id", "question_id", "row_number", "task", "question", "steps", "shepherd_labels", "final_answer",
+    "gold_answer", "match_source", "match_kind", "match_score",
+)  # fmt: skip
+
+
+class Match(NamedTuple):
+    """A reference row with how it was found; without a row, why there is none."""
+
+    row: int | None
+    kind: str | None = None
+    score: float | None = None
+    reason: str | None = None
+
+
+class ReferenceIndex:
+    """Reference problems by every form of their questions, built once for any number of questions.
+
+    Which problem a question is given does not hang on the order of the references: they are tried in the order of
+    their texts, and `Match.row` is translated back.
+    """
+
+    def __init__(self, references: pl.DataFrame) -> None:
+        """Index references.
+
+        Args:
+            references: A frame with `question` and, where ambiguity is to be judged, `answer` columns.
+        """
+        self.references = references
+        ordered = references.with_row_index("row").sort([name for name in _TOLD_APART if name in references.columns])
+        self._rows: list[int] = ordered["row"].to_list()
+        questions = ordered["question"].to_list()
+        self._answers = ordered["answer"].to_list() if "answer" in ordered.columns else None
+        self._drawings = [drawing(question) for question in questions]
+        self._by_form: dict[str, dict[Hashable, list[int]]] = {kind: defaultdict(list) for kind, _ in FORMS}
+        for kind, form in FORMS:
+            for place, question in enumerate(questions):
+                self._by_form[kind][form(question)].append(place)
+        self._fuzzy = FuzzyIndex(questions, self._same_answer)
+
+    def find(self, question: str) -> Match:
+        """The reference a question stands in."""
+        if not normal_key(question).text:
+            return Match(None, reason=NO_MATCH)
+        for kind, form in FORMS:
+            if places := self._with_drawing_of(question, self._by_form[kind].get(form(question), [])):
+                agreed = all(self._same_answer(places[0], place) for place in places[1:])
+                return Match(self._rows[places[0]], kind, 1.0) if agreed else Match(None, reason=AMBIGUOUS)
+        nearest = self._fuzzy.find(question)
+        if nearest and self._with_drawing_of(question, [nearest[0]]):
+            return Match(self._rows[nearest[0]], FUZZY, nearest[1])
+        return Match(None, reason=NO_MATCH)
+
+    def _with_drawing_of(self, question: str, places: list[int]) -> list[int]:
+        """Only one of two questions may lack the drawing; two different drawings show different problems."""
+        drawn = drawing(question) if places else ""
+        return [place for place in places if not drawn or self._drawings[place] in ("", drawn)]
+
+    def _same_answer(self, one: int, other: int) -> bool:
+        return self._answers is not None and decide(self._answers[one], self._answers[other]) is True
+
+
+def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.DataFrame:
+    """Find the reference problem of every question.
+
+    Args:
+        questions: A frame with a `question` column.
+        references: A frame with `question` and, where ambiguity is to be judged, `answer` columns.
+
+    Returns:
+        One row per question, in order: `reference_row` (row index in `references`, or null), `match_kind` (exact,
+        whitespace, normalized, fuzzy), `match_score` (1, or the similarity of a fuzzy match).
+    """
+    matches = _match(questions["question"], ReferenceIndex(references))
+    rows = [matches[question][:3] for question in questions["question"]]
+    return pl.DataFrame(rows, schema=MATCH_COLUMNS, orient="row")
+
+
+def align_trajectories(parsed: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Give every parsed row its gold answer; each row is in exactly one of the two results.
+
+    Args:
+        parsed: As `math_shepherd.parse_rows` returns it.
+        index: Of references as `references.read_references` returns them.
+
+    Returns:
+        Trajectories (`TRAJECTORY_COLUMNS`), and rejected rows: stage `align` without a match, `answer` where the match
+        has no gold answer.
+    """
+    found = pl.DataFrame(
+        [(question, question_id(question), *match) for question, match in _match(parsed["question"], index).items()],
+        schema={"question": pl.String(), "question_id": pl.String(), **MATCH_COLUMNS, "reason": pl.String()},
+        orient="row",
+    )
+    named = found.join(name_references(index.references), on="reference_row", how="left")
+    rows = parsed.join(named, on="question", how="left", maintain_order="left")
+    has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
+    aligned = rows.filter(has_gold).with_columns(trajectory_id=trajectory_id_of("row_number"), task=_task())
+    return aligned.select(TRAJECTORY_COLUMNS), _rejected(rows.filter(~has_gold))
+
+
+def name_references(references: pl.DataFrame) -> pl.DataFrame:
+    """Each reference's row, its name `source/split/problem_id` and its answer."""
+    return references.select(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("reference_row"),
+        pl.concat_str("source", "split", "problem_id", separator="/").alias("match_source"),
+        pl.col("answer").alias("gold_answer"),
+    )
+
+
+def _match(questions: pl.Series, index: ReferenceIndex) -> dict[str, Match]:
+    """Every different question once, in order of appearance."""
+    return {question: index.find(question) for question in questions.unique(maintain_order=True)}
+
+
+def _task() -> pl.Expr:
+    """What the row says, else the reference's source: only Math-Shepherd's rows name their task."""
+    source = pl.col("match_source").str.split("/").list.first().str.to_uppercase()
+    return pl.when(pl.col("task") == "").then(source).otherwise(pl.col("task"))
+
+
+def _rejected(rows: pl.DataFrame) -> pl.DataFrame:
+    is_found = pl.col("reference_row").is_not_null()
+    return rows.select(
+        "row_number",
+        pl.when(is_found).then(pl.lit("answer")).otherwise(pl.lit("align")).alias("stage"),
+        pl.when(is_found)
+        .then(pl.format(EMPTY_ANSWER, pl.col("match_source").fill_null("")))
+        .otherwise(pl.col("reason"))
+        .alias("reason"),
+        pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
+    ).cast(dict(REJECTED_COLUMNS))  # type: ignore[arg-type]

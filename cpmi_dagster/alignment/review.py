@@ -1,0 +1,174 @@
+r"""What a person wants to know of an alignment: how questions were found, what was lost and why, what to doubt.
+
+    trajectories    t000000000 … "Find $x$ …"  math/train/algebra/7  normalized  1.0
+    rejected_rows   17  align  "the question is in none of the reference problems"  "Find the large …"
+
+    match_kinds     exact 91.2 %, whitespace 5.1 %, normalized 3.6 %, fuzzy 0.1 %
+    rejections      align: the question is in none of the reference problems     1,204 rows of 41 questions
+    misses          "Find the large …"          nearest "Find the largest …", math/train/algebra/9, 0.93
+    fuzzy_matches   0.86  "Find a value of …"   "Find the value of …"
+
+Everything is read off the tables; nothing is aligned again.
+"""
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+from rapidfuzz import fuzz, process
+
+from cpmi_dagster.alignment.align import AMBIGUOUS, FORMS, FUZZY, NO_MATCH, name_references
+from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS
+
+EXAMPLES = 20
+MATCH_KINDS = (*(kind for kind, _ in FORMS), FUZZY)
+
+_OF_ONE_ROW = re.compile(
+    r"(?P<kept>`[^`]*`)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b[a-z]\w*/\w+/\S+|(?<![\w.])\d+(?:\.\d+)?(?!\w)"
+)
+_EXAMPLE_COLUMNS = {
+    "question": pl.String(),
+    "reason": pl.String(),
+    "rows": pl.UInt32(),
+    "nearest": pl.String(),
+    "nearest_source": pl.String(),
+    "similarity": pl.Float64(),
+}
+
+
+@dataclass(frozen=True)
+class AlignmentReview:
+    """The alignment of a corpus, as tables to be read.
+
+    Attributes:
+        match_kinds: `match_kind`, `rows`, `questions`, `share` of all rows; strictest kind first.
+        rejections: `stage`, `reason` (what differs from row to row as `…`), `rows`, `questions`, `share`, `example`.
+        misses: questions in no reference; `question`, `reason`, `rows`, `nearest`, `nearest_source`, `similarity`.
+        conflicts: questions that fit references with different answers; columns as in `misses`.
+        fuzzy_matches: `match_score`, `question`, `reference`, `match_source`, `rows`; lowest score first.
+    """
+
+    match_kinds: pl.DataFrame
+    rejections: pl.DataFrame
+    misses: pl.DataFrame
+    conflicts: pl.DataFrame
+    fuzzy_matches: pl.DataFrame
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The parts by their titles."""
+        return {
+            "How questions were matched": self.match_kinds,
+            "Rejected rows": self.rejections,
+            "Questions in no reference": self.misses,
+            "Questions that fit references with different answers": self.conflicts,
+            "Fuzzy matches, most doubtful first": self.fuzzy_matches,
+        }
+
+
+def review_alignment(
+    trajectories: pl.DataFrame, rejected: pl.DataFrame, references: pl.DataFrame, examples: int = EXAMPLES
+) -> AlignmentReview:
+    """Sum up an alignment.
+
+    Args:
+        trajectories: `alignment/trajectories`.
+        rejected: `alignment/rejected_rows`.
+        references: `sources/reference_problems`.
+        examples: The most rows of each table of examples.
+
+    Returns:
+        Counts, and examples where a person should look.
+    """
+    rows = max(trajectories.height + rejected.height, 1)
+    return AlignmentReview(
+        match_kinds=_match_kinds(trajectories, rows),
+        rejections=_rejections(rejected, rows),
+        misses=_examples(rejected, NO_MATCH, references, examples),
+        conflicts=_examples(rejected, AMBIGUOUS, references, examples),
+        fuzzy_matches=_fuzzy_matches(trajectories, references, examples),
+    )
+
+
+def render_review(review: AlignmentReview) -> str:
+    """The review as Markdown: one heading and one table for each of its parts that has rows."""
+    return "\n\n".join(f"### {title}\n\n{_table(frame)}" for title, frame in review.tables().items() if frame.height)
+
+
+def general_reason(reason: str) -> str:
+    """A reason without what belongs to one row: `step 3 of 5 is empty` becomes `step … of … is empty`."""
+    return _OF_ONE_ROW.sub(lambda found: found["kept"] or "…", reason)
+
+
+def _match_kinds(trajectories: pl.DataFrame, rows: int) -> pl.DataFrame:
+    return (
+        trajectories.group_by("match_kind")
+        .agg(pl.len().alias("rows"), pl.col("question_id").n_unique().alias("questions"))
+        .with_columns(share=pl.col("rows") / rows)
+        .sort(pl.col("match_kind").replace_strict(MATCH_KINDS, range(len(MATCH_KINDS)), default=len(MATCH_KINDS)))
+    )
+
+
+def _rejections(rejected: pl.DataFrame, rows: int) -> pl.DataFrame:
+    general = {reason: general_reason(reason) for reason in rejected["reason"].unique()}
+    return (
+        rejected.sort("row_number")
+        .with_columns(pl.col("reason").alias("example"))
+        .with_columns(pl.col("reason").replace(general))
+        .group_by("stage", "reason")
+        .agg(
+            pl.len().alias("rows"),
+            pl.col("excerpt").n_unique().alias("questions"),
+            (pl.len() / rows).alias("share"),
+            pl.col("example").first(),
+        )
+        .sort(["rows", "stage", "reason"], descending=[True, False, False])
+    )
+
+
+def _examples(rejected: pl.DataFrame, reason: str, references: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The questions that most rows were lost with; only for these few is the nearest reference looked up."""
+    found = (
+        rejected.filter(pl.col("reason") == reason)
+        .group_by("excerpt")
+        .agg(pl.len().alias("rows"), pl.col("row_number").min())
+        .sort(["rows", "row_number"], descending=[True, False])
+        .head(count)
+    )
+    beginnings = [question[:EXCERPT_CHARACTERS] for question in references["question"]]
+    names = name_references(references)["match_source"]
+    examples = [
+        (excerpt, reason, rows, *_nearest(excerpt, beginnings, names))
+        for excerpt, rows in found.select("excerpt", "rows").rows()
+    ]
+    return pl.DataFrame(examples, schema=_EXAMPLE_COLUMNS, orient="row")
+
+
+def _nearest(excerpt: str, beginnings: list[str], names: pl.Series) -> tuple[str | None, str | None, float | None]:
+    best = process.extractOne(excerpt, beginnings, scorer=fuzz.ratio)
+    return (best[0], names[best[2]], best[1] / 100) if best else (None, None, None)
+
+
+def _fuzzy_matches(trajectories: pl.DataFrame, references: pl.DataFrame, count: int) -> pl.DataFrame:
+    wordings = name_references(references).select("match_source", reference=references["question"])
+    return (
+        trajectories.filter(pl.col("match_kind") == FUZZY)
+        .group_by("match_score", "question", "match_source")
+        .agg(pl.len().alias("rows"))
+        .sort("match_score", "question")
+        .head(count)
+        .join(wordings.unique("match_source", keep="first"), on="match_source", how="left", maintain_order="left")
+        .select("match_score", "question", "reference", "match_source", "rows")
+    )
+
+
+def _table(frame: pl.DataFrame) -> str:
+    lines = [frame.columns, ["---"] * frame.width, *([_cell(value) for value in row] for row in frame.iter_rows())]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cell(value: object) -> str:
+    """Texts as code, so that LaTeX and Markdown signs are shown and not interpreted."""
+    if isinstance(value, str):
+        text = " ".join(value.split()).replace("|", "\\|").replace("`", "'")
+        return f"`{text}`" if text else ""
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

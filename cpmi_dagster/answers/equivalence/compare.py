@@ -1,0 +1,209 @@
+r"""Compare two forms: True or False where that is certain, None where only algebra can tell.
+
+Quantity(1/2), Quantity(0.5)                     -> True
+Collection("()", [1, 2]), Collection("()", [2, 1]) -> False
+Relation(x ≥ 2), Collection("[)", [2, ∞])        -> True
+"""
+
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+
+from cpmi_dagster.answers.equivalence import points
+from cpmi_dagster.answers.equivalence.expressions import read_expression
+from cpmi_dagster.answers.equivalence.forms import (
+    INTERSECTION,
+    LIST,
+    SET,
+    TUPLE,
+    UNION,
+    Collection,
+    Equation,
+    Form,
+    InBase,
+    Quantity,
+    Relation,
+    Words,
+)
+from cpmi_dagster.answers.equivalence.intervals import BRACKETS, intervals
+from cpmi_dagster.answers.equivalence.polynomials import (
+    Polynomial,
+    add,
+    as_rational,
+    is_opaque,
+    multiply,
+    scale,
+    symbol,
+)
+from cpmi_dagster.answers.equivalence.relations import as_set, letters, same_relations
+
+ROUNDED_DECIMALS = 6
+_UNORDERED = {LIST, SET}
+_OPERATIONS = {UNION, INTERSECTION}
+
+
+def compare(gold: Form, candidate: Form) -> bool | None:
+    """Whether two answers are the same.
+
+    Args:
+        gold: Form of the reference answer.
+        candidate: Form of the answer to be judged.
+
+    Returns:
+        True or False where their forms decide it, else None.
+    """
+    if isinstance(gold, Quantity) and isinstance(candidate, Quantity):
+        return _compare_quantities(gold, candidate)
+    if isinstance(gold, Words) or isinstance(candidate, Words):
+        return _compare_words(gold, candidate)
+    if isinstance(gold, Relation) or isinstance(candidate, Relation):
+        return _compare_relations(gold, candidate)
+    if isinstance(gold, Collection) and isinstance(candidate, Collection):
+        return _compare_collections(gold, candidate)
+    if isinstance(gold, InBase) or isinstance(candidate, InBase):
+        return _compare_in_base(gold, candidate)
+    if isinstance(gold, Equation) or isinstance(candidate, Equation):
+        return _compare_equations(gold, candidate)
+    return False
+
+
+def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
+    if _measure(gold) and _measure(candidate) and _measure(gold) != _measure(candidate):
+        return False
+    if gold.name and candidate.name and _are_two(gold.name, candidate.name):
+        return _compare_equations(gold, candidate)
+    equal = gold.value == candidate.value
+    if gold.percent != candidate.percent:
+        ratio, percentage = (candidate, gold) if gold.percent else (gold, candidate)
+        equal = equal or scale(ratio.value, 100) == percentage.value
+    if equal:
+        return True
+    if max(gold.decimals, candidate.decimals) >= ROUNDED_DECIMALS and 0 in (gold.decimals, candidate.decimals):
+        decimal, exact = (gold, candidate) if gold.decimals else (candidate, gold)
+        if (value := as_rational(decimal.value)) is not None and not _is_whole(exact.value):
+            return points.is_rounded(value, decimal.decimals, exact.text)
+    if is_opaque(gold.value) or is_opaque(candidate.value):
+        return points.agree(gold.text, candidate.text)
+    return False
+
+
+def _measure(quantity: Quantity) -> str:
+    """What is counted: nothing said agrees with everything."""
+    return "%" if quantity.percent else quantity.unit
+
+
+def _are_two(name: str, other: str) -> bool:
+    """The lines `x = 3` and `y = 3` are two; `y = 3` and `f(x) = 3` are one."""
+    return name.casefold() != other.casefold() and "(" not in name + other
+
+
+def _is_whole(value: Polynomial) -> bool:
+    rational = as_rational(value)
+    return rational is not None and rational.denominator == 1
+
+
+def _compare_collections(gold: Collection, candidate: Collection) -> bool | None:
+    kinds = {gold.brackets, candidate.brackets}
+    if UNION in kinds and (covered := intervals(gold)) is not None and (other := intervals(candidate)) is not None:
+        return covered == other
+    if len(gold.items) != len(candidate.items):
+        return None if all(_may_be_union(form) for form in (gold, candidate)) else False
+    if kinds <= _UNORDERED or (len(kinds) == 1 and kinds <= _OPERATIONS):
+        return _compare_unordered(gold.items, candidate.items)
+    if len(kinds) > 1 and kinds != {TUPLE, LIST}:
+        return False
+    return _all(compare(first, second) for first, second in zip(gold.items, candidate.items, strict=True))
+
+
+def _may_be_union(form: Collection) -> bool:
+    return form.brackets in _OPERATIONS or (form.brackets in BRACKETS and len(form.items) == 2)
+
+
+def _compare_unordered(golds: tuple[Form, ...], candidates: tuple[Form, ...]) -> bool | None:
+    left = list(candidates)
+    undecided = False
+    for gold in golds:
+        verdicts = [compare(gold, candidate) for candidate in left]
+        if True in verdicts:
+            left.pop(verdicts.index(True))
+        elif None in verdicts:
+            undecided = True
+        else:
+            return False
+    return None if undecided else True
+
+
+def _all(verdicts: Iterable[bool | None]) -> bool | None:
+    found = list(verdicts)
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _compare_words(gold: Form, candidate: Form) -> bool:
+    if isinstance(gold, Words) and isinstance(candidate, Words):
+        return squeeze(gold.text) == squeeze(candidate.text)
+    words, other = (gold, candidate) if isinstance(gold, Words) else (candidate, gold)
+    assert isinstance(words, Words)
+    return isinstance(other, Quantity) and _is_letter(other.value, words.text)
+
+
+def squeeze(text: str) -> str:
+    """Letters and digits only, in lower case."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _is_letter(value: Polynomial, text: str) -> bool:
+    """A single letter was read as a variable; it may be an option letter."""
+    return len(text) == 1 and any(value == symbol(letter) for letter in (text, text.upper()))
+
+
+def _compare_relations(gold: Form, candidate: Form) -> bool | None:
+    if isinstance(gold, Relation) and isinstance(candidate, Relation) and same_relations(gold, candidate):
+        return True
+    unknowns = [letters(form) for form in (gold, candidate) if isinstance(form, Relation)]
+    sets = [as_set(form) if isinstance(form, Relation) else form for form in (gold, candidate)]
+    first, second = sets
+    if isinstance(first, Collection) and isinstance(second, Collection):
+        return unknowns[0] == unknowns[-1] and compare(first, second)
+    if len(unknowns) == 2:
+        return None
+    other = candidate if isinstance(gold, Relation) else gold
+    return None if isinstance(other, Collection) and _may_be_union(other) and len(unknowns[0]) == 1 else False
+
+
+def _compare_in_base(gold: Form, candidate: Form) -> bool | None:
+    if isinstance(gold, InBase) and isinstance(candidate, InBase):
+        return gold == candidate
+    based, other = (gold, candidate) if isinstance(gold, InBase) else (candidate, gold)
+    assert isinstance(based, InBase)
+    return isinstance(other, Quantity) and not (other.unit or other.percent) and other.text == based.digits
+
+
+def _compare_equations(gold: Form, candidate: Form) -> bool | None:
+    """Equations are the same up to a factor; an assignment is one too."""
+    first, second = _as_equation(gold), _as_equation(candidate)
+    if first is None or second is None:
+        return False
+    left, right = _without_fractions(first.difference), _without_fractions(second.difference)
+    if left.keys() == right.keys() and left:
+        monomial = next(iter(left))
+        if scale(left, Fraction(right[monomial]) / left[monomial]) == right:
+            return True
+    return None if is_opaque(left) or is_opaque(right) else left == right
+
+
+def _as_equation(form: Form) -> Equation | None:
+    if isinstance(form, Quantity) and form.name:
+        return Equation(add(read_expression(form.name), scale(form.value, -1)))
+    return form if isinstance(form, Equation) else None
+
+
+def _without_fractions(difference: Polynomial) -> Polynomial:
+    """An equation times the letters in its denominators."""
+    least: dict[str, int] = {}
+    for _, symbols in difference:
+        for name, exponent in symbols:
+            least[name] = min(least.get(name, 0), exponent)
+    denominators = tuple(sorted((name, -exponent) for name, exponent in least.items() if exponent < 0))
+    return multiply(difference, {(1, denominators): 1}) if denominators else difference

@@ -1,0 +1,91 @@
+"""Candidate solutions of a question set, from which best-of-N chooses.
+
+question "What is 2 + 3?"  →  "2 + 3 = 5\\nThe answer is: 5\\n"
+steps ["2 + 3 = 5", "The answer is: 5"], answer "5", correct
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.benchmarks.choices import grade_answer
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import CandidateSolutions
+from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
+from cpmi_dagster.generation.grading import graded
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.token_sampling import derived_seed
+from cpmi_dagster.trajectories.templates import render_question
+
+PROBLEMS_PER_CALL = 128
+CANDIDATE_COLUMNS = {name: column.dtype for name, column in CandidateSolutions.columns().items()}
+
+
+def sample_candidates(
+    problems: pl.DataFrame,
+    engine: RolloutEngine,
+    count: int,
+    sampling: Sampling,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[pl.DataFrame, Cost]:
+    """Sample `count` solutions of every problem and grade their answers.
+
+    Args:
+        problems: rows of `sources.benchmark_problems` of one question set; the question shows its choices already.
+        engine: the policy.
+        count: N.
+        sampling: how solutions are sampled.
+        seed: same problems in the same order and same seed, same candidates.
+        progress: called with the number of problems just finished.
+
+    Returns:
+        Columns of `benchmarks.candidate_solutions`, ordered as the problems, then by candidate; and their cost. Steps
+        are the solution's lines that are not empty.
+    """
+    candidates, cost = [pl.DataFrame(schema=CANDIDATE_COLUMNS)], Cost.zero()
+    for part in problems.iter_slices(PROBLEMS_PER_CALL):
+        prompts = [render_question(question) for question in part["question"]]
+        part_seed = derived_seed(seed, [*part["benchmark"].unique(), *part["problem_id"]])
+        generations, spent = timed_generate(engine, prompts, sampling, count, part_seed)
+        candidates.append(_graded_candidates(part.to_dicts(), generations))
+        cost += spent
+        if progress:
+            progress(part.height)
+    return pl.concat(candidates), cost
+
+
+def _graded_candidates(problems: Sequence[dict[str, Any]], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
+    pairs = [(problem, one) for problem, group in zip(problems, generations, strict=True) for one in group]
+    answers = [extract_answer(one.text) for _, one in pairs]
+    return pl.DataFrame(
+        {
+            "benchmark": [problem["benchmark"] for problem, _ in pairs],
+            "problem_id": [problem["problem_id"] for problem, _ in pairs],
+            "candidate": [number for group in generations for number in range(len(group))],
+            "steps": [_lines(one.text) for _, one in pairs],
+            "answer": answers,
+            "correct": _correct([problem for problem, _ in pairs], answers),
+            "generated_tokens": [one.tokens for _, one in pairs],
+            "truncated": [one.truncated for _, one in pairs],
+        },
+        schema=CANDIDATE_COLUMNS,
+    )
+
+
+def _correct(problems: Sequence[dict[str, Any]], answers: Sequence[str | None]) -> list[bool]:
+    """Open questions are graded together, those with choices by the option meant."""
+    is_open = [not problem["choices"] for problem in problems]
+    rows = zip(problems, answers, is_open, strict=True)
+    asked = [(problem["answer"], answer) for problem, answer, without_choices in rows if without_choices]
+    verdicts = iter(graded([gold for gold, _ in asked], [answer for _, answer in asked]))
+    return [
+        next(verdicts) if without_choices else grade_answer(problem["answer"], answer, problem["choices"])
+        for problem, answer, without_choices in zip(problems, answers, is_open, strict=True)
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]

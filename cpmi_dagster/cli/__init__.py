@@ -1,0 +1,5 @@
+"""The `cpmi` command."""
+
+from cpmi_dagster.cli.commands import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,288 @@
+"""The `cpmi` command: run, status, plan, score, judge, evaluate, query, trace, ui.
+
+Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal.
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, get_args
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from cpmi_dagster.cli import views as views
+from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.scoring.settings import Conditioning
+from cpmi_dagster.trajectories.identifiers import shard_name
+
+if TYPE_CHECKING:
+    from cpmi_dagster.scoring.trajectories import ScoreOptions
+
+app = typer.Typer(
+    name="cpmi",
+    help="Step-level reward labels for reasoning data, without Monte-Carlo rollouts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+PLANNED_ROLES = ("labeler", "policy", "prover")
+ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+# without a terminal rich assumes 80 columns, too few for the tables
+OUT, ERR = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
+
+
+@app.command(epilog="Example: `cpmi run --shards 0-3 --only labels`")
+def run(
+    profile: ProfileOption = None,
+    shards: Annotated[str | None, typer.Option(help="Shards to label, e.g. 0-3 or 0,2,5-7.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this asset (group/name) or group; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Make again even what is unchanged.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Materialize what is missing or stale; ends with the headline table and where the report is."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    chosen = parse_shards(shards, settings)
+    outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
+    for message in (*outcome.waiting, *(f"check did not pass: {name}" for name in outcome.failed_checks)):
+        ERR.print(message, highlight=False)
+    if outcome.failures:
+        raise CpmiError("; ".join(outcome.failures))
+    if not quiet and not outcome.waiting:
+        views.show_results(OUT, definitions.headline(settings), settings)
+
+
+@app.command(epilog="Example: `cpmi status --profile paper`")
+def status(profile: ProfileOption = None) -> None:
+    """Shards x assets: done, failed, missing; what labeling cost so far; time left."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    views.show_status(OUT, definitions.status(settings), settings)
+
+
+@app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb --gpus 8`")
+def plan(
+    profile: ProfileOption = None,
+    hardware: Annotated[
+        str | None, typer.Option(help="Name in planning/hardware.yaml, FILE.yaml, or FILE.yaml:NAME.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Cards that share the work.")] = None,
+    sample: Annotated[int, typer.Option(min=0, help="Trajectories whose tokens are counted; 0 = all.")] = 2000,
+    parameters: Annotated[
+        list[str] | None, typer.Option(help="ROLE=NUMBER, for a model that is not on this disk; may be repeated.")
+    ] = None,
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, the table alone.")] = False,
+) -> None:
+    """Tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before they are spent."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    given = parse_parameters(parameters or [])
+    with views.bar(ERR, "counting tokens", quiet) as advance:
+        made = definitions.plan(settings, hardware, gpus, sample, given, advance)
+    if format == "table":
+        views.show_plan(OUT, made, settings, quiet)
+    else:
+        views.show_frame(OUT, made.frame, format)
+
+
+@app.command(
+    epilog="Example: `cpmi score --model miniature:labeler --input trajectories.jsonl --output scores.parquet`"
+)
+def score(
+    model: Annotated[str, typer.Option(help="Local folder, hub id, or miniature:labeler.")],
+    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps, gold_answer, negative_answers.")],
+    output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
+    answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,
+    conditioning: Annotated[
+        str, typer.Option(help="Comma-separated conditionings, or all.")
+    ] = "marginal,incremental,prefix",
+    scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
+    negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    quiet: QuietOption = False,
+) -> None:
+    """Score a file of trajectories: CPMI of every step under every template and conditioning."""
+    from cpmi_dagster.scoring.files import ScoreRequest, score_file
+
+    options: ScoreOptions = {
+        "conditionings": parse_conditionings(conditioning),
+        "scorer": scorer,
+        "negatives": negatives,
+        "seed": seed,
+        "device": device,
+        "dtype": dtype,
+    }
+    request = ScoreRequest(model, input, output, answer_logprobs, options)
+    with views.bar(ERR, "scoring", quiet) as advance:
+        result = score_file(request, advance)
+    for name, reason in result.rejected.select("id", "reason").iter_rows():
+        ERR.print(f"{name} was not scored: {reason}", highlight=False, markup=False)
+    if not quiet:
+        OUT.print(f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories in {output}")
+
+
+@app.command(epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`")
+def judge(
+    prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
+    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
+    output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="A step below it is taken for wrong.")] = 0.5,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    quiet: QuietOption = False,
+) -> None:
+    """Judge a file of solutions with a trained reward model: a probability for every step, and the first wrong one."""
+    from cpmi_dagster.prm.judging import JudgeRequest, judge_file
+
+    request = JudgeRequest(prm, input, output, threshold, device, dtype)
+    with views.bar(ERR, "judging", quiet) as advance:
+        done = judge_file(request, advance)
+    for name, reason in done.rejected:
+        ERR.print(f"{name} was not judged: {reason}", highlight=False, markup=False)
+    if not quiet:
+        OUT.print(f"{done.judged:,} solutions judged in {output}", highlight=False)
+
+
+@app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")
+def evaluate(
+    predictions: Annotated[Path, typer.Option(help="JSON Lines: benchmark, id, probabilities.")],
+    name: Annotated[str | None, typer.Option(help="What the judge is called; the file's name by default.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="What the file judges where its lines do not say: prmbench, ...")
+    ] = None,
+    profile: ProfileOption = None,
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+) -> None:
+    """ProcessBench and PRMBench figures of a judge that is not ours, from its step probabilities."""
+    from cpmi_dagster import definitions
+
+    called = name or predictions.name.partition(".")[0]
+    figures = definitions.evaluate(load_settings(profile), predictions, called, benchmark)
+    views.show_evaluation(OUT, figures, called, format)
+
+
+@app.command(epilog='Example: `cpmi query "select reward_type, count(*) from labels.step_rewards group by all"`')
+def query(
+    sql: Annotated[str, typer.Argument(help="A read-only SQL query.")],
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+    profile: ProfileOption = None,
+) -> None:
+    """Ask cpmi.duckdb; read-only."""
+    from cpmi_dagster import definitions
+
+    views.show_frame(OUT, definitions.query(load_settings(profile), sql), format)
+
+
+@app.command(epilog="Example: `cpmi trace t000000017 2`")
+def trace(
+    trajectory_id: Annotated[str, typer.Argument(help="As in alignment.trajectories.")],
+    step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
+    profile: ProfileOption = None,
+) -> None:
+    """Everything a label came from: row, answers, template, model revision, code."""
+    from cpmi_dagster import definitions
+
+    settings = load_settings(profile)
+    views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings)
+
+
+@app.command(epilog="Example: `cpmi ui --port 3001`")
+def ui(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 3000,
+    profile: ProfileOption = None,
+) -> None:
+    """Serve the Dagster UI with its daemon on 127.0.0.1."""
+    from cpmi_dagster import definitions
+
+    ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
+    definitions.serve(load_settings(profile), profile, port)
+
+
+def parse_shards(text: str | None, settings: Settings) -> list[str]:
+    """Partition keys of `0-3` or `0,2,5-7`; all shards without a text.
+
+    Raises:
+        SettingsError: it is not of that form, or the profile has no such shard.
+    """
+    if text is None:
+        return settings.shard_keys
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))):
+            raise SettingsError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
+        numbers |= set(range(int(first), int(last or first) + 1))
+    beyond = [number for number in numbers if number >= settings.shards]
+    if beyond or not numbers:
+        raise SettingsError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
+    return [shard_name(number) for number in sorted(numbers)]
+
+
+def parse_conditionings(text: str) -> list[Conditioning]:
+    """`all`, or comma-separated names.
+
+    Raises:
+        SettingsError: a name is not a conditioning.
+    """
+    known: tuple[Conditioning, ...] = get_args(Conditioning)
+    names = list(known) if text == "all" else [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SettingsError(f"--conditioning {unknown[0]}: choose from {', '.join(known)}, or all")
+    return [name for name in known if name in names]
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
+    """Parameters by role, of texts such as `labeler=8.2e9`.
+
+    Raises:
+        SettingsError: a text is not of that form.
+    """
+    given = {}
+    for text in texts:
+        role, _, number = text.partition("=")
+        try:
+            given[role] = int(float(number))
+        except (ValueError, OverflowError):
+            given[role] = 0
+        if role not in PLANNED_ROLES or given[role] < 1:
+            raise SettingsError(f"--parameters {text}: write a role and a number, such as labeler=8.2e9")
+    return given
+
+
+def main() -> None:
+    """Entry point: errors a user can mend are one sentence on stderr and exit code 1."""
+    try:
+        app()
+    except CpmiError as error:
+        ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        _leave(1)
+    except OSError as error:
+        ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        _leave(1)
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else 1)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once: taking down the interpreter makes extension modules print warnings about themselves."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,222 @@
+"""How the commands show what they found on a terminal."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cpmi_dagster.profiles.settings import Settings
+
+if TYPE_CHECKING:
+    from cpmi_dagster.planning import Plan
+    from resources.status import AssetStatus
+    from resources.trace import Trace
+
+MAX_CELL = 100
+STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
+MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
+STATE_MARKS = {
+    "done": "[green]●[/green]",
+    "failed": "[red]✗[/red]",
+    "missing": "[dim]·[/dim]",
+    "running": "[yellow]◐[/yellow]",
+}
+
+
+@contextmanager
+def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal; the yielded function takes the number just finished and the total."""
+    columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+        task = progress.add_task(label, total=None)
+
+        def advance(count: int, total: int) -> None:
+            progress.update(task, total=total, advance=count)
+
+        yield advance
+
+
+def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
+    """Rows as a table for people, or as CSV or JSON for programs."""
+    if form == "csv":
+        console.file.write(_flat(frame).write_csv())
+    elif form == "json":
+        console.file.write(_json_text(frame.to_dicts()) + "\n")
+    else:
+        console.print(table_of(frame))
+
+
+def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
+    """A frame as a rich table."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE)
+    for index, (name, dtype) in enumerate(frame.schema.items()):
+        table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold", no_wrap=not index)
+    for row in frame.iter_rows():
+        table.add_row(*(escape(_cell(value)) for value in row))
+    return table
+
+
+def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -> None:
+    """The headline table and where to look next."""
+    if headline.height:
+        console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
+    report = settings.home / "report" / "index.html"
+    if report.is_file():
+        console.print(f"Report    {report}", highlight=False, soft_wrap=True)
+    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, soft_wrap=True)
+    console.print(
+        'Next      cpmi ui (the DAG in a browser), cpmi status, cpmi query "…", cpmi trace …', highlight=False
+    )
+
+
+def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:
+    """Assets by partition, what labeling cost, and the time left."""
+    title = f"Profile {settings.profile}, home {settings.home}"
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE)
+    for name in STATUS_COLUMNS:
+        left = name in ("asset", "partitions")
+        table.add_column(
+            name, justify="left" if left else "right", no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name)
+        )
+    for asset in assets:
+        table.add_row(
+            asset.key,
+            _marks(asset),
+            _counts(asset),
+            f"{asset.rows:,}",
+            f"{asset.seconds:,.1f}" if asset.seconds else "",
+            f"{asset.generated_tokens:,}" if asset.generated_tokens else "",
+            f"{asset.seconds_left:,.0f}" if asset.seconds_left else "",
+        )
+    console.print(table)
+    console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()))
+    labels = [asset for asset in assets if asset.key.startswith("labels/")]
+    spent = sum(asset.seconds for asset in labels)
+    left = sum(asset.seconds_left or 0 for asset in labels)
+    unknown = [asset for asset in labels if (asset.missing or asset.failed) and asset.seconds_left is None]
+    later = f"about {left:,.0f} s left" if not unknown else "the time left shows once every label has a finished shard"
+    console.print(f"Labeling took {spent:,.1f} s so far; {later}.", highlight=False)
+
+
+def show_plan(console: Console, plan: "Plan", settings: Settings, quiet: bool) -> None:
+    """What labeling will take by method, what the figures rest on, and the gist in words."""
+    from cpmi_dagster.planning import notes
+
+    cards = f"{plan.gpus} x {plan.hardware.name}"
+    title = f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {cards}"
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE, pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    for name in ("forward\ntokens", "generated\ntokens", "of MC's\ntokens", "of MC's\ntime", "GPU-hours"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(f"hours\non {plan.gpus}", justify="right", no_wrap=True)
+    table.add_column("price", justify="right", no_wrap=True)
+    table.add_column("tokens", no_wrap=True)
+    many = notes.many_tokens(plan)
+    for row in plan.frame.iter_rows(named=True):
+        table.add_row(*notes.cells(row, many), style="dim" if row["method"] == notes.EVERYTHING else None)
+    console.print(table)
+    if quiet:
+        return
+    for line in notes.footnotes(plan, settings):
+        console.print(line, style="dim", highlight=False, markup=False)
+    for line in notes.closing(plan):
+        console.print(line, highlight=False, markup=False)
+
+
+def show_evaluation(console: Console, figures: pl.DataFrame, name: str, form: str) -> None:
+    """A judge's figures: rounded for people, whole for programs."""
+    from cpmi_dagster.reports.evaluation import readable
+
+    if form == "table":
+        console.print(table_of(readable(figures), f"{name}: percent (AUC and score means in [0, 1]), 95 % intervals"))
+    else:
+        show_frame(console, figures, form)
+
+
+def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
+    """A label's whole history."""
+    for title, facts in trace.facts.items():
+        if facts:
+            console.print(_facts_table(title, facts))
+    if not trace.facts["selection"]:
+        console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
+    for title, frame in trace.tables.items():
+        if frame.height:
+            console.print(table_of(frame, title))
+    console.print(_files_table(trace))
+    for line in _settings_lines(trace):
+        console.print(line, style="dim", highlight=False, markup=False)
+    console.print(f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False)
+
+
+def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        lines = value if isinstance(value, list) else [value]
+        table.add_row(name, escape("\n".join(str(line) for line in lines)))
+    return table
+
+
+def _files_table(trace: "Trace") -> Table:
+    table = Table(title="made by", title_justify="left", header_style="bold", box=box.SIMPLE)
+    for name in ("table", "model", "code version", "run", "written", "fingerprint"):
+        table.add_column(name, no_wrap=name == "table", overflow="fold")
+    for key, record in trace.files.items():
+        written = record.written_at.removesuffix("+00:00")
+        table.add_row(key, record.labeler, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
+    return table
+
+
+def _settings_lines(trace: "Trace") -> Iterator[str]:
+    """The settings behind each table of labels, one line each."""
+    for key, record in trace.files.items():
+        if key.startswith("labels/"):
+            yield f"{key}: {json.dumps(dict(record.settings))}"
+
+
+def _counts(asset: "AssetStatus") -> str:
+    failed = f" ({len(asset.failed)} failed)" if asset.failed else ""
+    return f"{len(asset.done)}/{len(asset.done) + len(asset.failed) + len(asset.missing) + len(asset.running)}{failed}"
+
+
+def _marks(asset: "AssetStatus") -> str:
+    groups = {"done": asset.done, "failed": asset.failed, "missing": asset.missing, "running": asset.running}
+    states = {name: state for state, names in groups.items() for name in names}
+    return "".join(STATE_MARKS[states[name]] for name in sorted(states))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+
+
+def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lists and structs as JSON text: CSV has no nesting."""
+    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
+    texts = {name: [None if value is None else _json_text(value) for value in frame[name]] for name in nested}
+    return frame.with_columns(**{name: pl.Series(values, dtype=pl.String) for name, values in texts.items()})
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_json_value)
+
+
+def _json_value(value: Any) -> Any:
+    """What JSON has no type for: DuckDB's sums of integers come as decimals."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, pl.Series):
+        return value.to_list()
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,59 @@
+"""Seconds and tokens of some work, as `labels.labeling_costs` counts them.
+
+Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600) + Cost(wall_seconds=6.0, forward_tokens=81_000)
+-> Cost(wall_seconds=8.0, forward_tokens=90_000, generated_tokens=600)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds and tokens of some work; costs add up.
+
+    Attributes:
+        wall_seconds: time spent, in seconds.
+        forward_tokens: tokens that went through a forward pass, prompts and generated ones alike.
+        generated_tokens: tokens sampled.
+    """
+
+    wall_seconds: float = 0
+    forward_tokens: int = 0
+    generated_tokens: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        """The cost of both."""
+        return Cost(
+            self.wall_seconds + other.wall_seconds,
+            self.forward_tokens + other.forward_tokens,
+            self.generated_tokens + other.generated_tokens,
+        )
+
+    @staticmethod
+    def zero() -> "Cost":
+        """The cost of nothing."""
+        return Cost()
+
+    def to_dict(self) -> dict[str, float | int]:
+        """Plain values by name, ready for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> "Cost":
+        """The inverse of `to_dict`."""
+        return Cost(float(values["wall_seconds"]), int(values["forward_tokens"]), int(values["generated_tokens"]))
+
+
+def in_proportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Whole numbers that add up to a total, in proportion to weights: a count shared out among what it counts.
+
+    Args:
+        total: what they add up to, where any weight is positive.
+        weights: none negative.
+    """
+    whole = max(sum(weights), 1)
+    bounds = [total * share // whole for share in accumulate(weights, initial=0)]
+    return [after - before for before, after in pairwise(bounds)]

@@ -1,0 +1,375 @@
+"""The contract of every table: columns, types, rules, keys, one line of meaning.
+
+A table `group.name` is the asset key `group/name`, the folder or file `lake/group/name` and the DuckDB relation
+`group.name`. Three provenance columns are appended to every row when it is written (see `PROVENANCE`).
+Step and template indices count from 0. `TABLES` lists them all in the order data flows.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import dataframely as dy
+import polars as pl
+
+from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison, Report, ResultsDatabase
+
+Partitioning = Literal["shard", "recipe", "benchmark"]
+
+PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "labeler": pl.String(), "code_version": pl.String()}
+PROVENANCE_MEANING: dict[str, str] = {
+    "run_id": "Dagster run that wrote the row",
+    "labeler": "model behind the row: id + revision or weights hash; empty where no model is involved",
+    "code_version": "version of the code that made the row",
+}
+
+
+class MathShepherd(dy.Schema):
+    """Raw rows of the trajectory source, one a row, before anything is judged."""
+
+    row_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source")
+    input = dy.String(description="question and steps, each step closed by the marker `ки`")
+    label = dy.String(description="the same text with `+` or `-` in place of each marker")
+    task = dy.String(description="GSM8K or MATH, as the source says; empty where it does not")
+    value = dy.List(dy.String(), nullable=True, description="step labels of sources that keep them beside the text")
+    defect = dy.String(nullable=True, description="why the row cannot be read; null for nearly all")
+
+
+class ReferenceProblems(dy.Schema):
+    """GSM8K and MATH problems with their solutions and extracted gold answers."""
+
+    source = dy.String(primary_key=True, description="gsm8k or math")
+    split = dy.String(primary_key=True, description="train or test")
+    problem_id = dy.String(primary_key=True, description="id in the source, or its 0-based row")
+    question = dy.String(description="question text as the source has it")
+    solution = dy.String(description="reference solution")
+    answer = dy.String(description="gold answer from `#### n` or the last `\\boxed{}`; empty where the source has none")
+    level = dy.String(nullable=True, description="difficulty as the source says")
+    subject = dy.String(nullable=True, description="subject as the source says")
+
+
+class BenchmarkProblems(dy.Schema):
+    """Every benchmark in one shape."""
+
+    benchmark = dy.String(primary_key=True, description="e.g. processbench_math, prmbench, gsm8k, math500")
+    problem_id = dy.String(primary_key=True, description="unique within the benchmark")
+    question = dy.String(description="what the solver reads")
+    choices = dy.List(dy.String(), nullable=True, description="options of a multiple-choice question")
+    answer = dy.String(nullable=True, description="gold answer; null for process benchmarks")
+    steps = dy.List(dy.String(), nullable=True, description="the solution to be judged; null for question sets")
+    first_error = dy.Int64(nullable=True, description="0-based first wrong step, -1 if none (ProcessBench)")
+    error_steps = dy.List(dy.Int64(), nullable=True, description="0-based wrong steps (PRMBench)")
+    category = dy.String(nullable=True, description="PRMBench classification, or the subset's own category")
+
+
+class StepTruth(dy.Schema):
+    """True step labels where a source has them (human annotation, or a generated world); empty otherwise."""
+
+    row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
+    correct = dy.List(dy.Bool(), description="whether each step is right")
+
+
+class StepLabels(dy.Schema):
+    """The user's own step labels, one a step, whatever made them; empty where the profile names none."""
+
+    name = dy.String(primary_key=True, description="the reward type they become, as the profile calls them")
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    reward = dy.Float64(description="the label as given; in [0, 1] where the profile says `probabilities`")
+
+
+class Trajectories(dy.Schema):
+    """Parsed and aligned rows: a question, its steps, its gold answer."""
+
+    trajectory_id = dy.String(primary_key=True, description="`t` + row number of the source, 9 digits")
+    question_id = dy.String(description="hash of the normalised question; decides the shard")
+    row_number = dy.Int64(min=0, description="0-based row of sources.math_shepherd")
+    task = dy.String(description="GSM8K or MATH")
+    question = dy.String(min_length=1, description="question text")
+    steps = dy.List(dy.String(), min_length=1, description="steps in order, without their `Step i:` headers")
+    shepherd_labels = dy.List(dy.Bool(), min_length=1, description="Math-Shepherd's label of each step, true = +")
+    final_answer = dy.String(nullable=True, description="answer the trajectory ends in; null if it states none")
+    gold_answer = dy.String(min_length=1, description="answer of the reference problem")
+    match_source = dy.String(description="reference the question was found in, as source/split/problem_id")
+    match_kind = dy.String(description="exact, whitespace, normalized or fuzzy")
+    match_score = dy.Float64(min=0, max=1, description="1 for exact kinds, similarity for fuzzy ones")
+
+
+class RejectedRows(dy.Schema):
+    """Source rows that did not become trajectories, each with its reason."""
+
+    row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
+    stage = dy.String(description="read, parse, duplicate, align or answer")
+    reason = dy.String(min_length=1, description="what was wrong, in one sentence")
+    excerpt = dy.String(description="the first characters of the row")
+
+
+class SelectedTrajectories(dy.Schema):
+    """The CPMI-80k choice: which trajectories are labelled, and in which shard (appendix B)."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    question_id = dy.String(description="hash of the normalised question")
+    shard = dy.String(description="partition key, e.g. 003")
+    task = dy.String(description="GSM8K or MATH")
+    composition = dy.String(description="mixed (both + and - labels) or pure")
+
+
+class HardNegatives(dy.Schema):
+    """Wrong answers to contrast the gold answer with (section 5.1, appendix A)."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    rank = dy.Int64(primary_key=True, min=1, description="1..M in the order found: model samples first")
+    answer = dy.String(min_length=1, description="the wrong answer")
+    source = dy.String(description="`model`, or the heuristic's name")
+
+
+class AnswerLogprobs(dy.Schema):
+    """Log-probability of each answer line under each context: everything a reward is computed from."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
+    context = dy.Enum(
+        ["question", "prefix", "step", "all_but"], primary_key=True, description="what precedes the answer"
+    )
+    step_index = dy.Int64(
+        primary_key=True, min=-1, description="step the context ends in or leaves out; -1 for `question`"
+    )
+    answer_rank = dy.Int64(primary_key=True, min=0, description="0 = gold, then hard_negatives.rank")
+    logprob_sum = dy.Float64(max=1e-6, description="sum over target tokens of log p, natural log")
+    token_count = dy.Int64(min=1, description="tokens of the target `The answer is: {a}`")
+
+
+class RejectedTrajectories(dy.Schema):
+    """Selected trajectories that a labeling stage could not score, each with its reason."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    stage = dy.String(description="asset that gave up on it")
+    reason = dy.String(min_length=1, description="what was wrong, in one sentence")
+
+
+CONDITIONINGS = ["marginal", "incremental", "prefix", "leave_one_out"]
+
+
+class TemplateScores(dy.Schema):
+    """CPMI of every step under every template and conditioning (Eq. 3)."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    conditioning = dy.Enum(CONDITIONINGS, primary_key=True, description="which steps stand before the answer")
+    template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
+    gold_shift = dy.Float64(
+        description="first term of Eq. 3: shift of the gold answer's mean log-probability, nats/token"
+    )
+    negative_shift = dy.Float64(description="second term of Eq. 3: mean shift of the M hard negatives, nats/token")
+    cpmi = dy.Float64(description="gold_shift - negative_shift")
+
+
+class Rollouts(dy.Schema):
+    """Sampled completions of every prefix of a trajectory and whether they reach the gold answer (Eq. 1)."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    prefix_length = dy.Int64(primary_key=True, min=0, description="steps given; 0 = the bare question")
+    rollout = dy.Int64(primary_key=True, min=0, description="number of the sample, from 0")
+    answer = dy.String(nullable=True, description="extracted final answer; null if none was stated")
+    correct = dy.Bool(description="answer is equivalent to the gold answer")
+    generated_tokens = dy.Int64(min=0, description="tokens sampled for this rollout")
+    truncated = dy.Bool(description="the sample hit its token limit before it ended")
+
+
+class StepRewards(dy.Schema):
+    """One reward per step and reward type, before normalisation."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    reward_type = dy.String(primary_key=True, description="mc, pav, cpmi, cpmi_merge1, ...")
+    reward = dy.Float64(
+        description="mc in [0, 1]; cpmi in nats per token; pav in [-alpha, 1 + alpha]; own labels as given"
+    )
+
+
+class LabelingCosts(dy.Schema):
+    """What labeling a shard took, by method; a merge pays only for the rollouts it uses."""
+
+    shard = dy.String(primary_key=True, description="partition key")
+    method = dy.String(primary_key=True, description="mc, pav, cpmi, cpmi_merge1, ...")
+    model = dy.String(description="model (or models) that did the work")
+    trajectories = dy.Int64(min=0, description="trajectories labelled")
+    wall_seconds = dy.Float64(min=0, description="seconds spent, measured where they are spent")
+    forward_tokens = dy.Int64(min=0, description="tokens that went through a forward pass")
+    generated_tokens = dy.Int64(min=0, description="tokens sampled")
+
+
+class SoftLabels(dy.Schema):
+    """Rewards mapped to [0, 1] by a robust z-score over the whole labelled set (Eq. 7)."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    reward_type = dy.String(primary_key=True, description="as in labels.step_rewards")
+    soft_label = dy.Float64(min=0, max=1, description="training target of a process reward model")
+
+
+class Cpmi80k(dy.Schema):
+    """The data set: one row per trajectory, with its step labels as lists."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    question_id = dy.String(description="hash of the normalised question")
+    task = dy.String(description="GSM8K or MATH")
+    question = dy.String(description="question text")
+    steps = dy.List(dy.String(), min_length=1, description="steps in order")
+    gold_answer = dy.String(description="gold answer")
+    hard_negatives = dy.List(dy.String(), description="wrong answers used, by rank")
+    shepherd_labels = dy.List(dy.Bool(), description="Math-Shepherd's label of each step")
+    rewards = dy.List(dy.Float64(), description="CPMI reward of each step (default conditioning), nats per token")
+    soft_labels = dy.List(dy.Float64(), description="CPMI soft label of each step, in [0, 1]")
+
+
+class DatasetStatistics(dy.Schema):
+    """Appendix B's table: what the paper aims at beside what was built."""
+
+    statistic = dy.String(primary_key=True, description="what is counted")
+    target = dy.Float64(nullable=True, description="the profile's aim; null where it sets none")
+    actual = dy.Float64(description="what the data set holds")
+
+
+class ProcessRewardModels(dy.Schema):
+    """Trained reward models: where the weights are and what they were trained on."""
+
+    recipe = dy.String(primary_key=True, description="partition key, e.g. cpmi_bce")
+    reward_type = dy.String(description="which soft labels it learned from")
+    objective = dy.String(description="bce, mse or pqm")
+    backbone = dy.String(description="model it started from, with its revision or weights hash")
+    path = dy.String(description="folder of config and safetensors, relative to the home")
+    weights_fingerprint = dy.String(description="sha256 of the safetensors files")
+    data_version = dy.String(description="fingerprint of the soft labels it was trained on")
+    train_steps = dy.Int64(min=0, description="labelled steps seen in an epoch")
+    seconds = dy.Float64(min=0, description="training time")
+    training_curve = dy.List(
+        dy.Struct({"step": dy.Int64(), "epoch": dy.Float64(), "split": dy.String(), "loss": dy.Float64()}),
+        description="loss by optimiser step, splits train and validation",
+    )
+
+
+class CandidateSolutions(dy.Schema):
+    """N sampled solutions per problem by the policy."""
+
+    benchmark = dy.String(primary_key=True, description="question set, e.g. gsm8k")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    candidate = dy.Int64(primary_key=True, min=0, description="number of the sample, from 0")
+    steps = dy.List(dy.String(), description="the solution's lines")
+    answer = dy.String(nullable=True, description="extracted final answer; null if none was stated")
+    correct = dy.Bool(description="answer is equivalent to the gold answer")
+    generated_tokens = dy.Int64(min=0, description="tokens sampled")
+    truncated = dy.Bool(description="the sample hit its token limit before it ended")
+
+
+class ProcessBenchPredictions(dy.Schema):
+    """Probability that each ProcessBench step is right, by recipe."""
+
+    recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
+    benchmark = dy.String(primary_key=True, description="processbench_gsm8k, processbench_math, ...")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    probability = dy.Float64(min=0, max=1, description="the model's score of the step")
+
+
+class PRMBenchPredictions(dy.Schema):
+    """Probability that each PRMBench step is valid, by recipe."""
+
+    recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
+    category = dy.String(description="PRMBench classification")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    probability = dy.Float64(min=0, max=1, description="the model's score of the step")
+
+
+class JudgePredictions(dy.Schema):
+    """Probability that each step is right by judges that are not ours; empty where the profile names none."""
+
+    judge = dy.String(primary_key=True, description="name in `benchmarks.judges`, the label of its rows in the report")
+    benchmark = dy.String(primary_key=True, description="processbench_gsm8k, ..., or prmbench")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    probability = dy.Float64(min=0, max=1, description="the judge's score of the step")
+
+
+class BestOfNChoices(dy.Schema):
+    """Which of the first N candidates a recipe picks, and whether it is right."""
+
+    recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
+    benchmark = dy.String(primary_key=True, description="question set, e.g. gsm8k")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    n = dy.Int64(primary_key=True, min=1, description="candidates considered, the first n")
+    aggregation = dy.String(
+        primary_key=True, description="mean, min, last, product, weighted_vote; bounds: majority, pass_at_n, pass_at_1"
+    )
+    candidate = dy.Int64(nullable=True, description="chosen candidate; null for votes and bounds")
+    correct = dy.Float64(min=0, max=1, description="1 if right; a mean over candidates for pass_at_1")
+    tied = dy.Bool(nullable=True, description="several had the best score, and the first won; null for bounds")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One relation: its place, contract and partitioning."""
+
+    group: str
+    name: str
+    schema: type[dy.Schema]
+    partitioning: Partitioning | None = None
+
+    @property
+    def key(self) -> str:
+        """`group/name`, the asset key."""
+        return f"{self.group}/{self.name}"
+
+    @property
+    def meaning(self) -> str:
+        """One line on what a row is."""
+        return (self.schema.__doc__ or "").strip().splitlines()[0]
+
+
+_TABLE_LIST = (
+    Table("sources", "math_shepherd", MathShepherd, "shard"),
+    Table("sources", "step_truth", StepTruth),
+    Table("sources", "step_labels", StepLabels),
+    Table("sources", "reference_problems", ReferenceProblems),
+    Table("sources", "benchmark_problems", BenchmarkProblems),
+    Table("alignment", "trajectories", Trajectories, "shard"),
+    Table("alignment", "rejected_rows", RejectedRows, "shard"),
+    Table("selection", "selected_trajectories", SelectedTrajectories),
+    Table("labels", "hard_negatives", HardNegatives, "shard"),
+    Table("labels", "answer_logprobs", AnswerLogprobs, "shard"),
+    Table("labels", "rejected_trajectories", RejectedTrajectories, "shard"),
+    Table("labels", "template_scores", TemplateScores, "shard"),
+    Table("labels", "policy_rollouts", Rollouts, "shard"),
+    Table("labels", "prover_rollouts", Rollouts, "shard"),
+    Table("labels", "step_rewards", StepRewards, "shard"),
+    Table("labels", "labeling_costs", LabelingCosts, "shard"),
+    Table("dataset", "soft_labels", SoftLabels),
+    Table("dataset", "cpmi_80k", Cpmi80k),
+    Table("dataset", "dataset_statistics", DatasetStatistics),
+    Table("models", "process_reward_models", ProcessRewardModels, "recipe"),
+    Table("benchmarks", "candidate_solutions", CandidateSolutions, "benchmark"),
+    Table("benchmarks", "processbench_predictions", ProcessBenchPredictions, "recipe"),
+    Table("benchmarks", "prmbench_predictions", PRMBenchPredictions, "recipe"),
+    Table("benchmarks", "judge_predictions", JudgePredictions),
+    Table("benchmarks", "best_of_n_choices", BestOfNChoices, "recipe"),
+)
+
+_REPORT_LIST = (
+    *(Table("reports", name, PaperComparison) for name in ARTIFACT_NAMES),
+    Table("reports", "report", Report),
+    Table("reports", "results_database", ResultsDatabase),
+)
+
+TABLES: dict[str, Table] = {table.key: table for table in (*_TABLE_LIST, *_REPORT_LIST)}
+
+
+def columns_of(table: Table) -> dict[str, pl.DataType]:
+    """Column names and polars types as written to the lake, provenance included."""
+    own = {name: column.dtype for name, column in table.schema.columns().items()}
+    return {**own, **PROVENANCE}
+
+
+def column_meanings(table: Table) -> dict[str, str]:
+    """One-line meaning of every column, provenance included."""
+    own = {name: column.description or "" for name, column in table.schema.columns().items()}
+    return {**own, **PROVENANCE_MEANING}

@@ -1,0 +1,19 @@
+"""Text of a JSON field that every file format here can hold."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+
+def encodable(text: Any) -> Any:
+    r"""The text with lone surrogates replaced: `\ud800` in JSON is one, and so is a byte that is not UTF-8."""
+    if not isinstance(text, str):
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+Text = Annotated[str, BeforeValidator(encodable)]

@@ -1,0 +1,1 @@
+"""Sampling text: engines, prefix rollouts, candidate solutions."""

@@ -1,0 +1,146 @@
+"""Generation at any OpenAI-compatible endpoint: a vLLM, SGLang or llama.cpp server, or a hosted model.
+
+    engine = EndpointEngine(Endpoint("http://127.0.0.1:8000/v1", "Qwen/Qwen3-4B-Base"), identity, tokenizer)
+    engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
+
+One request a prompt, `n` = samples, with a seed made of the caller's seed, the prompt, and how often it came before.
+Texts are cut where every engine cuts them. What is not known here is counted so:
+
+    prompt tokens      `usage.prompt_tokens`, in the server's cache or not; else the model's tokenizer
+    tokens, n = 1      `usage.completion_tokens`; what the server wrote behind the cut was sampled, so it counts
+    tokens, n > 1      the lengths of `token_ids` or `logprobs.tokens` where the server gives them; else the limit
+                       for a text that met it, and for the others the rest of `usage.completion_tokens`, in proportion
+                       to the model's tokenizer over the texts as sent: sums are what the server counted
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from cpmi_dagster.contracts.cost import in_proportion
+from cpmi_dagster.generation.completion_replies import choice_tokens, reported_count
+from cpmi_dagster.generation.completions_client import CompletionsClient, Endpoint
+from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
+from cpmi_dagster.generation.prompt_tokens import prompt_ids
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.stopping import STOP_STRINGS, cut_at_stop, is_stopped
+from cpmi_dagster.generation.token_sampling import prompt_seeds
+from cpmi_dagster.models.tokens import piece_ids
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class EndpointEngine:
+    """A `RolloutEngine` on a server.
+
+    Args:
+        endpoint: the server.
+        identity: model and endpoint, as tables keep it.
+        load_tokenizer: the model's tokenizer, for tokens that the server does not count.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, identity: str, load_tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+    ) -> None:
+        self._endpoint = endpoint
+        self._identity = identity
+        self._load_tokenizer = load_tokenizer
+
+    @property
+    def identity(self) -> str:
+        """Model with its revision, and the endpoint."""
+        return self._identity
+
+    def generate(
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+    ) -> list[list[Generation]]:
+        """Continue every prompt `samples` times; see `RolloutEngine.generate`.
+
+        Raises:
+            ModelError: the endpoint refuses, or fails too often.
+        """
+        seeds = prompt_seeds(prompts, seed)
+        asked = [number for number, prompt in enumerate(prompts) if prompt]
+        requests = [_request(prompts[number], sampling, samples, seeds[number], stop) for number in asked]
+        replies = CompletionsClient(self._endpoint).complete(requests) if requests else []
+        generations = [[NO_ROOM] * samples for _ in prompts]
+        for number, request, reply in zip(asked, requests, replies, strict=True):
+            if reply is not None:
+                generations[number] = self._generations(request, reply, stop)
+        return generations
+
+    def _generations(self, request: dict[str, Any], reply: dict[str, Any], stop: Stop) -> list[Generation]:
+        prompt_tokens = reported_count(reply, "prompt_tokens")
+        if prompt_tokens is None:
+            prompt_tokens = len(prompt_ids(self._tokenizer, [request["prompt"]])[0])
+        counts = self._token_counts(reply, request["max_tokens"])
+        texts = [_text(choice, stop) for choice in reply["choices"]]
+        return [
+            Generation(
+                text=cut_at_stop(text, stop),
+                tokens=tokens,
+                truncated=choice["finish_reason"] == "length" and not is_stopped(text, stop),
+                prompt_tokens=prompt_tokens,
+            )
+            for text, choice, tokens in zip(texts, reply["choices"], counts, strict=True)
+        ]
+
+    def _token_counts(self, reply: dict[str, Any], limit: int) -> list[int]:
+        """Tokens sampled for each choice; the module says how."""
+        listed = [choice_tokens(choice) for choice in reply["choices"]]
+        known = [count for count in listed if count is not None]
+        if len(known) == len(listed):
+            return known
+        total = reported_count(reply, "completion_tokens")
+        if len(listed) == 1 and total is not None:
+            return [total]
+        met_limit = [choice["finish_reason"] == "length" for choice in reply["choices"]]
+        counted = [
+            limit if met else min(limit, self._count(choice["text"]) + 1)
+            for choice, met in zip(reply["choices"], met_limit, strict=True)
+        ]
+        return counted if total is None else _shared_out(total, counted, met_limit)
+
+    def _count(self, text: str) -> int:
+        return len(piece_ids(self._tokenizer, [text])[text])
+
+    @cached_property
+    def _tokenizer(self) -> "PreTrainedTokenizerBase":
+        return self._load_tokenizer()
+
+
+def _request(prompt: str, sampling: Sampling, samples: int, seed: int, stop: Stop) -> dict[str, Any]:
+    """A request's body; `top_k` and `stop` are left out where they say nothing, for servers that do not know them."""
+    body = {
+        "prompt": prompt,
+        "n": samples,
+        "max_tokens": sampling.max_new_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "seed": seed,
+        "stop": list(STOP_STRINGS[stop]),
+    }
+    return {name: value for name, value in body.items() if value or name not in ("top_k", "stop")}
+
+
+def _text(choice: dict[str, Any], stop: Stop) -> str:
+    """The text with the stop string that the server has cut off its end.
+
+    vLLM says in `stop_reason` what ended a text; where a server does not, it was the stop string.
+    """
+    text = choice["text"]
+    for string in STOP_STRINGS[stop]:
+        if choice["finish_reason"] == "stop" and choice.get("stop_reason", string) == string and string not in text:
+            return text + string
+    return text
+
+
+def _shared_out(total: int, counted: Sequence[int], exact: Sequence[bool]) -> list[int]:
+    """Whole numbers that add up to `total`: those that are exact, the others in proportion to what was counted."""
+    rest = total - sum(count for count, is_exact in zip(counted, exact, strict=True) if is_exact)
+    if rest < 0 or all(exact):
+        return in_proportion(total, counted)
+    shares = in_proportion(rest, [0 if is_exact else count for count, is_exact in zip(counted, exact, strict=True)])
+    return [count if is_exact else share for count, share, is_exact in zip(counted, shares, exact, strict=True)]

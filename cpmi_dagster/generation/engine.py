@@ -1,0 +1,83 @@
+"""What every generation engine offers, whichever library does the sampling.
+
+engine.generate(["…Solution: Let's think step by step.\\n"], sampling, samples=2, seed=0)
+-> [[Generation("She earned 12 / 60 = 0.2.\\nThe answer is: 10\\n", tokens=24, truncated=False), Generation(…)]]
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.generation.settings import Sampling
+
+Stop = Literal["answer", "line"]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One sampled continuation.
+
+    Attributes:
+        text: the continuation alone, without special tokens; it ends where the engine was told to stop.
+        tokens: tokens sampled, the end-of-text token included.
+        truncated: it hit its token limit before it ended, or its prompt left no room for it.
+        prompt_tokens: tokens of the prompt that the model read for all its samples together; 0 where there was no room.
+    """
+
+    text: str
+    tokens: int
+    truncated: bool
+    prompt_tokens: int = 0
+
+
+# of a prompt that leaves no room for a continuation in the model's context
+NO_ROOM = Generation("", 0, truncated=True)
+
+
+class RolloutEngine(Protocol):
+    """A language model that continues prompts."""
+
+    @property
+    def identity(self) -> str:
+        """Model id with its revision or weights hash."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+    ) -> list[list[Generation]]:
+        """Continue every prompt `samples` times.
+
+        Args:
+            prompts: texts to continue; a repeated prompt gets continuations of its own.
+            sampling: temperature, top-p, top-k and the most tokens of a continuation.
+            samples: continuations per prompt.
+            seed: same prompts, sampling, samples and seed give the same continuations.
+            stop: `answer` ends a continuation after a line that states the final answer, `line` after any line.
+
+        Returns:
+            One list of `samples` generations per prompt, in the order of the prompts.
+        """
+        ...
+
+
+def timed_generate(
+    engine: RolloutEngine,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    samples: int,
+    seed: int,
+    stop: Stop = "answer",
+) -> tuple[list[list[Generation]], Cost]:
+    """`engine.generate`, with what it cost.
+
+    Returns:
+        The generations, and their cost: a prompt's tokens count once however many samples continue it.
+    """
+    start = time.perf_counter()
+    generations = engine.generate(prompts, sampling, samples, seed, stop)
+    seconds = time.perf_counter() - start
+    generated = sum(generation.tokens for group in generations for generation in group)
+    read = sum(group[0].prompt_tokens for group in generations if group)
+    return generations, Cost(seconds, read + generated, generated)

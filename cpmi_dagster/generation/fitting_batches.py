@@ -1,0 +1,127 @@
+"""Decode as many continuations at once as there is memory for.
+
+    256 at once    a b c d    memory runs out when a has ended
+    128 at once    b c d      start again with their own random numbers, so their texts are what they would have been
+
+What was found to fit is remembered with the loaded model, for later calls.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.generation.decoding import Continuation, Decoder, Start
+from cpmi_dagster.generation.engine import Stop
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.shared_beginnings import Beginning, shared_beginnings
+from cpmi_dagster.generation.stopping import StopRule
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory
+
+logger = logging.getLogger(__name__)
+
+# where a loaded model remembers how many continuations fit
+FITTING_SEQUENCES = "fitting sequences"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What decoding has come to.
+
+    Attributes:
+        continuations: in the order they ended.
+        read: prompt tokens that the model read, by one owner of each start.
+    """
+
+    continuations: list[Continuation] = field(default_factory=list)
+    read: Counter[int] = field(default_factory=Counter)
+
+
+def decode_fitting(
+    loaded: LoadedModel, starts: Sequence[Start], sampling: Sampling, stop: Stop, batch_sequences: int
+) -> Drawn:
+    """Continue every prompt, with half as many continuations at once whenever memory runs out.
+
+    Args:
+        loaded: attention layers only.
+        starts: prompts by falling length.
+        sampling: how tokens are drawn.
+        stop: where texts end.
+        batch_sequences: most continuations at once.
+
+    Returns:
+        A continuation for every owner. A prompt read twice counts twice, unless nothing came of the first time.
+
+    Raises:
+        ModelError: there is no memory for a single continuation.
+    """
+    drawn, rule = Drawn(), StopRule(loaded, stop)
+    while left := list(_unfinished(starts, {one.owner for one in drawn.continuations})):
+        rows = min(batch_sequences, loaded.remembered.get(FITTING_SEQUENCES, batch_sequences))
+        turns = list(_in_turns(left, rows))
+        beginnings = shared_beginnings([start.prompt for start in turns], rows * len(turns[0].prompt))
+        shortage = _decode(Decoder(loaded.model, sampling, rule, rows), turns, beginnings, drawn)
+        if shortage is not None:
+            release_memory(loaded.device)
+            loaded.remembered[FITTING_SEQUENCES] = _fewer(loaded, left, rows, shortage)
+    return drawn
+
+
+def _decode(
+    decoder: Decoder, starts: Sequence[Start], beginnings: Sequence[Beginning | None], drawn: Drawn
+) -> str | None:
+    """Add continuations to `drawn` until all have ended or memory runs out; then what torch says about it.
+
+    The error itself is let go here: its traceback would keep the batch.
+    """
+    ended: set[int] = set()
+    shortage = None
+    try:
+        for continuation in decoder.run(starts, beginnings):
+            drawn.continuations.append(continuation)
+            ended.add(continuation.owner)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        shortage = str(error).strip().partition("\n")[0]
+    for start, beginning in zip(starts, beginnings, strict=True):
+        if not ended.isdisjoint(start.owners):
+            drawn.read[start.owners[0]] += len(start.prompt) - (beginning.length if beginning else 0)
+    return shortage
+
+
+def _fewer(loaded: LoadedModel, starts: Sequence[Start], rows: int, shortage: str) -> int:
+    """Half of the continuations that there was no memory for."""
+    tried = min(rows, sum(len(start.owners) for start in starts))
+    if tried == 1:
+        raise ModelError(
+            f"{loaded.identity} has no memory for a single continuation, of a prompt of {len(starts[0].prompt)} tokens "
+            f"at most ({shortage}); lower `max_new_tokens`, use a smaller dtype or `device_map: auto` over several "
+            "GPUs, or sample with another engine (docs/engines.md)"
+        )
+    logger.warning(
+        "%s: no memory for %d continuations at once (%s); going on with %d",
+        loaded.identity,
+        tried,
+        shortage,
+        tried // 2,
+    )
+    return tried // 2
+
+
+def _unfinished(starts: Sequence[Start], finished: Collection[int]) -> Iterator[Start]:
+    """The starts without the samples that have ended."""
+    for start in starts:
+        left = [number for number, owner in enumerate(start.owners) if owner not in finished]
+        if left:
+            yield Start(start.prompt, [start.owners[number] for number in left], start.numbers[left])
+
+
+def _in_turns(starts: Sequence[Start], rows: int) -> Iterator[Start]:
+    """The same starts, those with more samples than rows divided."""
+    for start in starts:
+        for first in range(0, len(start.owners), rows):
+            turn = slice(first, first + rows)
+            yield Start(start.prompt, start.owners[turn], start.numbers[turn])

@@ -1,0 +1,115 @@
+"""Monte-Carlo completions of every prefix of a trajectory, and whether they reach the gold answer (Eq. 1).
+
+question, steps ["4 / 2 = 2", "2 + 1 = 3. The answer is: 3"], gold answer 3, T = 2
+
+prefix_length  rollout  continuation                     answer  correct
+1              0        2 + 1 = 3\\nThe answer is: 3\\n     3       true
+1              1        2 - 1 = 1\\nThe answer is: 1\\n     1       false
+2              0        The answer is: 3\\n                3       true
+2              1        (end of text)                    3       true     stated by the prefix itself
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import Rollouts
+from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
+from cpmi_dagster.generation.grading import graded
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.stopping import states_answer
+from cpmi_dagster.generation.token_sampling import derived_seed
+from cpmi_dagster.trajectories.templates import render_context
+
+TRAJECTORIES_PER_CALL = 64
+ROLLOUT_COLUMNS = {name: column.dtype for name, column in Rollouts.columns().items()}
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The first steps of a trajectory."""
+
+    trajectory_id: str
+    question: str
+    steps: Sequence[str]
+    gold_answer: str
+
+    def answer(self, continuation: str) -> str | None:
+        """The answer of the trajectory that a continuation completes: its own, else the one the prefix states."""
+        answer = extract_answer(continuation)
+        if answer is None and self.steps and states_answer(self.steps[-1]):
+            return extract_answer(self.steps[-1])
+        return answer
+
+
+def prefix_rollouts(
+    trajectories: pl.DataFrame,
+    engine: RolloutEngine,
+    count: int,
+    sampling: Sampling,
+    seed: int,
+    include_question: bool,
+    progress: Callable[[int], None] | None = None,
+    max_prefix: int | None = None,
+) -> tuple[pl.DataFrame, Cost]:
+    """Complete every prefix of every trajectory `count` times and judge the answers (Eq. 1).
+
+    The same prefix of two trajectories is completed for each of them, so that their rewards stay independent.
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+        engine: the policy, or PAV's prover.
+        count: T, completions per prefix.
+        sampling: how they are sampled.
+        seed: same trajectories in the same order and same seed, same rollouts.
+        include_question: also complete the bare question, prefix 0, which PAV needs (Eq. 2).
+        progress: called with the number of trajectories just finished.
+        max_prefix: most steps of a prefix, for merges that need no more; all when None.
+
+    Returns:
+        Columns of `labels.policy_rollouts`, ordered as the trajectories, then by prefix and rollout; and their cost.
+        A prompt longer than the model reads has empty, truncated, wrong rollouts.
+    """
+    rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
+    for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
+        prefixes = list(_prefixes(part, include_question, max_prefix))
+        prompts = [render_context(prefix.question, prefix.steps) for prefix in prefixes]
+        generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, part["trajectory_id"]))
+        rollouts.append(_judged(prefixes, generations))
+        cost += spent
+        if progress:
+            progress(part.height)
+    return pl.concat(rollouts), cost
+
+
+def _prefixes(trajectories: pl.DataFrame, include_question: bool, max_prefix: int | None) -> Iterator[Prefix]:
+    columns = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
+    for trajectory_id, question, steps, gold_answer in columns.iter_rows():
+        longest = len(steps) if max_prefix is None else min(max_prefix, len(steps))
+        for length in range(0 if include_question else 1, longest + 1):
+            yield Prefix(trajectory_id, question, steps[:length], gold_answer)
+
+
+def _judged(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
+    """One row per rollout, with its answer and whether that is right."""
+    rows = [
+        (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one.text), prefix.gold_answer, one)
+        for prefix, group in zip(prefixes, generations, strict=True)
+        for number, one in enumerate(group)
+    ]
+    ids, lengths, numbers, answers, golds, singles = zip(*rows, strict=True) if rows else ([], [], [], [], [], [])
+    return pl.DataFrame(
+        {
+            "trajectory_id": ids,
+            "prefix_length": lengths,
+            "rollout": numbers,
+            "answer": answers,
+            "correct": graded(golds, answers),
+            "generated_tokens": [one.tokens for one in singles],
+            "truncated": [one.truncated for one in singles],
+        },
+        schema=ROLLOUT_COLUMNS,
+    )

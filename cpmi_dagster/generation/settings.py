@@ -1,0 +1,24 @@
+"""Settings of sampled text."""
+
+from pydantic import Field
+
+from cpmi_dagster.contracts.frozen import Frozen
+
+
+class Sampling(Frozen):
+    """How text is sampled."""
+
+    temperature: float = Field(gt=0)
+    top_p: float = Field(gt=0, le=1)
+    top_k: int = Field(default=0, ge=0, description="0 = no limit")
+    max_new_tokens: int = Field(ge=1)
+
+
+class Rollouts(Frozen):
+    """Monte-Carlo completions (Eq. 1 and 2; released settings)."""
+
+    policy_count: int = Field(default=8, ge=1, description="T")
+    prover_count: int = Field(default=4, ge=1)
+    batch_sequences: int = Field(default=256, ge=1)
+    chunk_trajectories: int = Field(default=64, ge=1)
+    sampling: Sampling = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=512)

@@ -1,0 +1,103 @@
+"""Where a continuation ends: at the end-of-text token, or at the end of a telling line.
+
+    stop = "answer"   "48 / 2 = 24\\nThe answer is: 24\\nProblem:"  →  "48 / 2 = 24\\nThe answer is: 24\\n"
+                      "#### 24\\n" ends one as well, whatever follows
+    stop = "line"     "24\\nProblem:"  →  "24\\n"
+
+A token may hold a newline and more, such as `.\\n\\n`: the text is cut at the line's end, the token still counts.
+"""
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from cpmi_dagster.generation.engine import Stop
+from cpmi_dagster.models.language_models import LoadedModel
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+LAST_LINE: dict[Stop, re.Pattern[str]] = {
+    "answer": re.compile(r"(?:the answer is\s*:|####)[^\S\n]*\S[^\n]*\n", re.IGNORECASE),
+    "line": re.compile(r"\n"),
+}
+# Strings that end a text just where the rule does; there are none for an answer, which any line may follow.
+STOP_STRINGS: dict[Stop, tuple[str, ...]] = {"answer": (), "line": ("\n",)}
+TAIL_TOKENS = 64
+# where a loaded model remembers them
+TOKEN_ENDINGS = "token endings"
+
+
+def states_answer(line: str) -> bool:
+    """Whether a line says the final answer, as `… The answer is: 24` and `#### 24` do."""
+    return LAST_LINE["answer"].search(line.rstrip("\n") + "\n") is not None
+
+
+def cut_at_stop(text: str, stop: Stop) -> str:
+    """The text up to the end of its first stopping line, newline included; all of it if there is none."""
+    last_line = LAST_LINE[stop].search(text)
+    return text[: last_line.end()] if last_line else text
+
+
+def is_stopped(text: str, stop: Stop) -> bool:
+    """Whether the text has a stopping line, complete with its newline."""
+    return LAST_LINE[stop].search(text) is not None
+
+
+class TokenEndings(NamedTuple):
+    """Which tokens of a vocabulary end a text, and which hold a newline; both (vocabulary,), on the model's device."""
+
+    ends_text: "torch.Tensor"
+    ends_line: "torch.Tensor"
+
+
+def token_endings(loaded: LoadedModel) -> TokenEndings:
+    """The endings of a model's tokens; 152,000 tokens take a second to decode, so a loaded model remembers them."""
+    if TOKEN_ENDINGS not in loaded.remembered:
+        import torch
+
+        tokens = range(loaded.model.config.get_text_config().vocab_size)
+        last = end_of_text_ids(loaded.model, loaded.tokenizer)
+        texts = loaded.tokenizer.batch_decode([[token] for token in tokens])
+        loaded.remembered[TOKEN_ENDINGS] = TokenEndings(
+            ends_text=torch.tensor([token in last for token in tokens], device=loaded.device),
+            ends_line=torch.tensor(["\n" in text for text in texts], device=loaded.device),
+        )
+    return loaded.remembered[TOKEN_ENDINGS]
+
+
+class StopRule:
+    """Says which rows have just ended, looking at the text of those rows only whose newest token ends a line."""
+
+    def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
+        self._tokenizer = loaded.tokenizer
+        self._last_line = LAST_LINE[stop]
+        self._endings = token_endings(loaded)
+
+    def ended(self, tokens: "torch.Tensor", counts: "torch.Tensor", active: "torch.Tensor") -> "torch.Tensor":
+        """Which active rows ended with their newest token.
+
+        Args:
+            tokens: continuations so far, (rows, limit), the first `counts` of a row valid.
+            counts: tokens of each row, (rows,), all positive.
+            active: rows to look at, (rows,).
+
+        Returns:
+            Booleans, (rows,).
+        """
+        newest = tokens.gather(1, (counts - 1)[:, None])[:, 0]
+        ended = self._endings.ends_text[newest] & active
+        rows = (self._endings.ends_line[newest] & active & ~ended).nonzero()[:, 0].tolist()
+        if rows:
+            ends = counts[rows].tolist()
+            tails = [tokens[row, max(0, end - TAIL_TOKENS) : end].tolist() for row, end in zip(rows, ends, strict=True)]
+            texts = self._tokenizer.batch_decode(tails)
+            ended[[row for row, text in zip(rows, texts, strict=True) if self._last_line.search(text)]] = True
+        return ended
+
+
+def end_of_text_ids(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> set[int]:
+    """Tokens that end a text: those the model's generation settings name, and the tokenizer's own."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    named = configured if isinstance(configured, list) else [configured]
+    return {token for token in [*named, tokenizer.eos_token_id] if token is not None}

@@ -1,0 +1,111 @@
+"""Draw next tokens by temperature, top-k and top-p, from random numbers that belong to the prompt.
+
+Every prompt has a stream of its own, seeded by (seed, prompt, how often it came before), so neither the other prompts
+of a batch nor the caller's random state play a part:
+
+    logits     [2.0, 1.0, 0.5, -1.0]      top_k 3, top_p 0.9, temperature 1
+    kept       [0.63, 0.23, 0.14]         0.63 + 0.23 < 0.9, so the third stays
+    number     0.80                       falls into the second: token 1
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from cpmi_dagster.generation.settings import Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+NUCLEUS_GUESS = 64
+
+
+def derived_seed(seed: int, ids: Iterable[str]) -> int:
+    """A seed of its own for a group of rows, so that equal prompts of different groups are sampled independently.
+
+    Args:
+        seed: the caller's seed.
+        ids: ids of the rows, in order.
+    """
+    digest = hashlib.sha256("\0".join([str(seed), *ids]).encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
+def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
+    """A seed of its own for every prompt, a repeated one included, for engines that draw their tokens themselves.
+
+    Args:
+        prompts: the texts of one call.
+        seed: the caller's seed.
+
+    Returns:
+        Numbers of 31 bits, far apart: vLLM gives sample i the seed plus i.
+    """
+    numbered = zip(prompts, occurrences(prompts), strict=True)
+    return [derived_seed(seed, [str(occurrence), prompt]) >> 1 for prompt, occurrence in numbered]
+
+
+def occurrences(prompts: Sequence[str]) -> list[int]:
+    """How often each prompt came before it: what keeps the samples of repeated prompts apart."""
+    seen: Counter[str] = Counter()
+    counts = []
+    for prompt in prompts:
+        counts.append(seen[prompt])
+        seen[prompt] += 1
+    return counts
+
+
+def uniform_numbers(prompt: str, occurrence: int, seed: int, samples: int, limit: int) -> "torch.Tensor":
+    """The random numbers that decide a prompt's samples, in (0, 1], (samples, limit).
+
+    Args:
+        prompt: the text that is continued.
+        occurrence: how often the same prompt came before it, so that repeats differ.
+        seed: the caller's seed.
+        samples: continuations.
+        limit: most tokens of a continuation.
+    """
+    import torch
+
+    digest = hashlib.sha256(f"{seed}\0{occurrence}\0{prompt}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+    return 1 - torch.rand((samples, limit), generator=generator)
+
+
+def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":
+    """One token a row, by inversion of the cumulative distribution.
+
+    Args:
+        logits: (rows, vocabulary).
+        numbers: uniform in (0, 1], (rows,).
+        sampling: temperature, top-k and top-p, applied in this order.
+
+    Returns:
+        Token ids, (rows,).
+    """
+    import torch
+
+    probabilities, tokens = _most_likely(torch.softmax(logits.float() / sampling.temperature, dim=-1), sampling)
+    cumulative = probabilities.cumsum(dim=-1)
+    if sampling.top_p < 1:
+        kept = cumulative - probabilities < sampling.top_p
+        cumulative = (probabilities * kept).cumsum(dim=-1)
+    chosen = torch.searchsorted(cumulative, (numbers * cumulative[:, -1])[:, None])
+    chosen = chosen.clamp(max=cumulative.shape[-1] - 1)
+    return (chosen if tokens is None else tokens.gather(1, chosen))[:, 0]
+
+
+def _most_likely(probabilities: "torch.Tensor", sampling: Sampling) -> "tuple[torch.Tensor, torch.Tensor | None]":
+    """Probabilities that matter, descending, with their tokens; all of them in place where nothing is cut."""
+    width = probabilities.shape[-1]
+    if 0 < sampling.top_k < width:
+        likely, tokens = probabilities.topk(sampling.top_k, dim=-1)
+        return likely / likely.sum(dim=-1, keepdim=True), tokens
+    if sampling.top_p == 1:
+        return probabilities, None
+    # A nucleus rarely holds more than a few tokens: sort the whole vocabulary only where it does.
+    likely, tokens = probabilities.topk(min(NUCLEUS_GUESS, width), dim=-1)
+    if bool((likely.sum(dim=-1) >= sampling.top_p).all()):
+        return likely, tokens
+    return probabilities.sort(dim=-1, descending=True)

@@ -1,0 +1,80 @@
+"""Generation with a `transformers` model.
+
+    engine = TransformersEngine(load_language_model("miniature:labeler"), batch_sequences=256)
+    engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
+
+Prompts are tokenised as the scorer does: no special tokens but a BOS where the tokenizer adds one by default. A prompt
+that leaves no room for `max_new_tokens` in the model's context is not an error: its generations are empty and marked
+as truncated. What a prompt shares with an earlier one of the call is not read again, nor counted.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
+from cpmi_dagster.generation.prompt_tokens import prompt_ids
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.stopping import cut_at_stop
+from cpmi_dagster.generation.token_sampling import occurrences, uniform_numbers
+from cpmi_dagster.models.language_models import LoadedModel
+
+if TYPE_CHECKING:
+    from cpmi_dagster.generation.decoding import Continuation, Start
+
+
+class TransformersEngine:
+    """A `RolloutEngine` on one loaded model.
+
+    Args:
+        model: the model, on its device.
+        batch_sequences: continuations sampled at the same time, fewer where memory runs out.
+    """
+
+    def __init__(self, model: LoadedModel, batch_sequences: int) -> None:
+        self._model = model
+        self._batch_sequences = batch_sequences
+
+    @property
+    def identity(self) -> str:
+        """Model id with its revision or weights hash."""
+        return self._model.identity
+
+    def generate(
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+    ) -> list[list[Generation]]:
+        """Continue every prompt `samples` times; see `RolloutEngine.generate`.
+
+        Raises:
+            ModelError: the model has layers other than attention, or there is no memory for a single continuation.
+        """
+        from cpmi_dagster.generation.fitting_batches import decode_fitting
+
+        generations = [NO_ROOM] * (len(prompts) * samples)
+        starts = self._starts(prompts, sampling, samples, seed)
+        if starts:
+            drawn = decode_fitting(self._model, starts, sampling, stop, self._batch_sequences)
+            read: Counter[int] = Counter()
+            for owner, tokens in drawn.read.items():
+                read[owner // samples] += tokens
+            for continuation in drawn.continuations:
+                prompt_tokens = read[continuation.owner // samples]
+                generations[continuation.owner] = self._generation(continuation, prompt_tokens, stop)
+        return [generations[first : first + samples] for first in range(0, len(generations), samples)]
+
+    def _starts(self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int) -> "list[Start]":
+        """What is to be decoded, longest prompt first."""
+        from cpmi_dagster.generation.decoding import Start
+
+        room = self._model.context_length - sampling.max_new_tokens
+        ids = prompt_ids(self._model.tokenizer, prompts)
+        starts = []
+        for index, (prompt, occurrence, tokens) in enumerate(zip(prompts, occurrences(prompts), ids, strict=True)):
+            numbers = uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens)
+            if samples and 0 < len(tokens) <= room:
+                starts.append(Start(tokens, range(index * samples, (index + 1) * samples), numbers))
+        return sorted(starts, key=lambda start: -len(start.prompt))
+
+    def _generation(self, continuation: "Continuation", prompt_tokens: int, stop: Stop) -> Generation:
+        (text,) = self._model.tokenizer.batch_decode([continuation.tokens], skip_special_tokens=True)
+        return Generation(cut_at_stop(text, stop), len(continuation.tokens), not continuation.ended, prompt_tokens)

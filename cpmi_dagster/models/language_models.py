@@ -1,0 +1,193 @@
+"""Load a causal language model with its tokenizer, and say which one it is.
+
+`LoadedModel.identity` is what every table keeps in its `labeler` column:
+
+    Qwen/Qwen3-8B-Base@49e3418fbbbc            hub id @ first 12 characters of the commit
+    miniature:labeler@5f0c1f2a9b1d             local folder @ first 12 characters of the weights' sha256
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.models.quiet import quiet_transformers
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+IDENTITY_CHARACTERS = 12
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A causal language model in evaluation mode on its device, its tokenizer and its identity.
+
+    `remembered` keeps what was found out about this model in this process: how it reads trees, how long rows may be.
+    """
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    identity: str
+    context_length: int
+    remembered: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def device(self) -> "torch.device":
+        """Where the model's inputs belong."""
+        return self.model.device
+
+
+def model_folder(name: str) -> str:
+    """The folder or hub id behind a model name; `miniature:labeler` is a part of the embedded world.
+
+    Raises:
+        ModelError: the embedded world has no such model.
+    """
+    if not name.startswith(MINIATURE):
+        return name
+    from cpmi_dagster.miniature.names import MODEL_FOLDERS
+
+    part = name.removeprefix(MINIATURE)
+    if part not in MODEL_FOLDERS:
+        raise ModelError(f"the embedded world has no model `{part}`; it has {', '.join(MODEL_FOLDERS)}")
+    return str(MODEL_FOLDERS[part])
+
+
+def model_identity(name: str, revision: str | None = None) -> str:
+    """`name@revision`, with the hash of the weights standing for the revision of a local folder.
+
+    Args:
+        name: local folder, `miniature:NAME`, or hub id.
+        revision: hub commit; ignored for local folders.
+
+    Raises:
+        ModelError: the local folder holds no safetensors weights.
+    """
+    folder = Path(model_folder(name))
+    if not folder.is_dir():
+        return f"{name}@{(revision or 'main')[:IDENTITY_CHARACTERS]}"
+    return f"{_short_name(name)}@{weights_hash(folder)[:IDENTITY_CHARACTERS]}"
+
+
+def weights_hash(folder: Path) -> str:
+    """Sha256 over the safetensors files of a folder, in name order.
+
+    Raises:
+        ModelError: there are none.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"model folder {folder} has no *.safetensors weights; save it with `save_pretrained`")
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def load_language_model(
+    name: str | Path,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    device_map: str | None = None,
+) -> LoadedModel:
+    """Load weights and tokenizer from a local folder, the embedded world or the hub.
+
+    Args:
+        name: local folder, `miniature:NAME`, or hub id.
+        revision: hub commit.
+        dtype: auto, float32, bfloat16 or float16.
+        device: auto (CUDA where there is one), or a torch device.
+        device_map: accelerate's, for a model larger than one device (auto, balanced, ...); then `device` is not used.
+
+    Raises:
+        ModelError: the folder, its weights or its tokenizer is missing or unreadable.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
+    place = model_folder(str(name))
+    _check_folder(place)
+    tokenizer = load_tokenizer(place, revision)
+    target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
+    straight = {"": target} if target.startswith("cuda") else None
+    placement = {"device_map": device_map or straight} if device_map or straight else {}
+    check_device(str(name), target)
+    try:
+        with quiet_transformers():
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                place, revision=revision or "main", dtype=dtype, **placement
+            )
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelError(f"model `{name}` cannot be loaded: {_first_line(error)}") from error
+    model = model.eval() if device_map else model.to(target).eval()
+    commit = getattr(model.config, "_commit_hash", None) or revision
+    return LoadedModel(model, tokenizer, model_identity(str(name), commit), _context_length(model.config))
+
+
+def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a folder or hub id.
+
+    Raises:
+        ModelError: there is none.
+    """
+    from transformers import AutoTokenizer
+
+    advice = "put tokenizer.json and tokenizer_config.json beside its weights"
+    folder = Path(place)
+    if folder.is_dir() and not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
+        raise ModelError(f"model folder {folder} has no tokenizer; {advice}")
+    try:
+        return AutoTokenizer.from_pretrained(place, revision=revision or "main")
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"the tokenizer of `{place}` cannot be loaded ({_first_line(error)}); {advice}") from error
+
+
+def check_device(name: str, device: str) -> None:
+    """Refuse a device that is none, that this machine lacks, or that holds no weights.
+
+    Args:
+        name: the model that shall go there, for the error.
+        device: a torch device.
+
+    Raises:
+        ModelError: this machine has no such device.
+    """
+    import torch
+
+    kinds = ["cpu"]
+    if torch.cuda.is_available():
+        kinds += ["cuda", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        kinds.append("mps")
+    if device not in kinds:
+        raise ModelError(f"model `{name}` cannot go to device `{device}`; this machine has {', '.join(kinds)}")
+
+
+def _check_folder(place: str) -> None:
+    folder = Path(place)
+    looks_local = place.startswith((".", "/", "~"))
+    if looks_local and not folder.is_dir():
+        raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
+
+
+def _context_length(config: Any) -> int:
+    text_config = config.get_text_config()
+    return int(getattr(text_config, "max_position_embeddings", 1 << 30))
+
+
+def _short_name(name: str) -> str:
+    return name if name.startswith(MINIATURE) else Path(name).name
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,79 @@
+"""Which language model a profile means, and who samples text from it.
+
+labeler: {name: Qwen/Qwen3-8B-Base, dtype: bfloat16}                        loaded here
+policy:  {name: Qwen/Qwen3-4B-Base, dtype: bfloat16, engine: vllm}          sampled by vLLM in this process
+prover:  {name: Qwen/Qwen2-Math-1.5B, engine: endpoint,                     sampled by a server
+          endpoint: "http://127.0.0.1:8000/v1", api_key_variable: PROVER_KEY}
+"""
+
+import re
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from cpmi_dagster.contracts.frozen import Frozen
+
+
+class LanguageModel(Frozen):
+    """A causal language model: local folder, `miniature:labeler`, or hub id with its revision.
+
+    `engine` decides who samples text from it. The labeler's log-probabilities always come from its weights here.
+    What only says how an endpoint is reached is no part of any fingerprint.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    name: str
+    revision: str | None = Field(default=None, description="hub commit; at an endpoint, whatever tells its versions")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
+    device_map: str | None = Field(
+        default=None, description="accelerate's device_map, e.g. auto, balanced: a model larger than one GPU"
+    )
+    engine: Literal["transformers", "vllm", "endpoint"] = "transformers"
+    endpoint: str | None = Field(
+        default=None, description="base URL of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1"
+    )
+    served_name: str | None = Field(default=None, description="what the endpoint calls the model, if not `name`")
+    api_key_variable: str | None = Field(
+        default=None, exclude=True, description="environment variable that holds the endpoint's key"
+    )
+    timeout_seconds: float = Field(default=600, gt=0, exclude=True, description="longest wait for one reply")
+    requests_in_flight: int = Field(default=64, ge=1, exclude=True, description="most requests sent at once")
+    gpu_memory_share: float = Field(default=0.9, gt=0, le=1, exclude=True, description="of the GPU's, for vllm to take")
+    max_retries: int = Field(default=6, ge=0, exclude=True, description="of a request that failed; 6 take a minute")
+
+    @property
+    def over_all_gpus(self) -> str | None:
+        """The setting that spreads this model over all GPUs of the machine; None where it keeps to one."""
+        if self.device_map:
+            return f"device_map: {self.device_map}"
+        return "engine: vllm" if self.engine == "vllm" else None
+
+    @model_validator(mode="after")
+    def _endpoint_fits_engine(self) -> "LanguageModel":
+        if (self.engine == "endpoint") != (self.endpoint is not None):
+            raise ValueError("`engine: endpoint` and `endpoint`, the server's base URL, go together; give both or none")
+        return self
+
+    @field_validator("endpoint")
+    @classmethod
+    def _base_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError("an endpoint is a URL such as http://127.0.0.1:8000/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("an endpoint holds no user, key or query; name the key's variable in `api_key_variable`")
+        if parts.path.rstrip("/").endswith("/completions"):
+            raise ValueError("an endpoint is the base URL; leave `/completions` out")
+        return value.rstrip("/")
+
+    @field_validator("api_key_variable")
+    @classmethod
+    def _variable_name(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(r"[A-Za-z_]\w*", value) or value.startswith("CPMI_")):
+            raise ValueError("it names an environment variable, such as OPENAI_API_KEY; it is not the key itself")
+        return value

@@ -1,0 +1,5 @@
+"""Hard negatives: sampled by the labeler, filled up by plausible mistakes (section 5.1, appendix A)."""
+
+from cpmi_dagster.negatives.hard_negatives import HardNegative, heuristic_negatives
+
+__all__ = ["HardNegative", "heuristic_negatives"]

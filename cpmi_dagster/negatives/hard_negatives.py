@@ -1,0 +1,191 @@
+r"""Hard negatives: wrong answers that a reader of the steps might give (section 5.1, appendix A).
+
+    gold "18", samples ["20\nBecause", "18.0", "The answer is: $21$.", "20", ""]
+      -> HardNegative("20", "model"), HardNegative("21", "model"),
+         HardNegative("17", "plus_minus_1"), HardNegative("16", "plus_minus_2")
+
+Model samples come first, in the order sampled; what equals the gold answer or an earlier negative is dropped; edits of
+the gold answer (`mistakes`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
+Trajectories with the same prompt share its samples: no trajectory's negatives depend on the others in its batch.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+
+import polars as pl
+
+from cpmi_dagster.answers.extraction import boxed_answer
+from cpmi_dagster.answers.verdicts import is_equivalent
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
+from cpmi_dagster.negatives.mistakes.propose import propose
+from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.trajectories.templates import render_negative_prompt
+
+MODEL = "model"
+MOST_PROPOSALS = 64
+HARD_NEGATIVE_COLUMNS: dict[str, pl.DataType] = {
+    "trajectory_id": pl.String(),
+    "rank": pl.Int64(),
+    "answer": pl.String(),
+    "source": pl.String(),
+}
+_REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
+_BLANKS_AND_STOPS = " \t\r,;."
+_FENCED = re.compile(r"\$([^$]+)\$")
+
+
+@dataclass(frozen=True)
+class HardNegative:
+    """A wrong answer and where it comes from: `model`, or the heuristic's name."""
+
+    answer: str
+    source: str
+
+
+@dataclass(frozen=True)
+class NegativesResult:
+    """Hard negatives of some trajectories, those with fewer than M, and what sampling took."""
+
+    negatives: pl.DataFrame
+    short: list[str]
+    cost: Cost
+
+
+def heuristic_negatives(gold: str, count: int, seed: int) -> list[HardNegative]:
+    """Wrong answers of the gold answer's form, made by changing one thing in it.
+
+    Args:
+        gold: Gold answer.
+        count: How many are wanted.
+        seed: Decides which of the possible changes are taken.
+
+    Returns:
+        At most `count`; none equivalent to the gold answer or to another.
+    """
+    return _distinct(gold, _heuristics(gold, seed), count)
+
+
+def clean_sample(text: str, max_characters: int) -> str | None:
+    """The answer in a sampled continuation.
+
+    Args:
+        text: What the model wrote behind `The answer is: `.
+        max_characters: Longest answer kept.
+
+    Returns:
+        Its first line without a repeated `The answer is:`, a box or dollar signs around it and trailing stops; None if
+        that is empty, too long, or has a bracket that does not close.
+    """
+    line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
+    answer = _unwrapped(_without_stops(_REPEATED_PREFIX.sub("", line.strip())))
+    return answer if answer and _is_whole(answer) and len(answer) <= max_characters else None
+
+
+def choose_negatives(gold: str, samples: Sequence[str], negatives: Negatives, seed: int) -> list[HardNegative]:
+    """Model samples first, heuristics for what is missing.
+
+    Args:
+        gold: Gold answer.
+        samples: Sampled continuations of the hard-negative prompt.
+        negatives: How many, and how long an answer may be.
+        seed: For the heuristics.
+    """
+    cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
+    sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
+    return _distinct(gold, chain(sampled, _heuristics(gold, seed)), negatives.count)
+
+
+def hard_negatives(
+    trajectories: pl.DataFrame,
+    engine: RolloutEngine | None,
+    negatives: Negatives,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> NegativesResult:
+    """Hard negatives of every trajectory.
+
+    Args:
+        trajectories: Columns trajectory_id, question, steps, gold_answer.
+        engine: Samples from the labeler; None for heuristics only.
+        negatives: How many, and how they are sampled.
+        seed: For sampling (once for all of them) and, with each trajectory's id, for the heuristics.
+        progress: Told after every trajectory.
+
+    Returns:
+        Rows of `labels.hard_negatives` in the order of the trajectories.
+    """
+    samples, cost = _sample(trajectories, engine, negatives, seed)
+    rows: list[tuple[str, int, str, str]] = []
+    short: list[str] = []
+    golds = trajectories.select("trajectory_id", "gold_answer").iter_rows()
+    for (name, gold), texts in zip(golds, samples, strict=True):
+        chosen = choose_negatives(gold, texts, negatives, trajectory_seed(seed, name))
+        rows += [(name, rank, negative.answer, negative.source) for rank, negative in enumerate(chosen, start=1)]
+        if len(chosen) < negatives.count:
+            short.append(name)
+        if progress:
+            progress(1)
+    return NegativesResult(pl.DataFrame(rows, schema=HARD_NEGATIVE_COLUMNS, orient="row"), short, cost)
+
+
+def trajectory_seed(seed: int, trajectory_id: str) -> int:
+    """A seed that depends on the run's seed and the trajectory alone, not on what it is processed with."""
+    return int.from_bytes(blake2b(f"{seed}:{trajectory_id}".encode(), digest_size=6).digest())
+
+
+def _sample(
+    trajectories: pl.DataFrame, engine: RolloutEngine | None, negatives: Negatives, seed: int
+) -> tuple[list[list[str]], Cost]:
+    if engine is None or not negatives.samples or trajectories.is_empty():
+        return [[] for _ in range(trajectories.height)], Cost.zero()
+    prompts = [
+        render_negative_prompt(question, steps, gold)
+        for question, steps, gold in trajectories.select("question", "steps", "gold_answer").iter_rows()
+    ]
+    distinct = list(dict.fromkeys(prompts))
+    generations, cost = timed_generate(engine, distinct, negatives.sampling, negatives.samples, seed, stop="line")
+    texts = {
+        prompt: [generation.text for generation in group] for prompt, group in zip(distinct, generations, strict=True)
+    }
+    return [texts[prompt] for prompt in prompts], cost
+
+
+def _unwrapped(answer: str) -> str:
+    """Without a box or dollar signs around it."""
+    inside = boxed_answer(answer) if answer.startswith("\\boxed") else None
+    fenced = _FENCED.fullmatch(inside or answer)
+    return _without_stops(fenced.group(1) if fenced else inside or answer)
+
+
+def _without_stops(answer: str) -> str:
+    return answer.rstrip(_BLANKS_AND_STOPS).lstrip()
+
+
+def _is_whole(answer: str) -> bool:
+    """Whether every brace and bracket closes; an interval may open with one kind and close with another."""
+    opened, closed = (sum(map(answer.count, brackets)) for brackets in ("([", ")]"))
+    return opened == closed and answer.count("{") == answer.count("}")
+
+
+def _heuristics(gold: str, seed: int) -> Iterator[HardNegative]:
+    for _, proposal in zip(range(MOST_PROPOSALS), propose(gold, seed), strict=False):
+        yield HardNegative(proposal.answer, proposal.heuristic)
+
+
+def _distinct(gold: str, offered: Iterable[HardNegative], count: int) -> list[HardNegative]:
+    """The first `count` that differ from the gold answer and from one another."""
+    chosen: list[HardNegative] = []
+    for negative in offered:
+        if len(chosen) == count:
+            break
+        if not any(_same(known, negative.answer) for known in (gold, *(other.answer for other in chosen))):
+            chosen.append(negative)
+    return chosen
+
+
+def _same(one: str, other: str) -> bool:
+    return is_equivalent(one, other) or is_equivalent(other, one)

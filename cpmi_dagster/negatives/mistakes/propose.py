@@ -1,0 +1,139 @@
+"""All edits of an answer, in a seeded order that mixes the kinds and keeps the less likely mistakes for last.
+
+propose("18", seed=0)  ->  19 (plus_minus_1), 16 (plus_minus_2), 17 (plus_minus_1), 20 (plus_minus_2), … -18
+"""
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import chain, zip_longest
+from typing import NamedTuple
+
+from cpmi_dagster.negatives.mistakes.chains import is_chain, propose_chain_changes, propose_last_side
+from cpmi_dagster.negatives.mistakes.digits import is_in_base, propose_digit_changes, propose_wider_digit_changes
+from cpmi_dagster.negatives.mistakes.fraction_changes import propose_constant_swaps, propose_fraction_swaps
+from cpmi_dagster.negatives.mistakes.intervals import propose_bracket_changes, propose_other_half_lines
+from cpmi_dagster.negatives.mistakes.letters import propose_letters
+from cpmi_dagster.negatives.mistakes.lists import propose_entry_swaps, propose_missing_entries
+from cpmi_dagster.negatives.mistakes.multiples import propose_multiples, propose_term_multiples
+from cpmi_dagster.negatives.mistakes.notation import brace_arguments, written_like
+from cpmi_dagster.negatives.mistakes.number_changes import (
+    propose_larger_changes,
+    propose_negative_numbers,
+    propose_number_changes,
+    propose_single_changes,
+    propose_wider_changes,
+)
+from cpmi_dagster.negatives.mistakes.numerals import is_plain_number
+from cpmi_dagster.negatives.mistakes.operators import propose_operator_changes, propose_sign_changes
+from cpmi_dagster.negatives.mistakes.plausible import is_nonsense, is_unpolished
+from cpmi_dagster.negatives.mistakes.proposal import Proposal
+from cpmi_dagster.negatives.mistakes.words import propose_phrases, propose_words
+
+CACHED_GOLDS = 1 << 14
+LONGEST_ANSWER = 400
+
+Proposer = Callable[[str], Iterator[Proposal]]
+
+
+class Proposers(NamedTuple):
+    """Who proposes edits of an answer: the likely mistakes, two tiers of less likely ones, the last resorts."""
+
+    likely: tuple[Proposer, ...]
+    less_likely: tuple[Proposer, ...] = ()
+    unlikely: tuple[Proposer, ...] = ()
+    last: tuple[Proposer, ...] = ()
+
+
+USUAL = Proposers(
+    likely=(
+        propose_operator_changes,
+        propose_number_changes,
+        propose_fraction_swaps,
+        propose_bracket_changes,
+        propose_entry_swaps,
+        propose_words,
+        propose_letters,
+    ),
+    less_likely=(
+        propose_wider_changes,
+        propose_constant_swaps,
+        propose_other_half_lines,
+        propose_missing_entries,
+        propose_term_multiples,
+    ),
+    unlikely=(propose_multiples, propose_single_changes, propose_phrases),
+    last=(propose_larger_changes, propose_negative_numbers),
+)
+IN_BASE = Proposers((propose_digit_changes,), (propose_wider_digit_changes, propose_sign_changes))
+_SIGNED = re.compile(r"[-+]|^\(.*,|^\\left\s*\(|matrix|(?<![A-Z]{2})=")
+_WORDS = re.compile(r"\\(?:text\w*|mbox|mathrm)\{[^{}]*\}|\\[A-Za-z]+")
+
+
+def propose(answer: str, seed: int) -> Iterator[Proposal]:
+    """Edits of an answer, each text once, the answer itself never; none of a text too long to be an answer.
+
+    Args:
+        answer: Gold answer.
+        seed: Decides the order among edits of one kind, and of the kinds.
+    """
+    stripped = answer.strip()
+    if len(stripped) > LONGEST_ANSWER:
+        return
+    gold = brace_arguments(stripped)
+    rng = random.Random(f"{seed}:{answer}".encode("utf-8", "surrogatepass"))
+    seen = {answer, stripped, gold}
+    for proposal in chain.from_iterable(_mixed(tier, rng) for tier in _tiers(gold)):
+        written = written_like(proposal.answer, stripped)
+        if written not in seen:
+            seen.add(written)
+            yield Proposal(written, proposal.heuristic)
+
+
+@lru_cache(maxsize=CACHED_GOLDS)
+def _tiers(gold: str) -> tuple[list[Proposal], ...]:
+    """Likely mistakes, less likely ones, last resorts, and what one would have simplified before giving it."""
+    tiers: list[list[Proposal]] = []
+    unpolished: list[Proposal] = []
+    for proposers in _proposers(gold):
+        offered = (proposal for proposer in proposers for proposal in proposer(gold))
+        tiers.append([])
+        for proposal in offered:
+            if not is_nonsense(proposal.answer, gold):
+                (unpolished if is_unpolished(proposal.answer, gold) else tiers[-1]).append(proposal)
+    return (*tiers, unpolished)
+
+
+def _proposers(gold: str) -> Proposers:
+    if is_in_base(gold):
+        return IN_BASE
+    if is_chain(gold):
+        return Proposers(
+            (lambda side: propose_chain_changes(side, propose_number_changes),),
+            (lambda side: propose_chain_changes(side, propose_wider_changes),),
+            (lambda side: propose_last_side(side, propose_number_changes),),
+        )
+    place = 0 if _has_sign(gold) else 3 if is_plain_number(gold) else 1
+    tiers = list(USUAL)
+    tiers[place] = (*tiers[place], propose_sign_changes)
+    return Proposers(*tiers)
+
+
+def _has_sign(gold: str) -> bool:
+    """Whether the answer has a sign, or is of a kind that often has: a point, a matrix, an equation, with letters."""
+    return bool(_SIGNED.search(gold)) or bool(re.search(r"[a-z]", _WORDS.sub("", gold)))
+
+
+def _mixed(proposals: Iterable[Proposal], rng: random.Random) -> Iterator[Proposal]:
+    """One proposal of each heuristic in turn."""
+    by_heuristic: dict[str, list[Proposal]] = defaultdict(list)
+    for proposal in proposals:
+        by_heuristic[proposal.heuristic].append(proposal)
+    queues = list(by_heuristic.values())
+    rng.shuffle(queues)
+    for queue in queues:
+        rng.shuffle(queue)
+    for round_ in zip_longest(*queues):
+        yield from (proposal for proposal in round_ if proposal is not None)

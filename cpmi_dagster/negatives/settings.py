@@ -1,0 +1,15 @@
+"""Settings of the hard negatives."""
+
+from pydantic import Field
+
+from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.generation.settings import Sampling
+
+
+class Negatives(Frozen):
+    """Hard negatives (section 5.1; released settings)."""
+
+    count: int = Field(default=4, ge=1, description="M")
+    samples: int = Field(default=8, ge=0, description="model samples per trajectory; 0 = heuristics only")
+    max_answer_characters: int = Field(default=32, ge=1)
+    sampling: Sampling = Sampling(temperature=1.05, top_p=0.9, max_new_tokens=24)

@@ -1,0 +1,164 @@
+"""`cpmi judge`: a file of solutions in, the same file with a trained reward model's step probabilities out.
+
+    in   {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 3.", "So 3."], "benchmark": "processbench_math"}
+    out  {"id": "a", "benchmark": "processbench_math", "probabilities": [0.31, 0.52], "first_error": 0}
+
+`first_error` is the first step whose probability is below the threshold, -1 if none is. Fields other than `question`
+and `steps` are carried over. A solution that cannot be judged keeps its place:
+
+    out  {"id": "b", "probabilities": null, "first_error": null, "reason": "it has no steps"}
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+
+from cpmi_dagster.benchmarks.settings import Benchmarks
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.json_lines import read_json_lines
+from cpmi_dagster.files.text import Text, encodable
+from cpmi_dagster.files.whole_files import check_writable, write_whole
+from cpmi_dagster.models.language_models import check_device
+
+if TYPE_CHECKING:
+    from cpmi_dagster.prm.model import LoadedRewardModel
+
+BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
+REPLACED = ("probabilities", "first_error", "reason")
+
+
+class Solution(BaseModel):
+    """One line of the input, also in the fields of ProcessBench and PRMBench; other fields are carried over."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    id: Text | int
+    question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
+    steps: list[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_as_prmbench_does(cls, row: Any) -> Any:
+        if isinstance(row, dict) and "id" not in row and {"idx", "classification"} <= set(row):
+            return {**row, "id": f"{row['idx']}:{row['classification']}"}
+        return row
+
+
+@dataclass(frozen=True)
+class JudgeRequest:
+    """What to judge, with which model, and where the results go.
+
+    Attributes:
+        prm: folder of a reward model.
+        input: JSON Lines of solutions.
+        output: JSON Lines to write.
+        threshold: a step below it is taken for wrong.
+        device: auto, or a torch device.
+        dtype: auto (as saved), float32, bfloat16 or float16.
+    """
+
+    prm: str
+    input: Path
+    output: Path
+    threshold: float = 0.5
+    device: str = "auto"
+    dtype: str = "auto"
+
+
+@dataclass(frozen=True)
+class JudgedFile:
+    """How many solutions were judged, and why the others were not: (id, reason)."""
+
+    judged: int
+    rejected: Sequence[tuple[str, str]]
+
+
+def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> JudgedFile:
+    """Judge a file; the output appears whole or not at all, a line for every line of the input.
+
+    Args:
+        request: model and files.
+        progress: told the number of solutions just finished, and of all.
+
+    Raises:
+        SourceError: the input is missing or a line of it is wrong; the message names the line. Or the output cannot be
+            written, which is found out before anything is judged.
+        ModelError: the folder holds no reward model, or the device is not there.
+        ScoringError: a score is not a finite number.
+    """
+    from cpmi_dagster.prm.model import load_reward_model
+
+    lines = list(read_json_lines(request.input, Solution, "id, question and steps"))
+    solutions = [solution for _, solution in lines]
+    if not lines:
+        raise SourceError(f"{request.input} has no lines; give JSON Lines with id, question and steps")
+    if request.output.exists() and request.output.samefile(request.input):
+        raise SourceError(f"--output is {request.input} itself, whose questions and steps would be lost; give another")
+    check_writable(request.output)
+    if request.device != "auto":
+        check_device(request.prm, request.device)
+    model = load_reward_model(request.prm, request.dtype, request.device)
+    reasons = _reasons(model, solutions)
+    scores = _scores(model, solutions, reasons, lambda count: progress(count, len(solutions)))
+    rows = [
+        _output(solution, scores.get(number), reasons.get(number), request.threshold)
+        for number, solution in enumerate(solutions)
+    ]
+    write_whole(request.output, "".join(encodable(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
+    rejected = [(str(solutions[number].id), reason) for number, reason in reasons.items()]
+    return JudgedFile(len(scores), rejected)
+
+
+def first_error(probabilities: Sequence[float], threshold: float) -> int:
+    """The first step whose probability is below the threshold, -1 if none is."""
+    return next((step for step, value in enumerate(probabilities) if value < threshold), -1)
+
+
+def _reasons(model: "LoadedRewardModel", solutions: Sequence[Solution]) -> dict[int, str]:
+    """By number, why a solution cannot be judged."""
+    from cpmi_dagster.prm.inputs import encode_solutions
+
+    encoded = encode_solutions(
+        model.tokenizer, [each.question for each in solutions], [each.steps for each in solutions]
+    )
+    reasons = {}
+    for number, (solution, tokens) in enumerate(zip(solutions, encoded, strict=True)):
+        if not solution.steps:
+            reasons[number] = "it has no steps"
+        elif len(tokens.token_ids) > model.context_length:
+            count, most = len(tokens.token_ids), model.context_length
+            reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
+    return reasons
+
+
+def _scores(
+    model: "LoadedRewardModel",
+    solutions: Sequence[Solution],
+    reasons: Mapping[int, str],
+    advance: Callable[[int], None],
+) -> dict[int, list[float]]:
+    """By number, the step probabilities of the solutions that can be judged."""
+    from cpmi_dagster.prm.scoring import score_steps
+
+    wanted = [
+        {"number": number, "question": solution.question, "steps": solution.steps}
+        for number, solution in enumerate(solutions)
+        if number not in reasons
+    ]
+    advance(len(reasons))
+    schema = {"number": pl.Int64(), "question": pl.String(), "steps": pl.List(pl.String())}
+    scored = score_steps(model, pl.DataFrame(wanted, schema=schema), BATCH_TOKENS, progress=advance)
+    by_solution = scored.group_by("number", maintain_order=True).agg("probability")
+    return dict(by_solution.iter_rows())
+
+
+def _output(solution: Solution, scores: list[float] | None, reason: str | None, threshold: float) -> dict[str, Any]:
+    carried = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
+    found = None if scores is None else first_error(scores, threshold)
+    row = {"id": solution.id, **carried, "probabilities": scores, "first_error": found}
+    return row if reason is None else {**row, "reason": reason}

@@ -1,0 +1,126 @@
+"""How process reward models are trained, and which.
+
+training: {epochs: 2, lora: {rank: 16}, gradient_checkpointing: true}
+recipes:
+  - {name: cpmi_bce, reward_type: cpmi}
+  - {name: cpmi_bce_seed1, reward_type: cpmi, seed: 1}                                   the same with other draws
+  - {name: cpmi_small, reward_type: cpmi, backbone: {name: Qwen/Qwen3-0.6B-Base}, training: {learning_rate: 5.0e-5}}
+"""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, field_validator, model_validator
+
+from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.models.settings import LanguageModel
+
+Objective = Literal["bce", "mse", "pqm"]
+
+
+class Lora(Frozen):
+    """Low-rank adapters on the backbone; the head is trained whole. They are merged into the weights at the end."""
+
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32, gt=0, description="the adapters' output is scaled by alpha / rank")
+    dropout: float = Field(default=0.05, ge=0, lt=1)
+    target_modules: tuple[str, ...] | Literal["all-linear"] = Field(
+        default="all-linear", description="names of the backbone's layers that get adapters, e.g. [q_proj, v_proj]"
+    )
+
+
+class Training(Frozen):
+    """PRM training (section 5.3; released settings). What changes no weight is no part of any fingerprint."""
+
+    learning_rate: float = Field(default=2e-5, gt=0, allow_inf_nan=False)
+    head_learning_rate: float = Field(default=3e-4, gt=0, allow_inf_nan=False)
+    epochs: float = Field(default=2, gt=0, allow_inf_nan=False)
+    batch_size: int = Field(default=8, ge=1, description="trajectories a process reads at once")
+    gradient_accumulation: int = Field(default=3, ge=1)
+    warmup_ratio: float = Field(default=0.08, ge=0, lt=1)
+    weight_decay: float = Field(default=0.01, ge=0)
+    max_tokens: int = Field(default=2400, ge=16)
+    bf16: bool = Field(default=True, description="mixed precision, where the device has it")
+    lora: Lora | None = None
+    validation_share: float = Field(default=0.05, ge=0, lt=1, description="share of questions kept for validation")
+    validations: int = Field(default=10, ge=1, description="validation losses on the way, besides the one at the start")
+    early_stopping: int | None = Field(
+        default=None, ge=1, description="end after so many validations without a better one, and keep the best weights"
+    )
+    pqm_margin: float = Field(default=4.0, description="zeta of PQM")
+    gradient_checkpointing: bool = Field(default=False, exclude=True, description="less memory, a third more time")
+    checkpoints: int = Field(
+        default=10, ge=0, exclude=True, description="saves on the way, from which a killed training goes on; 0 = none"
+    )
+    accelerate: dict[str, Any] | None = Field(
+        default=None,
+        description="what `accelerate config` writes, or the path of its file: several GPUs, FSDP",
+    )
+
+    @field_validator("accelerate", mode="before")
+    @classmethod
+    def _read_configuration(cls, value: Any) -> Any:
+        if not isinstance(value, str | Path):
+            return value
+        try:
+            return yaml.safe_load(Path(value).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"the accelerate configuration {value} cannot be read: {reason}") from error
+
+    @field_validator("accelerate")
+    @classmethod
+    def _accelerate_can_use_it(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        from accelerate.commands.config.config_args import ClusterConfig
+
+        unknown = [key for key in value if key not in {each.name for each in fields(ClusterConfig)}]
+        if unknown or not value:
+            what = f"has no `{unknown[0]}`" if unknown else "is not empty"
+            raise ValueError(f"an accelerate configuration {what}; write one with `accelerate config`")
+        if str(value.get("num_machines", 1)) != "1":
+            raise ValueError("`num_machines` must be 1; a recipe is trained on one machine")
+        if not isinstance(value.get("num_processes", 1), int) or value.get("num_processes", 1) < 1:
+            raise ValueError("`num_processes` must be a number from 1")
+        return value
+
+    @model_validator(mode="after")
+    def _stopping_needs_validation(self) -> "Training":
+        if self.early_stopping is not None and self.validation_share == 0:
+            raise ValueError("`early_stopping` needs questions to validate on; raise `validation_share` above 0")
+        return self
+
+
+class Recipe(Frozen):
+    """One PRM to train: reward type x objective x backbone."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
+    reward_type: str
+    objective: Objective = "bce"
+    backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="added to the profile's: repeats tell what is noise")
+    training: dict[str, Any] = Field(default={}, description="what differs from the profile's training")
+
+    def trained_with(self, training: Training) -> Training:
+        """The profile's training settings with what this recipe changes.
+
+        Raises:
+            ValidationError: it changes something that is no setting, or to a wrong value.
+        """
+        own = dict(self.training)
+        if training.lora is not None and isinstance(own.get("lora"), dict):
+            own["lora"] = {**dict(training.lora), **own["lora"]}
+        return Training.model_validate({**dict(training), **own}) if own else training
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether nothing but its seed tells it from a plain one."""
+        return self.seed > 0 and self.backbone is None and not self.training
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but reward type and objective tells it from the profile's other recipes."""
+        return self.backbone is None and not self.seed and not self.training

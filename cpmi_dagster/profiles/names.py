@@ -1,0 +1,65 @@
+"""Settings of judges that are not ours: by name, the files that hold their step probabilities.
+
+    benchmarks:
+      judges:
+        Qwen2.5-Math-PRM-7B: judged/qwen.jsonl
+        My judge: [judged/mine.jsonl, {path: judged/mine_prmbench.jsonl, benchmark: prmbench}]
+
+A judge's name is the label of its row beside ours, so no other row may have it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from cpmi_dagster.prm.settings import Recipe
+
+
+def check_judge_names(names: Iterable[str], recipes: Iterable[Recipe]) -> None:
+    """Refuse a judge whose row could not be told from another.
+
+    Raises:
+        ValueError: the name is blank, ends as rows of the official protocol do, or is that of a recipe or of a row.
+    """
+    from cpmi_dagster.reports.paper import OFFICIAL
+
+    names = tuple(names)
+    taken = _taken_rows(recipes) if names else set()
+    for name in names:
+        if not name.strip() or name.endswith(OFFICIAL):
+            raise ValueError(f"benchmarks.judges: `{name}` cannot name a judge; choose a name that ends otherwise")
+        if name.strip().casefold() in {row.casefold() for row in taken}:
+            raise ValueError(f"benchmarks.judges: the name `{name}` is that of another row or recipe; choose another")
+
+
+def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
+    """Refuse recipes that are the same but for their names, or whose rows in the tables would have the same label.
+
+    Raises:
+        ValueError: it names both recipes, or the label.
+    """
+    from cpmi_dagster.reports.reward_rows import main_rows
+
+    known: dict[str, str] = {}
+    for recipe in recipes:
+        contents = recipe.model_dump_json(exclude={"name"})
+        if contents in known:
+            raise ValueError(
+                f"recipes: `{known[contents]}` and `{recipe.name}` are the same; give one of them another `seed`"
+            )
+        known[contents] = recipe.name
+    folders = [recipe.name.casefold() for recipe in recipes]
+    if alike := [name for name in folders if folders.count(name) > 1]:
+        raise ValueError(f"recipes: two names differ from `{alike[0]}` in case alone; some disks take them for one")
+    labels = [row.row for row in main_rows(recipes)]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ValueError(f"recipes: the name `{twice[0]}` is that of another row of the tables; choose another")
+
+
+def _taken_rows(recipes: Iterable[Recipe]) -> set[str]:
+    """Row labels of the paper's tables and of reward types, and the recipes' names."""
+    from cpmi_dagster.reports.paper import load_paper_tables
+    from cpmi_dagster.reports.reward_rows import REWARD_ROWS, main_rows
+
+    recipes = tuple(recipes)
+    printed = {row for table in load_paper_tables().values() for row in table.rows}
+    ours = {row.row for row in main_rows(recipes)} | set(REWARD_ROWS.values())
+    return printed | ours | {recipe.name for recipe in recipes}

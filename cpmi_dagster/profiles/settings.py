@@ -1,0 +1,288 @@
+"""One frozen `Settings` object per profile: the only place that reads the environment.
+
+A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and hold only what differs:
+
+    extends: miniature
+    profile: mine
+    sources:
+      math_shepherd: {path: rows.jsonl}
+    models:
+      labeler: {name: ./my-model}
+
+Where a value comes from, strongest first: keyword arguments, the environment (`CPMI_SCORING__ROW_TOKENS=4096`), the
+profile. Relative paths resolve against the file they stand in. A source or model is one of: a local path, a hub id, or
+`miniature:NAME`, a part of the embedded world.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
+from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.generation.settings import Rollouts
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.prm.settings import Recipe, Training
+from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
+from cpmi_dagster.profiles.sources import Sources
+from cpmi_dagster.rewards.registry import RewardType
+from cpmi_dagster.rewards.settings import Rewards, SoftLabels
+from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.selection.settings import Selection
+from cpmi_dagster.trajectories.identifiers import shard_name
+
+PROFILES = Path(__file__).parent
+DEFAULT_PROFILE = "miniature"
+
+
+class Models(Frozen):
+    """The models a run uses, by role."""
+
+    labeler: LanguageModel
+    policy: LanguageModel
+    prover: LanguageModel
+    backbone: LanguageModel
+
+
+class Orchestration(Frozen):
+    """What Dagster is told."""
+
+    gpus: int = Field(default=1, ge=1, description="labeling processes at once, a GPU for each; size of the `gpu` pool")
+    shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
+    schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
+
+
+class Settings(BaseSettings):
+    """Everything a run depends on. Load it with `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="CPMI_", env_nested_delimiter="__", env_ignore_empty=True
+    )
+
+    profile: str
+    home: Path
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
+    sources: Sources
+    models: Models
+    selection: Selection = Selection()
+    negatives: Negatives = Negatives()
+    scoring: Scoring = Scoring()
+    rollouts: Rollouts = Rollouts()
+    rewards: Rewards
+    soft_labels: SoftLabels = SoftLabels()
+    training: Training = Training()
+    recipes: tuple[Recipe, ...]
+    benchmarks: Benchmarks = Benchmarks()
+    orchestration: Orchestration = Orchestration()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment overrides the profile, which arrives as keyword arguments."""
+        return (env_settings, init_settings)
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "Settings":
+        names = self.recipe_names
+        if len(set(names)) < len(names):
+            raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` stands twice")
+        for recipe in self.recipes:
+            if recipe.reward_type not in (*self.rewards.types, *self.sources.step_labels):
+                if recipe.reward_type in get_args(RewardType):
+                    raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
+                raise ValueError(
+                    f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among sources.step_labels, or one of the "
+                    f"reward types {', '.join(self.rewards.types)}"
+                )
+            _check_training(recipe, self.training)
+            if self.orchestration.gpus > 1 and recipe.trained_with(self.training).accelerate:
+                raise ValueError(
+                    f"recipes: `{recipe.name}` trains on the GPUs that `training.accelerate` names, which "
+                    f"`orchestration.gpus: {self.orchestration.gpus}` gives to other processes; set it to 1"
+                )
+        for role, model in self.models:
+            if self.orchestration.gpus > 1 and model.over_all_gpus:
+                raise ValueError(
+                    f"models.{role}: `{model.over_all_gpus}` takes GPUs that `orchestration.gpus: "
+                    f"{self.orchestration.gpus}` gives to other processes; set it to 1, or sample at an `endpoint`"
+                )
+        for name in self.benchmarks.best_of_n:
+            if name not in self.sources.benchmarks:
+                raise ValueError(f"benchmarks.best_of_n: `{name}` is not among sources.benchmarks")
+        check_recipes_differ(self.recipes)
+        check_judge_names(self.benchmarks.judges, self.recipes)
+        return self
+
+    @property
+    def shard_keys(self) -> list[str]:
+        """Partition keys `000`, `001`, ..."""
+        return [shard_name(shard) for shard in range(self.shards)]
+
+    @property
+    def recipe_names(self) -> list[str]:
+        """Partition keys of the models."""
+        return [recipe.name for recipe in self.recipes]
+
+    def recipe(self, name: str) -> Recipe:
+        """The recipe of that name.
+
+        Raises:
+            SettingsError: the profile has no such recipe.
+        """
+        for recipe in self.recipes:
+            if recipe.name == name:
+                return recipe
+        raise SettingsError(
+            f"recipe `{name}` is not in profile `{self.profile}`; it has {', '.join(self.recipe_names)}"
+        )
+
+
+def load_settings(profile: str | Path | None = None, home: Path | None = None) -> Settings:
+    """Read a profile by name or file; without one, `CPMI_PROFILE`, else the miniature.
+
+    Args:
+        profile: name of a shipped profile, or a YAML file.
+        home: where everything is kept; else `CPMI_HOME`, else `.cpmi/<profile>`.
+
+    Raises:
+        SettingsError: the profile does not exist, is not YAML, or has an unknown or wrong key.
+    """
+    _check_environment()
+    chosen = str(profile or os.environ.get("CPMI_PROFILE") or DEFAULT_PROFILE)
+    values = _read_profile(chosen)
+    values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
+    values["home"] = Path(values["home"]).expanduser().absolute()
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise SettingsError(_explain(chosen, error)) from error
+    # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
+    return settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
+
+
+def _check_training(recipe: Recipe, training: Training) -> None:
+    try:
+        recipe.trained_with(training)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(("training", *(str(part) for part in first["loc"])))
+        reason = "it is not a setting" if first["type"] == "extra_forbidden" else first["msg"]
+        raise ValueError(
+            f"recipes: `{recipe.name}` sets `{where}` wrong: {reason.removeprefix('Value error, ')}"
+        ) from error
+
+
+def _check_environment() -> None:
+    """A mistyped variable would otherwise change nothing, without a word."""
+    known = {f"CPMI_{name}".upper() for name in Settings.model_fields}
+    for variable in os.environ:
+        if variable.startswith("CPMI_") and variable.partition("__")[0] not in known:
+            raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
+
+
+def _read_profile(profile: str, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
+    path = _profile_path(profile)
+    if path in heirs:
+        raise SettingsError(f"profile {path} extends itself, through {', '.join(map(str, heirs))}; end the circle")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"profile {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise SettingsError(f"profile {path} must be a mapping of settings, not {type(values).__name__}")
+    parent = values.pop("extends", None)
+    own = _resolve_paths({"profile": path.stem, **values}, path.parent)
+    if parent is None:
+        return own
+    relative = path.parent / str(parent)
+    inherited = _read_profile(str(relative) if relative.is_file() else str(parent), (*heirs, path))
+    del inherited["profile"]
+    return _merge(inherited, own)
+
+
+def profile_option(profile: str) -> str:
+    """What a command must be given to ask a profile: nothing for the default, a name, or the profile's file."""
+    if profile == DEFAULT_PROFILE:
+        return ""
+    return f" -p {profile}" if (PROFILES / f"{profile}.yaml").is_file() else f" -p {profile}.yaml"
+
+
+def _profile_path(profile: str) -> Path:
+    for path in (PROFILES / f"{profile}.yaml", Path(profile)):
+        if path.is_file():
+            return path
+    known = ", ".join(sorted(path.stem for path in PROFILES.glob("*.yaml")))
+    raise SettingsError(f"there is no profile `{profile}`; give one of {known}, or the path of a YAML file")
+
+
+def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """`own` over `base`; mappings merge key by key, except a source or model, which is replaced whole."""
+    merged = dict(base)
+    for key, value in own.items():
+        nested = (
+            isinstance(value, dict) and isinstance(base.get(key), dict) and not {"path", "hub", "name"} & set(value)
+        )
+        merged[key] = _merge(base[key], value) if nested else value
+    return merged
+
+
+def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Make absolute what points beside the profile: sources, models, accelerate's configuration, `home`."""
+    kinds = {"sources": "path", "models": "name", "training": "accelerate"}
+    own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
+    for recipe in own.get("recipes") or ():
+        for key, field in (("backbone", "name"), ("training", "accelerate")):
+            if isinstance(recipe, dict) and key in recipe:
+                recipe[key] = _resolve_below(recipe[key], field, folder)
+    if isinstance(own.get("benchmarks"), dict):
+        own["benchmarks"] = resolve_judges(own["benchmarks"], folder)
+    return own if "home" not in own else {**own, "home": str(folder / Path(str(own["home"])).expanduser())}
+
+
+def _resolve_below(values: Any, field: str, folder: Path) -> Any:
+    if isinstance(values, list):
+        return [_resolve_below(value, field, folder) for value in values]
+    if not isinstance(values, dict):
+        return values
+    return {
+        key: _resolve_path(value, folder) if key == field else _resolve_below(value, field, folder)
+        for key, value in values.items()
+    }
+
+
+def _resolve_path(value: Any, folder: Path) -> Any:
+    if not isinstance(value, str) or value.startswith(MINIATURE):
+        return value
+    candidate = folder / Path(value).expanduser()
+    return str(candidate.absolute()) if value.startswith((".", "~")) or candidate.exists() else value
+
+
+def _explain(profile: str, error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "profile"
+    if first["type"] == "extra_forbidden":
+        return f"{_place(profile, where)}: `{where}` is not a setting; remove it or check its spelling"
+    if first["type"] == "missing":
+        return f"profile `{profile}`: the setting `{where}` is missing; add it"
+    return f"{_place(profile, where)}: `{where}` is wrong: {first['msg'].removeprefix('Value error, ')}"
+
+
+def _place(profile: str, where: str) -> str:
+    """The environment variable a setting was given by, else the profile."""
+    variable = f"CPMI_{where.replace('.', '__')}".upper()
+    given = next((name for name in os.environ if variable.startswith(name.upper()) and name.startswith("CPMI_")), None)
+    return f"environment variable {given}" if given and "__" in given else f"profile `{profile}`"

@@ -1,0 +1,80 @@
+"""Settings of what is read from outside: trajectories, their step labels, reference problems, benchmarks.
+
+sources:
+  math_shepherd: {path: "miniature:math_shepherd"}
+  step_labels:
+    my_judge: {path: ./labels.jsonl}          a reward type of one's own, called `my_judge`
+  references:
+    - {source: gsm8k, hub: openai/gsm8k, config: main, split: train}
+  benchmarks:
+    math500: {hub: HuggingFaceH4/MATH-500, split: test}
+"""
+
+from typing import Literal, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.rewards.registry import OWN_LABELS, RewardType
+
+
+class DataSource(Frozen):
+    """Where a data set lies: a local file or folder, a part of the embedded world, or a hub id with its revision."""
+
+    path: str | None = Field(
+        default=None, description="local file (.jsonl, .json, .parquet, .gz), folder, or miniature:NAME"
+    )
+    hub: str | None = Field(default=None, description="hub id, e.g. openai/gsm8k")
+    config: str | None = Field(default=None, description="hub configuration name")
+    revision: str | None = Field(default=None, description="hub commit; resolved at first use and locked when empty")
+    split: str = Field(default="train", description="split to read, and the split its rows are filed under")
+    limit: int | None = Field(default=None, ge=1, description="read only the first rows")
+
+    @model_validator(mode="after")
+    def _exactly_one_place(self) -> "DataSource":
+        if (self.path is None) == (self.hub is None):
+            raise ValueError("a source needs exactly one of `path` and `hub`")
+        return self
+
+    @property
+    def place(self) -> str:
+        """The path or the hub id, whichever is given."""
+        return str(self.path or self.hub)
+
+
+class ReferenceSource(DataSource):
+    """A set of problems with reference solutions."""
+
+    source: Literal["gsm8k", "math"]
+
+
+class StepLabelSource(DataSource):
+    """Step labels of one's own: rows of `trajectory_id` or `row_number`, and `rewards`, a number for every step."""
+
+    probabilities: bool = Field(default=False, description="they are in [0, 1] and stay as they are, as MC's do")
+
+
+class Sources(Frozen):
+    """Everything read from outside."""
+
+    math_shepherd: DataSource
+    step_truth: DataSource | None = None
+    step_labels: dict[str, StepLabelSource] = Field(default={}, description="labels of one's own, by name")
+    references: tuple[ReferenceSource, ...]
+    benchmarks: dict[str, DataSource] = Field(default={}, description="benchmarks and question sets, by name")
+
+    @field_validator("step_labels")
+    @classmethod
+    def _names_are_free(cls, labels: dict[str, StepLabelSource]) -> dict[str, StepLabelSource]:
+        for name in labels:
+            if name in get_args(RewardType) or not OWN_LABELS.fullmatch(name):
+                raise ValueError(
+                    f"`{name}` cannot name labels of one's own; take lower-case letters, digits and underscores, a "
+                    "letter first, and no name of a reward type, a merge or a key of a source"
+                )
+        return labels
+
+    @property
+    def probability_labels(self) -> tuple[str, ...]:
+        """Names of the own labels that are probabilities already."""
+        return tuple(name for name, source in self.step_labels.items() if source.probabilities)

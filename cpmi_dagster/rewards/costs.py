@@ -1,0 +1,114 @@
+"""What labeling costs: measured where it is spent, added up per method, compared by RelEff (Eq. 8).
+
+hard_negatives    Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600)
+answer_logprobs   Cost(wall_seconds=6.0, forward_tokens=81_000, generated_tokens=0)
+policy_rollouts   Cost(wall_seconds=40.0, forward_tokens=70_000, generated_tokens=50_000)   9_000 for prefix 1
+
+method        wall_seconds  generated_tokens
+mc            40.0          50_000
+cpmi          8.0           600
+cpmi_merge1   15.2          9_600             CPMI, and 9/50 of the rollouts
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import LabelingCosts
+
+MERGE = re.compile(r"(cpmi|pav|rand)_merge(\d*)")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a labeling method needs.
+
+    Attributes:
+        cpmi: hard negatives and answer log-probabilities.
+        policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
+        prover_steps: likewise for the prover, which also completes the bare question.
+    """
+
+    cpmi: bool
+    policy_steps: int | None
+    prover_steps: int | None
+
+
+def needs_of(method: str) -> Needs:
+    """What a method needs, by the name of its reward type; all CPMI-based types come from one pass."""
+    if method in ("mc", "mc_hard"):
+        return Needs(cpmi=False, policy_steps=None, prover_steps=0)
+    if method == "pav":
+        return Needs(cpmi=False, policy_steps=None, prover_steps=None)
+    if merge := MERGE.fullmatch(method):
+        steps = int(merge[2] or 1)
+        return Needs(cpmi=merge[1] != "rand", policy_steps=steps, prover_steps=steps if merge[1] == "pav" else 0)
+    return Needs(cpmi=True, policy_steps=0, prover_steps=0)
+
+
+def labeling_costs(
+    shard: str,
+    trajectories: int,
+    costs: Mapping[str, Cost],
+    policy_rollouts: pl.DataFrame,
+    prover_rollouts: pl.DataFrame,
+    models: Mapping[str, str],
+    methods: Sequence[str],
+) -> pl.DataFrame:
+    """What labeling a shard by each method takes; a merge pays only for the rollouts it uses.
+
+    Args:
+        shard: partition key.
+        trajectories: how many were labelled.
+        costs: of the assets hard_negatives, answer_logprobs, policy_rollouts and prover_rollouts, as measured.
+        policy_rollouts: columns prefix_length, generated_tokens.
+        prover_rollouts: likewise.
+        models: names of `labeler`, `policy` and `prover`.
+        methods: reward types, e.g. mc, pav, cpmi, cpmi_merge1.
+
+    Returns:
+        Columns of `labels.labeling_costs`, one row per method. Of the rollouts of the first k steps the generated
+        tokens are exact; seconds and forward tokens are in proportion to them.
+    """
+    rollouts = {"policy": policy_rollouts, "prover": prover_rollouts}
+    rows = []
+    for method in methods:
+        needs = needs_of(method)
+        parts = {"labeler": costs["hard_negatives"] + costs["answer_logprobs"]} if needs.cpmi else {}
+        for role, steps in (("policy", needs.policy_steps), ("prover", needs.prover_steps)):
+            if steps != 0:
+                parts[role] = cost_of_first_steps(costs[f"{role}_rollouts"], rollouts[role], steps)
+        total = sum(parts.values(), Cost.zero())
+        names = " + ".join(dict.fromkeys(models[role] for role in parts))
+        rows.append({"shard": shard, "method": method, "model": names, "trajectories": trajectories, **total.to_dict()})
+    return LabelingCosts.cast(pl.DataFrame(rows, schema=LabelingCosts.column_names()))
+
+
+def cost_of_first_steps(cost: Cost, rollouts: pl.DataFrame, steps: int | None) -> Cost:
+    """The part of the rollouts' cost that falls on the prefixes of at most `steps` steps; all of it when None.
+
+    Args:
+        cost: of all rollouts.
+        rollouts: columns prefix_length, generated_tokens.
+        steps: longest prefix that is needed.
+    """
+    if steps is None:
+        return cost
+    tokens = int(rollouts.filter(pl.col("prefix_length") <= steps)["generated_tokens"].sum())
+    share = tokens / max(int(rollouts["generated_tokens"].sum()), 1)
+    return Cost(cost.wall_seconds * share, round(cost.forward_tokens * share), tokens)
+
+
+def relative_efficiency(quality: float, cost: float, base_quality: float, base_cost: float) -> float:
+    """RelEff(m | b) = (Q_m / C_m) / (Q_b / C_b) (Eq. 8); above 1, m buys its quality more cheaply than b.
+
+    Args:
+        quality: Q of the method, e.g. ROC-AUC.
+        cost: C of the method, e.g. labeling seconds; positive.
+        base_quality: Q of the baseline; positive.
+        base_cost: C of the baseline; positive.
+    """
+    return (quality / cost) / (base_quality / base_cost)

@@ -1,0 +1,77 @@
+"""Rewards to training targets in [0, 1]: a robust z-score and a sigmoid (Eq. 7).
+
+    cpmi rewards   -0.4   0.1   0.2   0.3   0.9     median 0.2, MAD 0.1
+    soft labels    0.002  0.27  0.5   0.73  0.999
+
+What is a probability already stays as it is: mc, mc_hard, rand_merge, math_shepherd, the MC part of a merge, and own
+labels that the profile calls probabilities. The PAV part of a merge is normalised as PAV is; the CPMI part by its own
+median and MAD.
+
+Where more than half of the rewards are equal the MAD is 0 and epsilon alone divides: the median itself becomes 0.5,
+what differs from it by more than a few epsilon saturates at 0 or 1, or at the clip.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from cpmi_dagster.contracts.tables import SoftLabels
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.rewards import settings
+
+PROBABILITIES = ["mc", "mc_hard", "rand_merge", "math_shepherd"]
+MERGE = r"^(cpmi|pav)_merge(\d+)$"
+
+
+def soft_labels(
+    step_rewards: pl.DataFrame, settings: settings.SoftLabels, probabilities: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Normalise every reward type over the whole labelled set (Eq. 7).
+
+    Args:
+        step_rewards: columns of `labels.step_rewards` of all shards.
+        settings: epsilon, MAD factor and clip.
+        probabilities: own labels that are probabilities already.
+
+    Returns:
+        Columns of `dataset.soft_labels`, in the order of the rewards.
+
+    Raises:
+        SettingsError: a merge with PAV is to be normalised, but PAV itself is not among the rewards.
+    """
+    rewards = step_rewards.with_columns(normalised_as=_normalised_as(probabilities))
+    labels = rewards.join(_centers_and_spreads(rewards), on="normalised_as", how="left", maintain_order="left")
+    lacking = labels.filter(pl.col("normalised_as").is_not_null() & pl.col("median").is_null())
+    if not lacking.is_empty():
+        raise SettingsError(
+            f"the soft labels of `{lacking['reward_type'][0]}` need the rewards of `{lacking['normalised_as'][0]}` "
+            "over the whole set; add it to `rewards.types`"
+        )
+    score = (pl.col("reward") - pl.col("median")) / (settings.mad_factor * pl.col("mad") + settings.epsilon)
+    if settings.clip is not None:
+        score = score.clip(-settings.clip, settings.clip)
+    sigmoid = 1 / (1 + (-score).exp())
+    label = pl.when(pl.col("normalised_as").is_null()).then(pl.col("reward")).otherwise(sigmoid)
+    return SoftLabels.cast(labels.with_columns(soft_label=label).select(SoftLabels.column_names()))
+
+
+def _normalised_as(probabilities: Sequence[str]) -> pl.Expr:
+    """Reward type whose median and MAD normalise a row; null where the reward is a probability already."""
+    reward_type = pl.col("reward_type")
+    first = reward_type.str.extract(MERGE, 1)
+    is_first_part = pl.col("step_index") < reward_type.str.extract(MERGE, 2).cast(pl.Int64)
+    stays = reward_type.is_in([*PROBABILITIES, *probabilities]) | (is_first_part & (first == "cpmi"))
+    return (
+        pl.when(stays.fill_null(False))
+        .then(None)
+        .when((is_first_part & (first == "pav")).fill_null(False))
+        .then(pl.lit("pav"))
+        .otherwise(reward_type)
+    )
+
+
+def _centers_and_spreads(rewards: pl.DataFrame) -> pl.DataFrame:
+    """Median and MAD of each reward type that is normalised, over its own rows (of a merge: its CPMI part)."""
+    own = rewards.filter(pl.col("normalised_as") == pl.col("reward_type"))
+    reward = pl.col("reward")
+    return own.group_by("normalised_as").agg(median=reward.median(), mad=(reward - reward.median()).abs().median())

@@ -1,1 +1,0 @@
-"""Sampling text from a model: Monte-Carlo rollouts of step prefixes (Eq. 1) and candidate solutions."""

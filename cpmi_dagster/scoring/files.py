@@ -1,0 +1,77 @@
+"""`cpmi score`: a file of trajectories in, Parquet files of scores out.
+
+{"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3"]}
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+
+from cpmi_dagster.errors import ScoringError
+from cpmi_dagster.files.json_lines import read_json_lines
+from cpmi_dagster.files.text import Text
+from cpmi_dagster.files.whole_files import check_writable, whole_file
+from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
+
+
+class InputLine(BaseModel):
+    """One line of the input; other fields are let be."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    id: Text | int
+    question: Text
+    steps: list[Text]
+    gold_answer: Text
+    negative_answers: list[Text] | None = None
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """What to score and where the results go."""
+
+    model: str
+    input: Path
+    output: Path
+    answer_logprobs: Path | None
+    options: ScoreOptions
+
+
+def score_file(request: ScoreRequest, progress: Callable[[int, int], None]) -> ScoredTrajectories:
+    """Score a file; the output files appear whole or not at all.
+
+    Args:
+        request: model, files and options.
+        progress: told the number of trajectories just finished, and of all.
+
+    Raises:
+        SourceError: the input is missing or a line of it is wrong; the message names the line. Or an output cannot be
+            written, which is found out before anything is scored.
+        ScoringError: no trajectory could be scored.
+    """
+    frame = read_trajectories(request.input)
+    check_writable(*(path for path in (request.output, request.answer_logprobs) if path))
+    options: ScoreOptions = {**request.options, "progress": lambda count: progress(count, frame.height)}
+    result = score_in_full(frame, request.model, **options)
+    if result.scores.is_empty() and frame.height:
+        name, reason = result.rejected.select("id", "reason").row(0)
+        raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
+    for path, rows in ((request.output, result.scores), (request.answer_logprobs, result.logprobs)):
+        if path is not None:
+            with whole_file(path) as unfinished:
+                rows.write_parquet(unfinished)
+    return result
+
+
+def read_trajectories(path: Path) -> pl.DataFrame:
+    """The lines of a trajectory file as a frame for `score_trajectories`.
+
+    Raises:
+        SourceError: there is no such file, or a line is not of the form above.
+    """
+    lines = read_json_lines(path, InputLine, "id, question, steps and gold_answer")
+    rows = [{**line.model_dump(), "id": str(line.id)} for _, line in lines]
+    return pl.DataFrame(rows, schema=INPUT_COLUMNS)

@@ -1,0 +1,26 @@
+"""Settings of the scorer."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cpmi_dagster.contracts.frozen import Frozen
+
+Conditioning = Literal["marginal", "incremental", "prefix", "leave_one_out"]
+
+Reader = Literal["auto", "flex", "blocked", "masked", "cached"]
+
+
+class Scoring(Frozen):
+    """The token-tree scorer."""
+
+    templates: int = Field(default=4, ge=1, le=4, description="K, the first templates of the appendix")
+    conditionings: tuple[Conditioning, ...] = ("marginal", "incremental", "prefix")
+    row_tokens: int | None = Field(
+        default=None, ge=16, description="tokens of one packed row; from free memory when null"
+    )
+    reader: Reader = Field(default="auto", description="how the model reads token trees; auto = by hardware and model")
+    chunk_trajectories: int = Field(
+        default=64, ge=1, description="trajectories committed together; a kill loses at most one chunk"
+    )
+    scorer: Literal["tree", "reference"] = "tree"

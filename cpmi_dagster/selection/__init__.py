@@ -1,0 +1,1 @@
+"""Which trajectories are labelled (appendix B)."""

@@ -1,0 +1,153 @@
+"""Choose the trajectories to be labelled (appendix B): ratios of task and composition, spread over the questions.
+
+    trajectories                                    settings                             selected
+    50,000 GSM8K, 60,000 MATH, 60 % mixed     ->    80,000, 1:1, 7:3               ->    40,000 + 40,000, 56,000 mixed
+
+A trajectory is mixed if Math-Shepherd labels some of its steps `+` and some `-`. A problem is too hard if every step of
+every one of its trajectories is `-`. Within each cell of task and composition every question gives its first trajectory
+before any gives its second. The choice depends on the seed and the ids alone, not on the order of the rows.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import polars as pl
+
+from cpmi_dagster.selection.quotas import CELLS, Cell, Shares, choose_quotas, exact_share, name_shortfalls
+from cpmi_dagster.selection.settings import Selection
+from cpmi_dagster.trajectories.identifiers import shard_key
+
+MIXED, PURE = "mixed", "pure"
+GSM8K = "GSM8K"
+SELECTED_COLUMNS = ("trajectory_id", "question_id", "shard", "task", "composition")
+CELL_NAMES = {cell: f"{'GSM8K' if cell.is_gsm8k else 'MATH'} {MIXED if cell.is_mixed else PURE}" for cell in CELLS}
+
+
+@dataclass(frozen=True)
+class SelectionResult:
+    """The selected trajectories, by id, and one sentence for everything that was short."""
+
+    selected: pl.DataFrame
+    shortfalls: list[str]
+
+
+def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: int, shards: int) -> SelectionResult:
+    """Choose the trajectories to be labelled.
+
+    Args:
+        trajectories: Columns trajectory_id, question_id, task, shepherd_labels.
+        selection: How many, in which shares; null lifts a constraint.
+        seed: Decides which trajectories of a question, and of which questions, are taken.
+        shards: Number of shards, for the `shard` column.
+
+    Returns:
+        Rows of `selection.selected_trajectories` in order of their ids. Where supply is short, the largest set that
+        keeps the shares, and what was short.
+    """
+    candidates = _candidates(trajectories, selection, seed)
+    supply = _supply(candidates)
+    shares = Shares(exact_share(selection.gsm8k_share), exact_share(selection.mixed_share))
+    wanted = selection.trajectories or candidates.height // shares.step * shares.step or candidates.height
+    quotas = choose_quotas(supply, wanted, shares)
+    short = selection.trajectories is not None and name_shortfalls(supply, wanted, shares, quotas, CELL_NAMES)
+    chosen = _pick(candidates, quotas).sort("trajectory_id")
+    shard = pl.Series("shard", [shard_key(question, shards) for question in chosen["question_id"]], dtype=pl.String)
+    return SelectionResult(chosen.with_columns(shard).select(SELECTED_COLUMNS), short or [])
+
+
+def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selection: Selection) -> pl.DataFrame:
+    """Appendix B's table: what the selection aims at beside what it holds.
+
+    Args:
+        selected: `selection.selected_trajectories`.
+        trajectories: Columns trajectory_id, steps, shepherd_labels; at least the selected ones.
+        selection: The aims.
+
+    Returns:
+        Columns statistic, target (null where there is no aim), actual.
+    """
+    steps = trajectories.join(selected.select("trajectory_id"), on="trajectory_id", how="semi")
+    counts = steps["steps"].list.len()
+    labels = steps["shepherd_labels"].explode(empty_as_null=False)
+    per_question = selected["question_id"].value_counts()["count"]
+    rows: list[tuple[str, float | None, float]] = [
+        ("trajectories", selection.trajectories, selected.height),
+        ("gsm8k_share", selection.gsm8k_share, _share(selected["task"].str.to_uppercase() == GSM8K)),
+        ("mixed_share", selection.mixed_share, _share(selected["composition"] == MIXED)),
+        ("questions", None, selected["question_id"].n_unique()),
+        ("most_trajectories_per_question", None, _largest(per_question)),
+        ("steps", None, float(counts.sum())),
+        ("mean_steps", None, float(counts.sum()) / max(1, steps.height)),
+        ("max_steps", None, _largest(counts)),
+        ("positive_step_share", None, _share(labels)),
+        ("shards", None, selected["shard"].n_unique()),
+    ]
+    return pl.DataFrame(
+        rows, schema={"statistic": pl.String, "target": pl.Float64, "actual": pl.Float64}, orient="row", strict=False
+    )
+
+
+def _candidates(trajectories: pl.DataFrame, selection: Selection, seed: int) -> pl.DataFrame:
+    """Eligible trajectories with their cell, in an order that the seed decides."""
+    labels = pl.col("shepherd_labels").list
+    rows = trajectories.select(
+        "trajectory_id",
+        "question_id",
+        "task",
+        labels.any().alias("has_positive"),
+        pl.when(labels.any() & ~labels.all()).then(pl.lit(MIXED)).otherwise(pl.lit(PURE)).alias("composition"),
+    )
+    if selection.leave_out_too_hard:
+        rows = rows.filter(pl.col("has_positive").any().over("question_id"))
+    is_gsm8k = pl.col("task").str.to_uppercase() == GSM8K
+    is_mixed = pl.col("composition") == MIXED
+    return rows.with_columns(
+        (pl.lit(True) if selection.gsm8k_share is None else is_gsm8k).alias("is_gsm8k"),
+        (pl.lit(True) if selection.mixed_share is None else is_mixed).alias("is_mixed"),
+        _draw("trajectory_id", rows["trajectory_id"], seed),
+        _draw("question_id", rows["question_id"], seed),
+    ).sort("draw_of_trajectory_id", "trajectory_id")
+
+
+def _draw(column: str, ids: pl.Series, seed: int) -> pl.Series:
+    """A number for each id that depends on nothing but the id and the seed."""
+    key = str(seed).encode()
+    draws = {
+        name: int.from_bytes(blake2b(name.encode(), key=key, digest_size=7).digest()) for name in ids.unique().to_list()
+    }
+    return pl.Series(f"draw_of_{column}", [draws[name] for name in ids.to_list()], dtype=pl.Int64)
+
+
+def _supply(candidates: pl.DataFrame) -> Mapping[Cell, int]:
+    counted = candidates.group_by("is_gsm8k", "is_mixed").len()
+    return Counter({Cell(is_gsm8k, is_mixed): count for is_gsm8k, is_mixed, count in counted.iter_rows()})
+
+
+def _pick(candidates: pl.DataFrame, quotas: Mapping[Cell, int]) -> pl.DataFrame:
+    """Fill each cell's quota in rounds over the questions; picks of an earlier cell count as rounds already had."""
+    picked = [candidates.clear()]
+    for cell in CELLS:
+        had = pl.concat(picked).group_by("question_id").len("had")
+        in_cell = (pl.col("is_gsm8k") == cell.is_gsm8k) & (pl.col("is_mixed") == cell.is_mixed)
+        rounds = (
+            candidates.filter(in_cell)
+            .join(had, on="question_id", how="left", maintain_order="left")
+            .with_columns(
+                round=pl.int_range(pl.len(), dtype=pl.Int64).over("question_id")
+                + pl.col("had").fill_null(0).cast(pl.Int64)
+            )
+        )
+        best = rounds.sort("round", "draw_of_question_id", "question_id").head(quotas[cell])
+        picked.append(best.select(candidates.columns))
+    return pl.concat(picked)
+
+
+def _share(flags: pl.Series) -> float:
+    return float(flags.sum()) / max(1, flags.len())
+
+
+def _largest(counts: pl.Series) -> float:
+    largest = counts.max()
+    return float(largest) if isinstance(largest, int | float) else 0.0

@@ -1,0 +1,143 @@
+r"""The forms a trajectory source may have, each brought into Math-Shepherd's.
+
+    Math-Shepherd  {"input": "2 + 3? Step 1: 2 + 3 = 5. ки", "label": "2 + 3? Step 1: 2 + 3 = 5. +", "task": "GSM8K"}
+    TRL            {"prompt": "2 + 3?", "completions": ["2 + 3 = 5."], "labels": [true]}
+    PRM800K        {"question": {"problem": "2 + 3?"}, "label": {"steps": [
+                       {"completions": [{"text": "2 + 3 = 5.", "rating": 1}], "chosen_completion": 0}]}}
+    -> RawRow(input="2 + 3? Step 1: 2 + 3 = 5. ки", label="2 + 3? Step 1: 2 + 3 = 5. +", …)
+
+Only Math-Shepherd's rows say whether their problem is GSM8K's or MATH's; the task of the others is where they align.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, model_validator
+
+from cpmi_dagster.files.text import Text
+from cpmi_dagster.trajectories.step_segments import MARKER, has_header
+
+FORMS = "input and label (Math-Shepherd); prompt, completions and labels (TRL); question and label (PRM800K)"
+RATING_OF_ERROR = -1
+
+
+class RawRow(NamedTuple):
+    """A row as `sources.math_shepherd` holds it; `defect` says why it cannot become a trajectory, if that is known."""
+
+    input: str
+    label: str = ""
+    task: str = ""
+    value: Sequence[str] | None = None
+    defect: str | None = None
+
+
+class MathShepherdRow(BaseModel):
+    """Question and steps with `ки` behind every step; labels in the same text, in a list, or in both."""
+
+    input: Text
+    label: Text | None = None
+    task: Text | None = None
+    value: list[Text] | None = None
+
+    @model_validator(mode="after")
+    def _is_labelled(self) -> "MathShepherdRow":
+        if self.label is None and self.value is None:
+            raise ValueError("the row has neither `label` nor `value`")
+        return self
+
+    def raw(self) -> RawRow:
+        """The row as it is."""
+        return RawRow(self.input, self.label or "", self.task or "", self.value)
+
+
+class TrlRow(BaseModel):
+    """The form of TRL's stepwise supervision: one completion and one label a step."""
+
+    prompt: Text
+    completions: list[Text]
+    labels: list[bool]
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> "TrlRow":
+        if len(self.completions) != len(self.labels):
+            raise ValueError(f"{len(self.completions)} completions but {len(self.labels)} labels")
+        if any(MARKER in text for text in (self.prompt, *self.completions)):
+            raise ValueError(f"a text holds `{MARKER}`, which marks the ends of steps here")
+        return self
+
+    def raw(self) -> RawRow:
+        """Prompt and completions with markers and, where they are missing, `Step i:` headers."""
+        steps = [
+            step if has_header(step) else f"Step {number}: {step}"
+            for number, step in enumerate(self.completions, start=1)
+        ]
+        marks = ["+" if label else "-" for label in self.labels]
+        return RawRow(_joined(self.prompt, steps, [MARKER] * len(steps)), _joined(self.prompt, steps, marks))
+
+
+def _joined(prompt: str, steps: Sequence[str], marks: Sequence[str]) -> str:
+    return f"{prompt} " + "\n".join(f"{step} {mark}" for step, mark in zip(steps, marks, strict=True))
+
+
+class Completion(BaseModel):
+    """A sampled or hand-written step of PRM800K; the rating is 1 (good), 0 (neutral), -1 (bad), or was not given."""
+
+    text: Text
+    rating: int | None = None
+
+
+class RatedStep(BaseModel):
+    """What PRM800K's labeler saw at one step, and what the solution went on with."""
+
+    completions: list[Completion] | None = None
+    chosen_completion: int | None = None
+    human_completion: Completion | None = None
+
+    def taken(self) -> tuple[str, bool] | None:
+        """Text and label of the completion gone on with, else of the first bad one; None where nothing was rated."""
+        completions = self.completions or []
+        if self.chosen_completion is not None and 0 <= self.chosen_completion < len(completions):
+            chosen = completions[self.chosen_completion]
+            return (chosen.text, chosen.rating != RATING_OF_ERROR)
+        if self.human_completion is not None:
+            return (self.human_completion.text, True)
+        return next(((one.text, False) for one in completions if one.rating == RATING_OF_ERROR), None)
+
+
+class Prm800kQuestion(BaseModel):
+    """The problem of a PRM800K row."""
+
+    problem: Text
+
+
+class Prm800kLabel(BaseModel):
+    """The labelled steps of a PRM800K row."""
+
+    steps: list[RatedStep]
+
+
+class Prm800kRow(BaseModel):
+    """A PRM800K row: the labeler's path through sampled steps, which ends where nothing right was found."""
+
+    question: Prm800kQuestion
+    label: Prm800kLabel
+
+    def raw(self) -> RawRow:
+        """The path as a labelled solution; neutral steps count as right."""
+        path: list[tuple[str, bool]] = []
+        for step in self.label.steps:
+            taken = step.taken()
+            if taken is None:
+                break
+            path.append(taken)
+        steps, labels = [text for text, _ in path], [label for _, label in path]
+        return TrlRow(prompt=self.question.problem, completions=steps, labels=labels).raw()
+
+
+def form_of(row: Mapping[str, Any]) -> type[MathShepherdRow | TrlRow | Prm800kRow] | None:
+    """Which form a row has, by its columns; None for none of them."""
+    if "input" in row:
+        return MathShepherdRow
+    if "prompt" in row and "completions" in row:
+        return TrlRow
+    return Prm800kRow if isinstance(row.get("question"), Mapping) and "label" in row else None

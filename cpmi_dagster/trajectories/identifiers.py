@@ -1,0 +1,23 @@
+"""Shards, the unit of partition: `000`, `001`, …; all trajectories of a question are in one."""
+
+import polars as pl
+
+
+def shard_name(number: int) -> str:
+    """Partition key of a shard: 3 is `003`."""
+    return f"{number:03d}"
+
+
+def shard_key(question_id: str, shards: int) -> str:
+    """Partition key of the shard a question belongs to.
+
+    Args:
+        question_id: Hash of the question, in hexadecimal.
+        shards: How many shards there are.
+    """
+    return shard_name(int(question_id, 16) % shards)
+
+
+def trajectory_id_of(row_number: str) -> pl.Expr:
+    """`t000000042` for row 42 of the source."""
+    return pl.format("t{}", pl.col(row_number).cast(pl.String).str.zfill(9))

@@ -1,0 +1,206 @@
+r"""Math-Shepherd rows: a text with a marker `ки` behind every step, and the same text with `+` or `-` in its place.
+
+    input  Ann has 3 hats and buys 2. How many has she? Step 1: 3 + 2 = <<3+2=5>>5 hats. ки\nStep 2: … answer is: 5 ки
+    label  Ann has 3 hats and buys 2. How many has she? Step 1: 3 + 2 = <<3+2=5>>5 hats. +\nStep 2: … answer is: 5 -
+
+    Trajectory(question="Ann has 3 hats and buys 2. How many has she?",
+               steps=("3 + 2 = <<3+2=5>>5 hats.", "… The answer is: 5"),
+               shepherd_labels=(True, False), final_answer="5", …)
+
+A step is the text the labeler reads: stripped, without its `Step i:` header; the last one keeps its `The answer is: X`
+tail, as the published split of these rows does. Irregular rows of the corpus that are understood: a marker inside the
+question, lower-case headers, no header (the question then ends at its last question mark), labels as `ки +`, and labels
+in a `value` list beside the text.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.errors import MalformedRow
+from cpmi_dagster.trajectories.step_segments import MARKER, clean, split_question, split_row
+
+LABEL_OF_MARK = {"+": True, "-": False}
+EXCERPT_CHARACTERS = 120
+
+_MARK = re.compile(rf"(?:{MARKER} ?)?[+-]|{MARKER}")
+
+PARSED_COLUMNS: dict[str, pl.DataType] = {
+    "row_number": pl.Int64(),
+    "task": pl.String(),
+    "question": pl.String(),
+    "steps": pl.List(pl.String()),
+    "shepherd_labels": pl.List(pl.Boolean()),
+    "final_answer": pl.String(),
+}
+REJECTED_COLUMNS: dict[str, pl.DataType] = {
+    "row_number": pl.Int64(),
+    "stage": pl.String(),
+    "reason": pl.String(),
+    "excerpt": pl.String(),
+}
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A question and its labelled steps, with the raw pieces the row is made of.
+
+    `segments` are the texts around the markers, one more than there are markers; `marks` is what the label has at each
+    marker (`+`, `-`, `ки +`, or `ки` where the label is unmarked), empty if the row has no inline label at all.
+    """
+
+    question: str
+    steps: tuple[str, ...]
+    shepherd_labels: tuple[bool, ...]
+    final_answer: str | None
+    segments: tuple[str, ...]
+    marks: tuple[str, ...]
+
+
+def parse_row(input: str, label: str, value: Sequence[str] | None = None) -> Trajectory:
+    """Read one row of Math-Shepherd.
+
+    Args:
+        input: Question and steps, each step closed by `ки`.
+        label: The same text with `+` or `-` at each marker; may be empty or unmarked when `value` holds the labels.
+        value: Step labels `+` or `-` beside the text, for all steps or for all markers.
+
+    Raises:
+        MalformedRow: the row has no question, no step, an empty step, text after its last marker, or a label that does
+            not fit its input.
+    """
+    segments = tuple(input.split(MARKER))
+    split = split_row(segments)
+    marks = _read_marks(segments, label)
+    inline = [LABEL_OF_MARK.get(mark[-1:]) for mark in marks][split.markers_in_question :]
+    labels = _choose_labels(inline, value, len(split.steps), split.markers_in_question)
+    return Trajectory(split.question, split.steps, labels, extract_answer(split.steps[-1]), segments, marks)
+
+
+def render_row(trajectory: Trajectory) -> tuple[str, str]:
+    """The `(input, label)` that `parse_row` read, character for character."""
+    text = MARKER.join(trajectory.segments)
+    if not trajectory.marks:
+        return text, ""
+    head, *rest = trajectory.segments
+    return text, head + "".join(mark + segment for mark, segment in zip(trajectory.marks, rest, strict=True))
+
+
+def question_of(input: str) -> str:
+    """The question of a row, or of as much of it as can be read; the same text as `parse_row` finds. Never raises."""
+    segments = tuple(input.split(MARKER))
+    try:
+        return split_question(segments)[0] or clean(segments[0])
+    except MalformedRow:
+        return clean(segments[0])
+
+
+def parse_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Parse a frame of raw rows; every row is in exactly one of the two results.
+
+    Args:
+        rows: Columns row_number, input, label, task, value and defect of `sources.math_shepherd`.
+
+    Returns:
+        Parsed rows (`PARSED_COLUMNS`), and rejected ones (`REJECTED_COLUMNS`): stage `read` where the source's row has
+        a defect, else stage `parse`.
+    """
+    parsed: dict[str, list[Any]] = {column: [] for column in PARSED_COLUMNS}
+    rejected: dict[str, list[Any]] = {column: [] for column in REJECTED_COLUMNS}
+    raw = rows.select("row_number", "task", "input", "label", "value", "defect").iter_rows()
+    for row_number, task, text, label, value, defect in raw:
+        if defect is not None:
+            _append(rejected, (row_number, "read", defect, text[:EXCERPT_CHARACTERS]))
+            continue
+        try:
+            trajectory = parse_row(text, label, value)
+        except MalformedRow as error:
+            _append(rejected, (row_number, "parse", str(error), text[:EXCERPT_CHARACTERS]))
+        else:
+            _append(parsed, (
+                row_number, task, trajectory.question, trajectory.steps, trajectory.shepherd_labels,
+                trajectory.final_answer,
+            ))  # fmt: skip
+    return pl.DataFrame(parsed, schema=PARSED_COLUMNS), pl.DataFrame(rejected, schema=REJECTED_COLUMNS)
+
+
+def without_duplicates(parsed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Keep the first of the rows with the same question and steps.
+
+    Args:
+        parsed: Parsed rows (`PARSED_COLUMNS`), all those of a question among them.
+
+    Returns:
+        The rows kept, and the others as rejected rows (`REJECTED_COLUMNS`, stage `duplicate`).
+    """
+    text = pl.concat_str("question", pl.col("steps").list.join("\n"), separator="\n")
+    rows = parsed.with_columns(first=pl.col("row_number").min().over(text))
+    is_first = pl.col("row_number") == pl.col("first")
+    return rows.filter(is_first).drop("first"), rows.filter(~is_first).select(
+        "row_number",
+        pl.lit("duplicate").alias("stage"),
+        pl.format("the same question and steps as row {}", "first").alias("reason"),
+        pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
+    )
+
+
+def _append(columns: dict[str, list[Any]], row: tuple[Any, ...]) -> None:
+    for column, value in zip(columns.values(), row, strict=True):
+        column.append(value)
+
+
+def _read_marks(segments: tuple[str, ...], label: str) -> tuple[str, ...]:
+    """What the label has in place of each marker, once everything between the markers agrees with the input."""
+    if not label:
+        return ()
+    if label == MARKER.join(segments):
+        return (MARKER,) * (len(segments) - 1)
+    position, marks = 0, []
+    for number, segment in enumerate(segments):
+        if not label.startswith(segment, position):
+            raise MalformedRow(f"input and label disagree {_place(number, len(segments) - 1)}")
+        position += len(segment)
+        if number == len(segments) - 1:
+            break
+        mark = _MARK.match(label, position)
+        if mark is None:
+            raise MalformedRow(f"the label has neither `+` nor `-` at marker {number + 1} of {len(segments) - 1}")
+        marks.append(mark.group())
+        position = mark.end()
+    if position != len(label):
+        raise MalformedRow(f"the label goes on after the input ends: {label[position : position + 40]!r}")
+    return tuple(marks)
+
+
+def _place(number: int, markers: int) -> str:
+    return f"before marker {number + 1} of {markers}" if number < markers else "after the last marker"
+
+
+def _choose_labels(
+    inline: list[bool | None], value: Sequence[str] | None, steps: int, skipped: int
+) -> tuple[bool, ...]:
+    """Labels of the steps from the text, from `value`, or from both where they agree."""
+    marked = [label for label in inline if label is not None]
+    if value is None or (not value and marked):
+        if len(marked) != steps:
+            raise MalformedRow(f"{steps} steps but {len(marked)} labels: some step has neither `+` nor `-`")
+        return tuple(marked)
+    listed = _listed_labels(value, steps, skipped)
+    if marked and tuple(marked) != listed:
+        raise MalformedRow("the labels in the text and in `value` differ")
+    return listed
+
+
+def _listed_labels(value: Sequence[str], steps: int, skipped: int) -> tuple[bool, ...]:
+    if len(value) == steps + skipped:
+        value = value[skipped:]
+    if len(value) != steps:
+        raise MalformedRow(f"{steps} steps but {len(value)} labels in `value`")
+    unknown = [mark for mark in value if mark not in LABEL_OF_MARK]
+    if unknown:
+        raise MalformedRow(f"`value` holds {unknown[0]!r}, which is neither `+` nor `-`")
+    return tuple(LABEL_OF_MARK[mark] for mark in value)

@@ -1,0 +1,169 @@
+"""Step labels that the user brings, from people, a judge or another method: a reward type like ours under their name.
+
+    {"trajectory_id": "t000000007", "rewards": [0.9, 0.2]}    or    {"row_number": 7, "rewards": [0.9, 0.2]}
+
+    name      trajectory_id  step_index  reward
+    my_judge  t000000007     0           0.9
+    my_judge  t000000007     1           0.2
+
+Every selected trajectory must be labelled, with a number for every step; labels of others are counted and left out.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, NamedTuple
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from cpmi_dagster.contracts.tables import StepLabels, StepRewards
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.identifiers import trajectory_id_of
+from cpmi_dagster.trajectories.rows import Row, Unreadable
+
+
+class StepLabelRow(BaseModel):
+    """One row of a file of step labels; other fields are left aside."""
+
+    model_config = ConfigDict(strict=True)
+
+    trajectory_id: str | None = None
+    row_number: Annotated[int, Field(ge=0)] | None = None
+    rewards: list[FiniteFloat] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_one_trajectory(self) -> "StepLabelRow":
+        if self.trajectory_id is None and self.row_number is None:
+            raise ValueError("a row needs `trajectory_id` or `row_number`")
+        return self
+
+
+class _Labelled(NamedTuple):
+    """What is kept of a row, and where it stood."""
+
+    place: int
+    trajectory_id: str | None
+    row_number: int | None
+    reward: list[float]
+
+
+def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False) -> pl.DataFrame:
+    """The labels of one source.
+
+    Args:
+        name: the reward type they become.
+        rows: objects with `trajectory_id` or `row_number` (0-based row of the trajectory source), and `rewards`.
+        probabilities: whether they must lie in [0, 1].
+
+    Returns:
+        Columns of `sources.step_labels`, in the order of the rows.
+
+    Raises:
+        SourceError: there are no rows, or a row is no such object, holds what is no finite number (or no
+            probability), or labels a trajectory that an earlier one did.
+    """
+    read = pl.DataFrame(
+        list(_checked_rows(name, rows, probabilities)),
+        schema={"place": pl.Int64, "trajectory_id": pl.String, "row_number": pl.Int64, "reward": pl.List(pl.Float64)},
+        orient="row",
+    )
+    if read.is_empty():
+        raise SourceError(f"step labels `{name}` have no rows; check the file, or take it out of the profile")
+    by_number = trajectory_id_of("row_number")
+    _refuse(name, read, pl.col("trajectory_id") != by_number, "`trajectory_id` and `row_number` are not of one row")
+    labels = read.with_columns(pl.coalesce("trajectory_id", by_number))
+    again = ~pl.col("trajectory_id").is_first_distinct()
+    _refuse(name, labels, again, "an earlier row labels the same trajectory")
+    numbered = labels.with_columns(name=pl.lit(name), step_index=pl.int_ranges(pl.col("reward").list.len()))
+    return StepLabels.cast(numbered.explode("step_index", "reward").select(StepLabels.column_names()))
+
+
+def own_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:
+    """The labels of some trajectories as rewards.
+
+    Args:
+        labels: columns of `sources.step_labels`, of any trajectories.
+        trajectories: columns trajectory_id, steps; all of them must be labelled.
+
+    Returns:
+        Columns of `labels.step_rewards`.
+
+    Raises:
+        SourceError: a trajectory has no label, or more or fewer than steps.
+    """
+    wanted = trajectories.select("trajectory_id", steps=pl.col("steps").list.len())
+    for name in labels["name"].unique(maintain_order=True):
+        _check_cover(name, wanted, labels.filter(name=name))
+    chosen = labels.join(wanted, on="trajectory_id", how="semi")
+    return StepRewards.cast(chosen.rename({"name": "reward_type"}).select(StepRewards.column_names()))
+
+
+def joined(rewards: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    """Our rewards and the user's, columns of `labels.step_rewards`, sorted by their key."""
+    return pl.concat([rewards, own]).sort(StepRewards.primary_key())
+
+
+def notes_on_others(labels: pl.DataFrame, selected: pl.DataFrame) -> list[str]:
+    """A sentence for each name that labels trajectories which are not selected.
+
+    Args:
+        labels: columns of `sources.step_labels`.
+        selected: column trajectory_id.
+    """
+    others = labels.join(selected, on="trajectory_id", how="anti")
+    counts = others.group_by("name", maintain_order=True).agg(pl.col("trajectory_id").n_unique())
+    return [
+        f"`{name}` also labels {count:,} trajectories that are unknown or not selected; they are left out"
+        for name, count in counts.iter_rows()
+    ]
+
+
+def _refuse(name: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> None:
+    bad = rows.filter(wrong)
+    if not bad.is_empty():
+        place, trajectory_id = bad.select("place", "trajectory_id").row(0)
+        raise SourceError(f"{_row(name, place)}, trajectory `{trajectory_id}`: {complaint}; mend or remove the row")
+
+
+def _checked_rows(name: str, rows: Iterable[Row], probabilities: bool) -> Iterator[_Labelled]:
+    for place, row in enumerate(rows):
+        checked = _checked(name, place, row)
+        if probabilities and not all(0 <= reward <= 1 for reward in checked.rewards):
+            raise SourceError(
+                f"{_row(name, place)}: a reward is not in [0, 1]; mend it, or take `probabilities` out of the profile"
+            )
+        yield _Labelled(place, checked.trajectory_id, checked.row_number, checked.rewards)
+
+
+def _checked(name: str, place: int, row: Row) -> StepLabelRow:
+    if isinstance(row, Unreadable):
+        raise SourceError(f"step labels `{name}`, {row.place}: {row.reason}; mend or remove it")
+    try:
+        return StepLabelRow.model_validate(dict(row))
+    except ValidationError as error:
+        first: Any = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        reason = first["msg"].removeprefix("Value error, ")
+        raise SourceError(
+            f"{_row(name, place)}: {f'`{field}`: ' if field else ''}{reason}; mend or remove the row"
+        ) from error
+
+
+def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:
+    """Refuse labels that lack a trajectory, or do not fit its steps."""
+    counted = labels.group_by("trajectory_id").agg(pl.len().alias("labels"))
+    both = wanted.join(counted, on="trajectory_id", how="left", maintain_order="left")
+    lacking = both.filter(pl.col("labels").is_null())["trajectory_id"]
+    if len(lacking):
+        raise SourceError(
+            f"step labels `{name}` lack {len(lacking):,} selected trajectories, `{lacking[0]}` first; label them "
+            "too, or take the labels out of the profile"
+        )
+    for trajectory_id, steps, given in both.filter(pl.col("labels") != pl.col("steps")).iter_rows():
+        raise SourceError(
+            f"step labels `{name}`: trajectory `{trajectory_id}` has {steps} steps but {given} rewards; give every "
+            "step in alignment.trajectories one"
+        )
+
+
+def _row(name: str, place: int) -> str:
+    return f"step labels `{name}`, row {place} (from 0)"

@@ -1,0 +1,92 @@
+"""Rows of a trajectory source, in whichever form of `source_forms`, numbered and dealt to shards; not judged yet.
+
+    {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
+    -> row_number 17, shard "002" by the hash of its question
+
+A row that cannot be read is kept as it is, with its defect, and rejected when the rows are parsed. Math-Shepherd's own
+rows pass through unchanged, except that lone surrogates, which no text file can hold, become U+FFFD.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import polars as pl
+from pydantic import ValidationError
+
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.text import encodable
+from cpmi_dagster.trajectories.forms import FORMS, RawRow, form_of
+from cpmi_dagster.trajectories.identifiers import shard_key
+from cpmi_dagster.trajectories.math_shepherd import question_of
+from cpmi_dagster.trajectories.question_text import question_id
+
+CACHED_SHARDS = 1 << 15
+ROW_SCHEMA: dict[str, pl.DataType] = {
+    "row_number": pl.Int64(),
+    "input": pl.String(),
+    "label": pl.String(),
+    "task": pl.String(),
+    "value": pl.List(pl.String()),
+    "defect": pl.String(),
+    "shard": pl.String(),
+}
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A line of a source that is no JSON object: its text, what is wrong with it, and where it stands."""
+
+    text: str
+    reason: str
+    place: str
+
+
+Row = Mapping[str, Any] | Unreadable
+
+
+def number_rows(rows: Iterable[Row], first: int, shards: int) -> pl.DataFrame:
+    """A batch of source rows with the columns of `sources.math_shepherd` and their shard.
+
+    Args:
+        rows: Objects in one of the forms above, and lines that are none.
+        first: Number of the first of them in the source, counted from 0.
+        shards: How many shards the questions are dealt to.
+
+    Raises:
+        SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
+    for number, row in enumerate(rows, start=first):
+        raw = read_row(row)
+        if number == 0 and raw.defect and isinstance(row, Mapping) and form_of(row) is None:
+            raise SourceError(f"the trajectory source has columns {', '.join(row)}; it needs {FORMS}")
+        shard = _shard_of(question_of(raw.input), shards)
+        for column, value in zip(columns.values(), (number, *raw, shard), strict=True):
+            column.append(value)
+    return pl.DataFrame(columns, schema=ROW_SCHEMA)
+
+
+def read_row(row: Row) -> RawRow:
+    """One row of any form. Never raises: what is wrong stands in the row's defect."""
+    if isinstance(row, Unreadable):
+        return RawRow(encodable(row.text), defect=row.reason)
+    form = form_of(row)
+    if form is None:
+        defect = f"the row has columns {', '.join(map(str, row))}; it needs {FORMS}"
+        return RawRow(encodable(str(dict(row))), defect=encodable(defect))
+    try:
+        return form.model_validate(row).raw()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        reason = first["msg"].removeprefix("Value error, ")
+        text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
+        return RawRow(encodable(text), defect=f"`{place}`: {reason}" if place else reason)
+
+
+@lru_cache(maxsize=CACHED_SHARDS)
+def _shard_of(question: str, shards: int) -> str:
+    """Cached: a corpus has many rows of every question."""
+    return shard_key(question_id(question), shards)

@@ -1,0 +1,168 @@
+"""Train one of the miniature language models from scratch.
+
+    python -m scripts.miniature_models.train --output cpmi_dagster/miniature/weights/labeler --model labeler
+
+Writes config.json, model.safetensors, generation_config.json and the tokenizer into the output folder, first after
+`--save-every` steps and then again and again, so that a run can be stopped once the model is as good as wanted.
+"""
+
+import argparse
+import logging
+import math
+import random
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from cpmi_dagster.miniature.expression_problems import make_expression_problem
+from cpmi_dagster.miniature.held_out import draw_held_out
+from cpmi_dagster.miniature.word_problems import make_word_problem
+from scripts.miniature_models.batches import Batch, training_batches
+from scripts.miniature_models.measure import accuracy
+from scripts.miniature_models.muon import Muon
+from scripts.miniature_models.recipes import POSITIONS, RECIPES, ModelRecipe
+from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID, build_tokenizer
+
+logger = logging.getLogger(__name__)
+
+WARMUP_STEPS = 100
+FINAL_LEARNING_RATE_SHARE = 0.02
+WEIGHT_DECAY = 0.05
+GRADIENT_NORM = 1.0
+PROBE_SEED = 99
+PROBE_PROBLEMS = 60
+
+
+def build_model(recipe: ModelRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A fresh model of the recipe's shape."""
+    torch.manual_seed(recipe.seed)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=recipe.hidden_size,
+        intermediate_size=recipe.feed_forward,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.heads // 2,
+        head_dim=recipe.head_size,
+        max_position_embeddings=POSITIONS,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+        bos_token_id=None,
+        eos_token_id=EOS_ID,
+        pad_token_id=PAD_ID,
+    )
+    model = Qwen3ForCausalLM(config)
+    model.generation_config = GenerationConfig(eos_token_id=EOS_ID, pad_token_id=PAD_ID)
+    return model
+
+
+def summed_loss(model: Qwen3ForCausalLM, batch: Batch) -> tuple[torch.Tensor, int]:
+    """Cross-entropy summed over the continuations' tokens, and their number; only those meet the vocabulary."""
+    hidden = model.model(batch.input_ids[:, :-1]).last_hidden_state
+    predicted = batch.is_target[:, 1:]
+    logits = model.lm_head(hidden[predicted])
+    return cross_entropy(logits, batch.input_ids[:, 1:][predicted], reduction="sum"), len(logits)
+
+
+def learning_rate_share(step: int, steps: int) -> float:
+    """Linear warm-up, then a cosine down to a small rest, as a share of the peak."""
+    if step < WARMUP_STEPS:
+        return step / WARMUP_STEPS
+    progress = (step - WARMUP_STEPS) / max(1, steps - WARMUP_STEPS)
+    cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    return FINAL_LEARNING_RATE_SHARE + (1 - FINAL_LEARNING_RATE_SHARE) * cosine
+
+
+def build_optimizers(model: Qwen3ForCausalLM, recipe: ModelRecipe) -> tuple[torch.optim.Optimizer, ...]:
+    """Muon for the layers' matrices, AdamW for the embedding and the norms."""
+    embedding = model.get_input_embeddings().weight
+    matrices = [weight for weight in model.parameters() if weight.ndim == 2 and weight is not embedding]
+    others = [embedding, *(weight for weight in model.parameters() if weight.ndim == 1)]
+    muon = Muon(matrices, lr=recipe.learning_rate, weight_decay=WEIGHT_DECAY)
+    return muon, torch.optim.AdamW(others, lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
+
+
+def set_learning_rate(optimizers: tuple[torch.optim.Optimizer, ...], learning_rate: float) -> None:
+    """Give every parameter group the same learning rate."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate
+
+
+def train_steps(model: Qwen3ForCausalLM, recipe: ModelRecipe, batches: Iterator[Batch]) -> Iterator[tuple[int, float]]:
+    """Train, yielding the number of steps done and the loss after each.
+
+    Every token weighs the same, whatever batch it is in: batches hold documents of one length, and a mean over each
+    would let the few tokens of short documents outweigh those of long ones.
+    """
+    optimizers = build_optimizers(model, recipe)
+    for step, batch in enumerate(islice(batches, recipe.steps), start=1):
+        set_learning_rate(optimizers, recipe.learning_rate * learning_rate_share(step, recipe.steps))
+        model.zero_grad(set_to_none=True)
+        loss, tokens = summed_loss(model, batch)
+        (loss / recipe.batch_tokens).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), GRADIENT_NORM)
+        for optimizer in optimizers:
+            optimizer.step()
+        yield step, loss.item() / tokens
+
+
+def probe_problems() -> list[tuple[str, str]]:
+    """A few held-out problems, half of each task, to watch a training run by."""
+    rng = random.Random(PROBE_SEED)
+    makers = [make_word_problem, make_expression_problem] * (PROBE_PROBLEMS // 2)
+    problems = [draw_held_out(make, rng) for make in makers]
+    return [(problem.question, problem.answer) for problem in problems]
+
+
+def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, output: Path) -> None:
+    """Write weights, configuration and tokenizer."""
+    model.save_pretrained(output)
+    tokenizer.save_pretrained(output)
+
+
+def train(recipe: ModelRecipe, output: Path, save_every: int, initial: Path | None = None) -> None:
+    """Train a model and write it to `output`, at every `save_every` steps and at the end.
+
+    Args:
+        recipe: Shape and schedule.
+        output: Folder of the trained model.
+        save_every: Steps between checkpoints.
+        initial: Folder of a model to start from; fresh weights if absent.
+    """
+    tokenizer = build_tokenizer()
+    model = Qwen3ForCausalLM.from_pretrained(initial) if initial else build_model(recipe, tokenizer)
+    logger.info("%d parameters", model.num_parameters())
+    probes, started, recent = probe_problems(), time.monotonic(), 0.0
+    for step, loss in train_steps(model, recipe, training_batches(tokenizer, recipe.batch_tokens, recipe.seed)):
+        recent = loss if step == 1 else 0.95 * recent + 0.05 * loss
+        if step % 50 == 0:
+            logger.info("step %d  loss %.4f  %.0f s", step, recent, time.monotonic() - started)
+        if step % save_every == 0 or step == recipe.steps:
+            save(model, tokenizer, output)
+            model.eval()
+            logger.info("step %d  greedy accuracy %.3f", step, accuracy(model, tokenizer, probes, temperature=0.0))
+            model.train()
+
+
+def main() -> None:
+    """Read the command line and train."""
+    parser = argparse.ArgumentParser(description="Train a language model of the miniature world from scratch.")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write the model to")
+    parser.add_argument("--model", choices=sorted(RECIPES), required=True, help="which model")
+    parser.add_argument("--initial", type=Path, help="folder of a model to go on from, with fresh optimiser state")
+    parser.add_argument("--save-every", type=int, default=500, help="steps between checkpoints")
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    torch.set_num_threads(arguments.threads)
+    train(RECIPES[arguments.model], arguments.output, arguments.save_every, arguments.initial)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""Alignment of questions to reference problems."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpmi_dagster.alignment.align import (
+    AMBIGUOUS,
+    NO_MATCH,
+    ReferenceIndex,
+    align_questions,
+    align_trajectories,
+    question_id,
+)
+from cpmi_dagster.trajectories.identifiers import shard_key
+from cpmi_dagster.trajectories.math_shepherd import PARSED_COLUMNS
+
+REFERENCES = pl.DataFrame(
+    {
+        "source": ["math"] * 8,
+        "split": ["train"] * 8,
+        "problem_id": [str(number) for number in range(8)],
+        "question": [
+            r"Find $\frac{1}{2} + x$ if $x = 3$.",
+            "How many red pens does Ann have if she buys 3 pens and 12 pads of the same colour?",
+            "Same text, two answers",
+            "Same text, two answers",
+            "What is $3-x$ when $x=10$?",
+            "A particle moves at $(2t, 4t)$. Find the speed, measured in unit of distance per unit of time.",
+            "What is nothing?",
+            r"What is $\frac{1}{3}$ of one? [asy] draw(1); [/asy]",
+        ],
+        "answer": ["3.5", "4", "1", "2", "-7", r"2\sqrt{5}", "", r"\frac{1}{3}"],
+    }
+)
+
+
+def align(*questions: str) -> list[tuple]:
+    return align_questions(pl.DataFrame({"question": questions}), REFERENCES).rows()
+
+
+@pytest.mark.parametrize(
+    ("question", "row", "kind"),
+    [
+        (r"Find $\frac{1}{2} + x$ if $x = 3$.", 0, "exact"),
+        ("Find  $\\frac{1}{2}\u00a0+ x$ if\n$x = 3$.", 0, "whitespace"),
+        (r"Find $\dfrac12+\,x$ if $x=3$", 0, "normalized"),
+        (r"find \(\frac{1}{2}+x\) if \(x=3\).", 0, "normalized"),
+        (r"What is $\tfrac13$ of one?", 7, "normalized"),
+        (REFERENCES["question"][5].replace("unit of distance", "units of distance"), 5, "fuzzy"),
+        (r"Find $\frac{1}{2} - x$ if $x = 3$.", None, None),
+        (r"Find $\frac{1}{2} + x$ if $x = 4$.", None, None),
+        (REFERENCES["question"][1].replace("red", "blue"), None, None),
+        (REFERENCES["question"][1].replace("3 pens and 12 pads", "12 pens and 3 pads"), None, None),
+        (REFERENCES["question"][1].replace("pens", "pins"), None, None),
+        ("What is $3x$ when $x=10$?", None, None),
+        ("Same text, two answers", None, None),
+        ("Same  text, two answers", None, None),
+        ("", None, None),
+    ],
+)
+def test_a_question_matches_only_its_own_problem(question: str, row: int | None, kind: str | None):
+    ((found, found_kind, score),) = align(question)
+    assert (found, found_kind) == (row, kind)
+    assert score == (None if row is None else pytest.approx(1.0, abs=0.15))
+
+
+SAME_PROBLEM = [
+    ("Let $a, b, c$ be roots.", "Let $a,$ $b,$ and $c$ be roots."),
+    (r"Is $n \le 3$ or $n\ge5$? It's odd.", "Is $n ≤ 3$ or $n ≥ 5$? It’s odd."),
+    (r"What is the $5^{\text{th}}$ of $n$?", "What is the 5-th of n?"),
+    (r"Find $f'(30^\circ)$.", r"Find \(f^{\prime}(30^{\circ})\)"),
+    ("Find x² if the area is 2½ m².", r"Find $x^2$ if the area is $2\frac12$ m$^2$."),
+    ("How many of 1,000 are odd?", r"How many of $1{,}000$ are odd"),
+    (r"Solve $3n \equiv 6 \pmod{22}$.", "Solve 3n ≡ 6 (mod 22)."),
+    ("Is $f$ \"even\" or 'odd'?", "Is $f$ ``even'' or “odd”?"),
+    ('Is $f$ even or odd, for which $x$?\n\nEnter "even" or "odd".', "Is $f$ even or odd, for which $x$?"),
+    ("What is the area? [asy] draw(a); [/asy]", "What is the area?"),
+    (r"Which hold?\n- It is $1$.\n- It is $2$.", "Which hold?\n\n$\\bullet$ It is $1$.\n\n$\\bullet$ It is $2$."),
+]
+
+
+@pytest.mark.parametrize(("question", "reference"), SAME_PROBLEM + [(two, one) for one, two in SAME_PROBLEM])
+def test_wording_and_typesetting_do_not_hide_a_problem(question: str, reference: str):
+    assert (
+        align_questions(pl.DataFrame({"question": [question]}), pl.DataFrame({"question": [reference]})).rows()[0][0]
+        == 0
+    )
+
+
+ANOTHER_PROBLEM = [
+    ("Ann gives Bob 3 of her 12 hats. How many has she?", "Bob gives Ann 3 of her 12 hats. How many has she?"),
+    ("Ann has 3 more hats than Bob, who has 12.", "Ann has 3 less hats than Bob, who has 12."),
+    (
+        "In how many ways can 3 of 12 books be next to each other?",
+        "In how many ways can 3 of 12 books not be next to each other?",
+    ),
+    (
+        "A rope of 3 feet is cut in 12 equal pieces. How long are they?",
+        "A rope of 3 inches is cut in 12 equal pieces. How long are they?",
+    ),
+    (
+        "After lunch Ann ate 3 of the 12 plums, before it none.",
+        "Before lunch Ann ate 3 of the 12 plums, after it none.",
+    ),
+    (
+        r"For how many integers $n$ is $3 < n \le 12$ a solution?",
+        r"For how many integers $n$ is $3 < n \ge 12$ a solution?",
+    ),
+    (r"Compute $\sin 30^\circ$ exactly.", r"Compute $\cos 30^\circ$ exactly."),
+    (r"Compute $\sin 30^\circ$ exactly.", r"Compute $\sin 30$ exactly."),
+    ("Compute the value of $3a + 2$ at this place.", "Compute the value of $3 + 2$ at this place."),
+    ("Compute the value of $.5x$ at this place.", "Compute the value of $5x$ at this place."),
+    ("Compute the value of $x²$ at this place.", "Compute the value of $x2$ at this place."),
+    ("Ann ate 1 1/2 of the plums.", "Ann ate 11/2 of the plums."),
+    ("Ann uses 1 and a half cups of the milk.", "Ann uses 1 half cups of the milk."),
+    ("Ann has few hats, how many of the 5 are red?", "Ann has a few hats, how many of the 5 are red?"),
+    ("Compute $f(x, y)$ at this place.", "Compute $f(xy)$ at this place."),
+    ("Compute the ratio $a:b$ at this place.", "Compute the ratio $ab$ at this place."),
+    ("Compute $f''(x)$ at this place.", "Compute $f(x)$ at this place."),
+    ("Compute the length of $A'B'$ at this place.", "Compute the length of $AB$ at this place."),
+    (r"Compute $\Delta + 3$ at this place.", r"Compute $\delta + 3$ at this place."),
+    ("Compute $A + a$ at this place.", "Compute $a + a$ at this place."),
+    ("Compute the mean of α and β.", "Compute the mean of β and α."),
+    (r"Compute $0.\overline{3}$ at this place.", r"Compute $0\overline{3}$ at this place."),
+    ("Compute $5!$ at this place.", "Compute $5$ at this place."),
+    ("Compute the interval $(2,100)$ at this place.", "Compute the interval $(2100)$ at this place."),
+    (r"Find \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}.", r"Find \begin{pmatrix} 1 & 2 & 3 & 4 \end{pmatrix}."),
+    ("Find the product of $x$ and $y$, and more.", "Find the product of $xy$, and more."),
+    ("Find all $x$ with $x^2=4$. Enter the sum of all solutions, separated by commas.", "Find all $x$ with $x^2=4$."),
+    ("Find all $x$. Enter your answers, separated by commas.", "Find all $x$. Enter your answer in the form $a+bi$."),
+    ("What is the area? [asy] draw(5); [/asy]", "What is the  area?! [asy] draw(6); [/asy]"),
+]
+
+
+@pytest.mark.parametrize(("question", "reference"), ANOTHER_PROBLEM + [(two, one) for one, two in ANOTHER_PROBLEM])
+def test_another_problem_is_never_taken_for_the_reference(question: str, reference: str):
+    alone = align_questions(pl.DataFrame({"question": [question]}), pl.DataFrame({"question": [reference]}))
+    assert alone.row(0) == (None, None, None)
+
+
+def test_a_nearly_as_good_reference_with_another_answer_forbids_a_fuzzy_match():
+    wordings = ["How many red hats have the 3 girls in the house?", "How many red hats have 3 girls in the house?"]
+    question = pl.DataFrame({"question": ["How many red hats have the 3 girls in a house?"]})
+    for answers, kind in ((["1", "2"], None), (["1", "1.0"], "fuzzy")):
+        references = pl.DataFrame({"question": wordings, "answer": answers})
+        assert align_questions(question, references)["match_kind"].to_list() == [kind]
+
+
+def test_rows_come_back_in_order_however_often_a_question_repeats():
+    rows = align("What is $3-x$ when $x=10$?", "unknown", "What is $3-x$ when $x=10$?")
+    assert [row for row, _, _ in rows] == [4, None, 4]
+
+
+def parsed_rows(*questions: str) -> pl.DataFrame:
+    rows = [(10 + place, "MATH", question, ["So."], [True], "7") for place, question in enumerate(questions)]
+    return pl.DataFrame(rows, schema=PARSED_COLUMNS, orient="row")
+
+
+def test_every_parsed_row_is_aligned_or_rejected_with_its_reason():
+    parsed = parsed_rows("What is $3-x$ when $x=10$?", "Who?", "What is nothing?", "Same text, two answers")
+    trajectories, rejected = align_trajectories(parsed, ReferenceIndex(REFERENCES))
+    assert trajectories["trajectory_id"].to_list() == ["t000000010"]
+    assert trajectories["gold_answer"].to_list() == ["-7"]
+    assert trajectories["match_source"].to_list() == ["math/train/4"]
+    assert rejected.select("row_number", "stage", "reason").rows() == [
+        (11, "align", NO_MATCH),
+        (12, "answer", "the reference problem math/train/6 has an empty gold answer"),
+        (13, "align", AMBIGUOUS),
+    ]
+
+
+def test_alignment_of_nothing_is_nothing():
+    trajectories, rejected = align_trajectories(parsed_rows("Who?").clear(), ReferenceIndex(REFERENCES))
+    assert trajectories.is_empty() and rejected.is_empty()
+
+
+def test_whitespace_does_not_change_a_question_id():
+    assert question_id("How many  hats?") == question_id(" How many\nhats?") != question_id("How many cats?")
+
+
+@given(question=st.text(), shards=st.integers(1, 99))
+def test_a_shard_is_one_of_the_partitions(question: str, shards: int):
+    assert shard_key(question_id(question), shards) in {f"{shard:03d}" for shard in range(shards)}
+
+
+@given(question=st.text(alphabet=r"ab1 \{}$^_'.,()-[]frcsqt", max_size=40))
+def test_no_question_breaks_alignment(question: str):
+    assert len(align(question)) == 1
+
+
+SENTENCES = st.lists(
+    st.sampled_from(["Find", "hats", r"$\frac{1}{2}$", "3", "-", "+", "<", "x", "if", "Ann", "12", "=", "(", ")", "."]),
+    min_size=2,
+    max_size=12,
+).map(" ".join)
+
+
+@given(questions=st.lists(SENTENCES, min_size=1, max_size=6, unique=True))
+def test_a_question_aligns_to_itself(questions: list[str]):
+    frame = pl.DataFrame({"question": questions, "answer": [str(number) for number in range(len(questions))]})
+    found = align_questions(frame, frame)
+    words = [any(character.isalnum() for character in question) for question in questions]
+    assert all(
+        kind == ("exact" if row is not None else None) and row in (number, None) and (row is not None or not word)
+        for number, ((row, kind, _), word) in enumerate(zip(found.rows(), words, strict=True))
+    )
+
+
+@given(question=SENTENCES.filter(lambda text: any(map(str.isalnum, text))), added=st.data())
+def test_blanks_of_any_kind_and_compatible_characters_keep_the_match(question: str, added: st.DataObject):
+    blank = st.sampled_from(["  ", "\n", "\u00a0", " \u200b", "\u2028", "\ufeff \t"])
+    changed = "".join(added.draw(blank) if character == " " else character for character in question)
+    wide = "".join(
+        chr(ord(character) + 0xFEE0) if added.draw(st.booleans()) and character in "Finx123+=<" else character
+        for character in changed
+    )
+    references = pl.DataFrame({"question": [question]})
+    assert align_questions(pl.DataFrame({"question": [wide]}), references)["reference_row"].to_list() == [0]
+
+
+@given(question=SENTENCES, place=st.integers(0, 200), other=st.sampled_from("0123456789+-<>=*/"))
+def test_one_changed_digit_or_sign_never_matches(question: str, place: int, other: str):
+    places = [number for number, character in enumerate(question) if character in "0123456789+-<>=*/"]
+    if not places:
+        return
+    at = places[place % len(places)]
+    changed = question[:at] + other + question[at + 1 :]
+    found = align_questions(pl.DataFrame({"question": [changed]}), pl.DataFrame({"question": [question]}))
+    assert (found["reference_row"].to_list() == [0]) == (changed == question and any(map(str.isalnum, question)))
+
+
+@given(order=st.permutations(range(8)), asked=st.permutations(range(8)))
+def test_the_order_of_references_and_of_questions_does_not_matter(order: list[int], asked: list[int]):
+    questions = [
+        question.replace("$", " ").replace("unit of distance", "units of distance")
+        for question in REFERENCES["question"]
+    ]
+    expected = align_questions(pl.DataFrame({"question": questions}), REFERENCES).rows()
+    found = align_questions(pl.DataFrame({"question": [questions[number] for number in asked]}), REFERENCES[order])
+    translated = [(None if row is None else order[row], *rest) for row, *rest in found.rows()]
+    assert translated == [expected[number] for number in asked]
+
+
+def test_of_references_with_one_text_and_one_answer_the_same_is_taken_in_any_order():
+    twins = pl.DataFrame({"question": ["How many?"] * 2, "answer": ["0.5", r"\frac12"], "problem_id": ["1", "2"]})
+    asked = pl.DataFrame({"question": ["How  many?"]})
+    assert [
+        align_questions(asked, twins)["reference_row"][0],
+        align_questions(asked, twins[::-1])["reference_row"][0],
+    ] == [0, 1]

@@ -1,0 +1,70 @@
+"""Reference problems: fields of both sources, and the gold answer of every real problem."""
+
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.alignment.references import REFERENCE_COLUMNS, read_references
+from cpmi_dagster.errors import SourceError
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folder is not beside the repository")
+
+
+def test_a_gsm8k_answer_stands_behind_the_hashes_without_thousands_commas():
+    rows = pl.DataFrame({"question": ["How many?"], "answer": ["800*2=<<800*2=1600>>1,600.\n#### 1,600"]})
+    problem = read_references(rows, "gsm8k", "train").row(0, named=True)
+    assert (problem["answer"], problem["problem_id"], problem["source"]) == ("1600", "0", "gsm8k")
+    assert problem["level"] is None
+
+
+def test_a_math_answer_is_the_last_box_with_its_braces():
+    row = {
+        "id": "train/algebra/1", "problem": "What?", "level": "Level 3", "type": "Algebra",
+        "solution": r"First $\boxed{1}$, no: $\boxed{\frac{1}{\sqrt{2}}}$.",
+    }  # fmt: skip
+    problem = read_references(pl.DataFrame([row]), "math", "train").row(0, named=True)
+    assert problem["answer"] == r"\frac{1}{\sqrt{2}}"
+    assert (problem["problem_id"], problem["level"], problem["subject"]) == ("train/algebra/1", "Level 3", "Algebra")
+
+
+def test_an_empty_box_is_an_empty_answer():
+    rows = pl.DataFrame({"problem": ["What?"], "solution": [r"Nothing: $\boxed{}$."]})
+    assert read_references(rows, "math", "train")["answer"].to_list() == [""]
+
+
+@pytest.mark.parametrize("rows", [{"question": ["a"]}, {"question": ["a", None], "answer": ["#### 1", "#### 2"]}])
+def test_a_row_without_its_fields_is_named(rows: dict):
+    with pytest.raises(SourceError, match=r"row \d of gsm8k/train has no text in"):
+        read_references(pl.DataFrame(rows), "gsm8k", "train")
+
+
+def test_rows_without_id_are_named_by_the_part_of_the_source_they_stand_in():
+    rows = pl.DataFrame({"problem": ["What?"], "solution": [r"$\boxed{1}$"]})
+    problems = [read_references(rows, "math", "train", config) for config in (None, "algebra", "geometry")]
+    assert pl.concat(problems)["problem_id"].to_list() == ["0", "algebra/0", "geometry/0"]
+
+
+def test_no_rows_give_no_problems():
+    assert dict(read_references(pl.DataFrame(), "math", "train").schema) == REFERENCE_COLUMNS
+
+
+@needs_data
+def test_every_math500_answer_is_the_official_one():
+    lines = (DATA / "math500" / "test.even.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = pl.DataFrame([json.loads(line) for line in lines])
+    assert read_references(rows, "math", "test")["answer"].to_list() == rows["answer"].to_list()
+    assert rows.height == 250
+
+
+@needs_data
+def test_two_math_train_problems_have_no_answer():
+    with gzip.open(DATA / "math" / "train.jsonl.gz", "rt", encoding="utf-8") as stream:
+        rows = pl.DataFrame([json.loads(line) for line in stream])
+    problems = read_references(rows, "math", "train")
+    empty = problems.filter(pl.col("answer") == "")["problem_id"].to_list()
+    assert empty == ["train/number_theory/7115", "train/number_theory/7117"]
+    assert problems["answer"].to_list() == rows["answer"].str.strip_chars().to_list()

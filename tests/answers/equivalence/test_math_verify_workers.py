@@ -1,0 +1,122 @@
+"""math-verify's worker processes: killed, too slow, left behind, asked by many threads at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cpmi_dagster.answers.equivalence import math_verify
+from cpmi_dagster.answers.equivalence.math_verify import WorkerPool
+from cpmi_dagster.errors import CpmiError
+
+SAME = (r"2\sin x", r"\sin x + \sin x")
+ASK_AND_SHOW_WORKER = f"""
+from cpmi_dagster.answers.equivalence import math_verify
+assert math_verify.verify(*{SAME!r})
+print(math_verify._POOL._idle[0].process.pid, flush=True)
+"""
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool]:
+    pool = WorkerPool()
+    yield pool
+    pool.close()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def ends_soon(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not is_running(pid)
+
+
+def test_a_killed_worker_is_replaced(pool: WorkerPool):
+    assert pool.verify(*SAME)
+    os.kill(pool._idle[0].process.pid, signal.SIGKILL)
+    assert pool.verify(r"3\sin x", r"\sin x + 2\sin x")
+
+
+def test_a_worker_killed_at_work_is_replaced(pool: WorkerPool):
+    assert pool.verify(*SAME)
+    process = pool._idle[0].process
+    os.kill(process.pid, signal.SIGSTOP)
+    threading.Timer(0.3, process.kill).start()
+    assert pool.verify(*SAME)
+    assert pool._idle[0].process.pid != process.pid
+
+
+def test_a_worker_killed_while_it_starts_is_replaced(pool: WorkerPool):
+    worker = math_verify.Worker()
+    worker.process.kill()
+    pool._put_back(worker)
+    assert pool.verify(*SAME)
+
+
+def test_a_pair_that_takes_too_long_is_not_equivalent_and_the_next_is_judged(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+):
+    assert pool.verify(*SAME)
+    slow = pool._idle[0].process
+    os.kill(slow.pid, signal.SIGSTOP)
+    monkeypatch.setattr(math_verify, "PAIR_SECONDS", 0.2)
+    assert pool.verify(*SAME) is False
+    assert not is_running(slow.pid)
+    monkeypatch.undo()
+    assert pool.verify(*SAME)
+
+
+def test_a_worker_that_cannot_start_is_reported(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path):
+    monkeypatch.setattr(math_verify, "WORKER_SCRIPT", tmp_path / "missing.py")
+    with pytest.raises(CpmiError, match="math-verify does not start"):
+        pool.verify(*SAME)
+
+
+def test_many_threads_share_few_workers(pool: WorkerPool):
+    pairs = [(rf"{n}\sin x", rf"\sin x + {n - 1 + n % 2}\sin x") for n in range(2, 26)]
+    with ThreadPoolExecutor(12) as threads:
+        verdicts = list(threads.map(lambda pair: pool.verify(*pair), pairs))
+    assert verdicts == [n % 2 == 0 for n in range(2, 26)]
+    assert len(pool._idle) <= math_verify.MAX_WORKERS
+
+
+def test_no_worker_outlives_an_interpreter_that_ends():
+    asked = subprocess.run([sys.executable, "-c", ASK_AND_SHOW_WORKER], capture_output=True, text=True, timeout=120)
+    assert asked.returncode == 0, asked.stderr
+    assert ends_soon(int(asked.stdout))
+
+
+def test_no_worker_outlives_an_interpreter_that_is_killed():
+    code = f"{ASK_AND_SHOW_WORKER}\nimport time; time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as asking:
+        assert asking.stdout is not None
+        worker = int(asking.stdout.readline())
+        asking.kill()
+    assert ends_soon(worker)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_leaves_its_parents_workers_alone():
+    code = f"""{ASK_AND_SHOW_WORKER}
+import os
+child = os.fork()
+if child == 0:
+    os._exit(int(bool(math_verify._POOL._idle)))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert math_verify.verify(*{SAME!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0

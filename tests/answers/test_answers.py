@@ -1,0 +1,105 @@
+"""Finding final answers, and grading with them on the real sets."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from small_run import SHARED_DATA
+
+from cpmi_dagster.answers.extraction import boxed_answer, extract_answer, hash_answer
+from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
+
+needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
+
+
+def read_rows(path: str) -> Iterator[dict[str, Any]]:
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(SHARED_DATA / path, "rt", encoding="utf-8") as stream:
+        yield from map(json.loads, stream)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("so 6 + 6 = 12.\n#### 12", "12"),
+        ("She has 6 left. The answer is: 6", "6"),
+        ("The answer is 18. She is happy.", "18"),
+        ("The answer is: 3.5.\nThe end.", "3.5"),
+        (r"Thus $x = \boxed{\frac{1}{\sqrt{2}}}$.", r"\frac{1}{\sqrt{2}}"),
+        (r"First \boxed{1}, then \boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"so \boxed 5.", "5"),
+        (r"The answer is: $\boxed{7}$", "7"),
+        (r"\boxed{1} but really: The answer is: 2", "2"),
+        ("The answer is: 1\nThe answer is: ", "1"),
+        ("The final answer is: **42**", "42"),
+        ("he pays $9.\nA: 9", "9"),
+        ("no statement at all", None),
+        ("", None),
+        (r"\boxed{}", None),
+        (r"so the answer is $\boxed{}$.", None),
+        (r"so it is $\boxed{80}$. The answer is in lowest terms.", "80"),
+        (r"so it is $\boxed{80}$.\n#### 81", "81"),
+        (r"The answer is:" "\n\n" r"\[ \frac{1}{2} \]", r"\frac{1}{2}"),
+        (r"The answer is: \(x = 3\).", "x = 3"),
+        (r"The answer is \fbox{7}.", "7"),
+        (r"it is \boxed\frac{1}{2} in all", r"\frac{1}{2}"),
+        (r"it is $\boxed 3.$", "3"),
+        (r"it is \boxed {\text{(A)}}", r"\text{(A)}"),
+        (r"\boxed{\{x : x > 1\}}", r"\{x : x > 1\}"),
+    ],
+)
+def test_the_last_statement_of_an_answer_wins(text: str, answer: str | None):
+    assert extract_answer(text) == answer
+
+
+def test_an_unclosed_box_reaches_to_the_end():
+    assert boxed_answer(r"\boxed{\frac{1}{2}") == r"\frac{1}{2}"
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("path", "count", "empty"),
+    [
+        ("math/train.jsonl.gz", 7500, ["train/number_theory/7115", "train/number_theory/7117"]),
+        ("math/test_without_math500_odd.jsonl.gz", 4750, []),
+    ],
+)
+def test_every_answer_of_math_is_extracted(path: str, count: int, empty: list[str]):
+    rows = list(read_rows(path))
+    answers = [extract_answer(row["solution"]) for row in rows]
+    assert len(rows) == count
+    assert [row["id"] for row, answer in zip(rows, answers, strict=True) if answer is None] == empty
+    assert [
+        row["id"] for row, answer in zip(rows, answers, strict=True) if (answer or "") != row["answer"].strip()
+    ] == []
+    assert [boxed_answer(row["solution"]) for row in rows] == [answer or "" for answer in answers]
+
+
+@needs_data
+def test_extracted_answers_equal_math500s_official_ones():
+    rows = list(read_rows("math500/test.even.jsonl"))
+    assert len(rows) == 250
+    assert [row for row in rows if not is_equivalent(row["answer"], extract_answer(row["solution"]) or "")] == []
+
+
+@needs_data
+@pytest.mark.parametrize(("path", "count"), [("gsm8k/train.jsonl.gz", 7473), ("gsm8k/test.jsonl", 1319)])
+def test_every_answer_of_gsm8k_is_extracted(path: str, count: int):
+    rows = list(read_rows(path))
+    assert len(rows) == count
+    assert [row for row in rows if not hash_answer(row["answer"])] == []
+    assert [row for row in rows if extract_answer(row["answer"]) != hash_answer(row["answer"])] == []
+
+
+@needs_data
+def test_grading_agrees_with_gsm8ks_own_on_every_example_solution():
+    golds, answers, verdicts = [], [], []
+    for row in read_rows("gsm8k/example_model_solutions.jsonl.gz"):
+        for solution in (part for part in row.values() if isinstance(part, dict)):
+            golds.append(extract_answer(row["ground_truth"]) or "")
+            answers.append(extract_answer(solution["solution"]) or "")
+            verdicts.append(solution["is_correct"])
+    assert len(verdicts) == 5276
+    assert equivalent(golds, answers) == verdicts

@@ -1,0 +1,182 @@
+"""The commands: what they print, what they exit with, and what a mistake is answered with."""
+
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cpmi_dagster.cli.commands import app, parse_conditionings, parse_shards
+from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.profiles.settings import load_settings
+
+ROW = {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3", "12"]}
+
+
+def invoke(*arguments: str):
+    """Run a command in this process; errors of ours come out as they are."""
+    result = CliRunner().invoke(app, arguments)
+    if isinstance(result.exception, CpmiError):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def home(finished_home, small_profile, monkeypatch) -> str:
+    """The profile of the finished home, as an option's value."""
+    monkeypatch.setenv("CPMI_HOME", str(finished_home))
+    return small_profile
+
+
+@pytest.mark.parametrize("command", ["run", "status", "score", "judge", "evaluate", "query", "trace", "ui", "plan"])
+def test_every_command_explains_itself_with_an_example(command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert f"cpmi {command}" in result.output
+    assert "Example:" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["query", "select 1"], 1, "run `cpmi run` first"),
+        (["status", "-p", "nowhere"], 1, "there is no profile `nowhere`"),
+        (["run", "--shards", "9-12"], 1, "has shards 0 to 3"),
+        (["run", "--shards", "3-1"], 1, "write numbers and ranges"),
+        (["run", "--shards", "²"], 1, "write numbers and ranges"),
+        (["run", "--only", "nothing"], 1, "there is no such asset or group"),
+        (["score"], 2, "Missing option"),
+        (["nothing"], 2, "No such command"),
+    ],
+)
+def test_mistakes_exit_with_one_sentence_on_stderr(tmp_path, arguments, code, message):
+    command = [sys.executable, "-m", "cpmi_dagster", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env={"CPMI_HOME": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shards"), [(None, "000 001 002 003"), ("0-2", "000 001 002"), ("3", "003"), ("0,2-3", "000 002 003")]
+)
+def test_shards_are_numbers_and_ranges(text, shards):
+    assert parse_shards(text, load_settings("miniature")) == shards.split()
+
+
+@pytest.mark.parametrize("text", ["4", "x", "2-", "", "1-0"])
+def test_shards_that_are_not_there_are_refused(text):
+    with pytest.raises(SettingsError, match="--shards"):
+        parse_shards(text, load_settings("miniature"))
+
+
+def test_conditionings_keep_their_order_and_unknown_ones_are_named():
+    assert parse_conditionings("prefix, marginal") == ["marginal", "prefix"]
+    assert len(parse_conditionings("all")) == 4
+    with pytest.raises(SettingsError, match="--conditioning sideways: choose from marginal"):
+        parse_conditionings("sideways")
+
+
+def score(tmp_path, rows: list, *options: str) -> pl.DataFrame:
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    output = tmp_path / "out.parquet"
+    arguments = ["--model", "miniature:labeler", "--input", str(tmp_path / "in.jsonl"), "--output", str(output)]
+    assert invoke("score", *arguments, "--dtype", "float32", *options).exit_code == 0
+    return pl.read_parquet(output)
+
+
+def test_score_writes_every_step_template_and_conditioning(tmp_path):
+    logprobs = tmp_path / "logprobs.parquet"
+    scores = score(tmp_path, [ROW], "--conditioning", "all", "--answer-logprobs", str(logprobs))
+    assert scores.columns == ["id", "step_index", "conditioning", "template", "gold_shift", "negative_shift", "cpmi"]
+    assert scores.height == 4 * 4
+    stored = pl.read_parquet(logprobs)
+    assert stored.columns[0] == "id"
+    assert stored["answer_rank"].unique().sort().to_list() == [0, 1, 2]
+
+
+def test_both_scorers_agree_on_a_file(tmp_path):
+    rows = [ROW, {**ROW, "id": "b", "steps": ["1 + 1 = 3", "1 + 1 = 3", "So 3."]}]
+    tree, reference = (score(tmp_path, rows, "--scorer", name) for name in ("tree", "reference"))
+    assert (tree["cpmi"] - reference["cpmi"]).abs().max() < 1e-4
+
+
+def test_score_samples_negatives_where_none_are_given_and_a_seed_repeats_them(tmp_path):
+    bare = {name: value for name, value in ROW.items() if name != "negative_answers"}
+    first, again = (score(tmp_path, [bare], "--negatives", "2", "--seed", "3") for _ in range(2))
+    assert first.equals(again)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2 is not JSON"),
+        ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "line 2: `steps`"),
+        ('{"id": "b", "question": "x", "steps": []}', "line 2: `gold_answer`"),
+        ("[" * 100_000, "line 2 is nested too deeply"),
+    ],
+)
+def test_a_wrong_line_of_the_input_is_named(tmp_path, line, message):
+    (tmp_path / "in.jsonl").write_text(f"{json.dumps(ROW)}\n{line}\n", encoding="utf-8")
+    files = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.parquet")]
+    with pytest.raises(CpmiError, match=message):
+        invoke("score", "--model", "miniature:labeler", *files)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_an_output_that_cannot_be_written_is_found_out_before_scoring(tmp_path):
+    (tmp_path / "in.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
+    (tmp_path / "file").touch()
+    for output, message in ((tmp_path, "is a folder"), (tmp_path / "file" / "out.parquet", "cannot be written")):
+        with pytest.raises(CpmiError, match=message):
+            invoke("score", "--model", "nowhere", "--input", str(tmp_path / "in.jsonl"), "--output", str(output))
+
+
+@pytest.mark.slow
+def test_status_shows_every_asset(home):
+    output = invoke("status", "-p", home).output
+    assert "labels/answer_logprobs" in output.replace("\n", "")
+    assert "Labeling took" in output
+
+
+@pytest.mark.slow
+def test_query_gives_tables_csv_and_json(home):
+    sql = "select reward_type, count(*) as steps from labels.step_rewards group by all order by all"
+    rows = json.loads(invoke("query", sql, "--format", "json", "-p", home).output)
+    assert {row["reward_type"] for row in rows} >= {"mc", "pav", "cpmi", "rand_merge"}
+    assert invoke("query", sql, "--format", "csv", "-p", home).output.startswith("reward_type,steps\ncpmi,")
+    assert "reward_type" in invoke("query", sql, "-p", home).output
+
+
+@pytest.mark.slow
+def test_query_writes_numbers_as_numbers_and_lists_as_json(home):
+    sql = "select sum(x) as total, [1, 2] as list, 'é' as text from (values (1), (2)) t(x)"
+    assert json.loads(invoke("query", sql, "--format", "json", "-p", home).output) == [
+        {"total": 3, "list": [1, 2], "text": "é"}
+    ]
+    assert invoke("query", sql, "--format", "csv", "-p", home).output == 'total,list,text\n3,"[1, 2]",é\n'
+    with pytest.raises(CpmiError, match="cast it"):
+        invoke("query", "select interval 3 days", "-p", home)
+
+
+@pytest.mark.slow
+def test_query_refuses_to_write(home):
+    for sql in ("create table t as select 1", "copy (select 1) to 'x.csv'", "select 1; select 2", ""):
+        with pytest.raises(CpmiError, match="one statement that only reads"):
+            invoke("query", sql, "-p", home)
+
+
+@pytest.mark.slow
+def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
+    from resources.lake import Lake
+
+    name = Lake(finished.home).read("selection/selected_trajectories")["trajectory_id"][0]
+    output = invoke("trace", name, "0", "-p", home).output
+    for part in ("source row", "hard negatives", "CPMI by template", "rewards", "made by", "miniature:labeler"):
+        assert part in output
+    with pytest.raises(CpmiError, match="has no step 99"):
+        invoke("trace", name, "99", "-p", home)
+    with pytest.raises(CpmiError, match=r"there is no trajectory `t0`; .* for example t0"):
+        invoke("trace", "t0", "-p", home)

@@ -1,0 +1,100 @@
+import polars as pl
+
+from cpmi_dagster.contracts.tables import Rollouts
+from cpmi_dagster.generation.engine import Generation
+from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefix_rollouts
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.trajectories.templates import render_context, render_question
+
+SAMPLING = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=16)
+
+
+class ScriptedEngine:
+    """Continues every prompt with the same texts; remembers what it was asked."""
+
+    identity = "scripted@0"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+        self.prompts: list[str] = []
+        self.seeds: list[int] = []
+
+    def generate(self, prompts, sampling, samples, seed, stop="answer"):
+        self.prompts += prompts
+        self.seeds.append(seed)
+        group = [Generation(self.texts[i % len(self.texts)], 5, False, prompt_tokens=10) for i in range(samples)]
+        return [group for _ in prompts]
+
+
+def trajectories(count: int = 1) -> pl.DataFrame:
+    steps = ["4 / 2 = 2", "2 + 1 = 3. The answer is: 3"]
+    rows = [
+        {"trajectory_id": f"t{i:03d}", "question_id": "q", "question": "Q?", "steps": steps, "gold_answer": "3"}
+        for i in range(count)
+    ]
+    return pl.DataFrame(rows)
+
+
+def test_every_prefix_is_completed_and_judged():
+    engine = ScriptedEngine("so\nThe answer is: 3.0\n", "The answer is: 4\n")
+    rollouts, cost = prefix_rollouts(trajectories(), engine, 2, SAMPLING, seed=0, include_question=False)
+    assert rollouts.select("prefix_length", "rollout", "answer", "correct").rows() == [
+        (1, 0, "3.0", True),
+        (1, 1, "4", False),
+        (2, 0, "3.0", True),
+        (2, 1, "4", False),
+    ]
+    assert (cost.forward_tokens, cost.generated_tokens) == (2 * 10 + 4 * 5, 4 * 5)
+    Rollouts.validate(rollouts)
+
+
+def test_prompts_are_the_first_template_with_the_first_steps():
+    engine = ScriptedEngine("")
+    prefix_rollouts(trajectories(), engine, 1, SAMPLING, seed=0, include_question=True)
+    steps = trajectories()["steps"][0].to_list()
+    assert engine.prompts == [render_question("Q?"), render_context("Q?", steps[:1]), render_context("Q?", steps)]
+
+
+def test_prefixes_stop_at_the_longest_asked_for():
+    rollouts, _ = prefix_rollouts(
+        trajectories(), ScriptedEngine(""), 1, SAMPLING, seed=0, include_question=True, max_prefix=1
+    )
+    assert rollouts["prefix_length"].to_list() == [0, 1]
+
+
+def test_a_continuation_without_an_answer_is_wrong_unless_the_prefix_states_it():
+    rollouts, _ = prefix_rollouts(
+        trajectories(), ScriptedEngine("no idea"), 1, SAMPLING, seed=0, include_question=False
+    )
+    assert rollouts.select("answer", "correct").rows() == [(None, False), ("3", True)]
+
+
+def test_equal_prefixes_of_different_trajectories_are_completed_for_each():
+    engine = ScriptedEngine("")
+    prefix_rollouts(trajectories(3), engine, 1, SAMPLING, seed=0, include_question=False)
+    assert len(engine.prompts) == 6
+
+
+def test_groups_of_trajectories_have_seeds_of_their_own_and_report_progress():
+    engine, finished = ScriptedEngine(""), []
+    count = TRAJECTORIES_PER_CALL + 2
+    prefix_rollouts(trajectories(count), engine, 1, SAMPLING, seed=0, include_question=False, progress=finished.append)
+    assert finished == [TRAJECTORIES_PER_CALL, 2]
+    assert len(set(engine.seeds)) == 2
+
+
+def test_no_trajectories_give_an_empty_frame():
+    rollouts, cost = prefix_rollouts(
+        trajectories().head(0), ScriptedEngine(""), 2, SAMPLING, seed=0, include_question=True
+    )
+    assert rollouts.is_empty() and cost.generated_tokens == 0
+    Rollouts.validate(rollouts)
+
+
+def test_rollouts_of_a_real_engine_are_reproducible(engine):
+    first, second = (
+        prefix_rollouts(trajectories(2), engine(rows), 2, SAMPLING, seed=3, include_question=True)[0]
+        for rows in (4, 32)
+    )
+    assert first.equals(second)
+    assert first.height == 2 * 3 * 2

@@ -1,0 +1,185 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.generation.decoding import Decoder, Start
+from cpmi_dagster.generation.engine import Generation, timed_generate
+from cpmi_dagster.generation.kv_cache import empty_cache
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.stopping import StopRule, token_endings
+from cpmi_dagster.generation.transformers_engine import TransformersEngine
+
+SAMPLING = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_new_tokens=24)
+GREEDY = Sampling(temperature=1e-4, top_p=1.0, max_new_tokens=70)
+PROMPTS = ["Problem: 2 + 3\n", "x\n", "A much longer question, told in many words\nStep one\n", "Problem: 2 + 3\n"]
+
+
+class NeverStops:
+    """A stop rule that leaves every continuation to its limit."""
+
+    def ended(self, tokens, counts, active):
+        return torch.zeros_like(active)
+
+
+def greedy_by_hand(model, prompt: list[int], count: int) -> list[int]:
+    """Most likely tokens, the whole text read anew for each."""
+    ids = list(prompt)
+    with torch.inference_mode():
+        for _ in range(count):
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    return ids[len(prompt) :]
+
+
+def drawn(generations: list[list[Generation]]) -> list[list[Generation]]:
+    """Generations without what their prompts cost, which depends on what is read together."""
+    return [[replace(one, prompt_tokens=0) for one in group] for group in generations]
+
+
+def test_the_same_seed_gives_the_same_continuations(engine):
+    assert engine(8).generate(PROMPTS, SAMPLING, 3, 7) == engine(8).generate(PROMPTS, SAMPLING, 3, 7)
+
+
+def test_another_seed_gives_other_continuations(engine):
+    assert engine(8).generate(PROMPTS, SAMPLING, 3, 7) != engine(8).generate(PROMPTS, SAMPLING, 3, 8)
+
+
+def test_the_callers_random_state_is_neither_used_nor_moved(engine):
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    first = engine(4).generate(PROMPTS, SAMPLING, 2, 0)
+    assert torch.equal(before, torch.random.get_rng_state())
+    torch.manual_seed(6)
+    assert engine(4).generate(PROMPTS, SAMPLING, 2, 0) == first
+
+
+def test_results_come_in_the_order_of_the_prompts_whatever_the_batches(engine):
+    whole = drawn(engine(64).generate(PROMPTS, SAMPLING, 3, 0))
+    for batch_sequences in (2, 5):
+        assert drawn(engine(batch_sequences).generate(PROMPTS, SAMPLING, 3, 0)) == whole
+
+
+def test_a_prompts_continuations_do_not_depend_on_the_other_prompts(engine):
+    alone = engine(8).generate(PROMPTS[2:3], SAMPLING, 3, 0)
+    assert engine(8).generate(PROMPTS, SAMPLING, 3, 0)[2] == alone[0]
+
+
+def test_a_repeated_prompt_gets_continuations_of_its_own(engine):
+    generations = engine(8).generate(PROMPTS, SAMPLING, 3, 0)
+    assert generations[0] != generations[3]
+
+
+@pytest.mark.parametrize("batch_sequences", [3, 64])
+def test_cold_sampling_is_greedy_decoding_of_each_prompt_by_itself(tiny_model, tokenizer, batch_sequences):
+    prompts = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
+    order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
+    starts = [Start(prompts[i], [i], torch.full((1, GREEDY.max_new_tokens), 0.5)) for i in order]
+    decoder = Decoder(tiny_model.model, GREEDY, NeverStops(), batch_sequences)
+    drawn = {one.owner: one.tokens for one in decoder.run(starts)}
+    for index, prompt in enumerate(prompts):
+        assert drawn[index] == greedy_by_hand(tiny_model.model, prompt, GREEDY.max_new_tokens)
+
+
+def test_rows_that_end_at_different_times_make_place_without_disturbing_the_rest(tiny_model):
+    class StopsByLength(NeverStops):
+        def ended(self, tokens, counts, active):
+            return active & (counts >= tokens[:, 0] % 30 + 1)
+
+    generator = torch.Generator().manual_seed(0)
+    starts = [
+        Start(
+            [2 + (7 * i + j) % 200 for j in range(40 - i)], [2 * i, 2 * i + 1], torch.rand(2, 64, generator=generator)
+        )
+        for i in range(14)
+    ]
+    sampling = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=64)
+    by_batch = [
+        {one.owner: one.tokens for one in Decoder(tiny_model.model, sampling, StopsByLength(), rows).run(starts)}
+        for rows in (2, 9)
+    ]
+    assert len(by_batch[0]) == 28
+    assert by_batch[0] == by_batch[1]
+
+
+def test_more_samples_than_the_batch_has_rows_are_drawn_in_turns(engine):
+    in_turns, at_once = (drawn(engine(rows).generate(PROMPTS[:1], SAMPLING, 5, 0)) for rows in (2, 16))
+    assert in_turns == at_once
+
+
+def test_a_prompt_without_room_in_the_context_is_empty_and_truncated(engine, tiny_model):
+    long = "y" * (tiny_model.context_length - SAMPLING.max_new_tokens + 1)
+    generations = engine(4).generate([long, PROMPTS[0], long[:-1]], SAMPLING, 2, 0)
+    assert generations[0] == [Generation("", 0, truncated=True)] * 2
+    assert all(one.tokens for group in generations[1:] for one in group)
+
+
+def test_no_prompts_give_no_generations(engine):
+    assert engine(4).generate([], SAMPLING, 2, 0) == []
+
+
+def test_a_continuation_that_meets_its_limit_is_truncated(engine):
+    generations = engine(8).generate(PROMPTS, SAMPLING.model_copy(update={"max_new_tokens": 2}), 4, 0)
+    assert any(one.truncated and one.tokens == 2 for group in generations for one in group)
+
+
+def test_a_line_stop_ends_every_continuation_at_its_first_newline(engine):
+    hot = Sampling(temperature=1e6, top_p=1.0, max_new_tokens=200)
+    generations = engine(32).generate(["a\n"], hot, 32, 0, stop="line")[0]
+    assert any(one.text.endswith("\n") for one in generations)
+    assert all("\n" not in one.text[:-1] for one in generations)
+
+
+def test_a_bos_stands_first_where_the_tokenizer_adds_one(tiny_model):
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer.from_str(tiny_model.tokenizer.backend_tokenizer.to_str())
+    backend.post_processor = TemplateProcessing(single="<pad> $A", special_tokens=[("<pad>", 1)])
+    adds_bos = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<pad>", eos_token="<eos>")
+    (one,) = TransformersEngine(replace(tiny_model, tokenizer=adds_bos), 4).generate(["a\n"], SAMPLING, 1, 0)[0]
+    assert one.prompt_tokens == len(["<bos>", "a", "\n"])
+
+
+def test_cost_counts_a_prompt_once_for_all_its_samples(engine, tokenizer):
+    generations, cost = timed_generate(engine(8), PROMPTS[:2], SAMPLING, 4, 0)
+    read = sum(len(tokenizer(prompt)["input_ids"]) for prompt in PROMPTS[:2])
+    generated = sum(one.tokens for group in generations for one in group)
+    assert (cost.forward_tokens, cost.generated_tokens) == (read + generated, generated)
+    assert cost.wall_seconds > 0
+
+
+def test_a_model_with_a_recurrent_state_is_refused(tiny_model):
+    class Recurrent:
+        _is_stateful = True
+        config = tiny_model.model.config
+
+    with pytest.raises(ModelError, match="recurrent layers"):
+        empty_cache(Recurrent())
+
+
+def test_the_stop_rule_looks_at_active_rows_only(tiny_model, tokenizer):
+    rule = StopRule(tiny_model, "answer")
+    ids = [tokenizer(text)["input_ids"] for text in ("The answer is: 12\n", "3 + 9 = 12 makes\n", "The answer is: 1")]
+    longest = max(map(len, ids))
+    tokens = torch.tensor([row + [5] * (longest - len(row)) for row in ids] + [[0] * longest])
+    counts = torch.tensor([*map(len, ids), 1])
+    assert rule.ended(tokens, counts, torch.ones(4, dtype=torch.bool)).tolist() == [True, False, False, True]
+    assert rule.ended(tokens, counts, torch.zeros(4, dtype=torch.bool)).tolist() == [False] * 4
+
+
+def test_a_models_vocabulary_is_decoded_once_however_many_calls_there_are(tiny_model, tokenizer, monkeypatch):
+    fresh, decoded = replace(tiny_model), []
+    batch_decode = tokenizer.batch_decode
+
+    def counting(texts, **settings):
+        decoded.append(len(texts))
+        return batch_decode(texts, **settings)
+
+    monkeypatch.setattr(tokenizer, "batch_decode", counting)
+    for stop in ("answer", "line", "answer"):
+        TransformersEngine(fresh, 4).generate(PROMPTS, SAMPLING, 1, 0, stop)
+    assert decoded.count(len(tokenizer)) == 1
+    token_endings(replace(tiny_model))
+    assert decoded.count(len(tokenizer)) == 2

@@ -1,0 +1,225 @@
+"""Profiles: what overrides what, and what a mistake is answered with."""
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from cpmi_dagster.benchmarks.files import check_benchmark_file
+from cpmi_dagster.errors import SettingsError, SourceError
+from cpmi_dagster.profiles.settings import PROFILES, load_settings, profile_option
+from cpmi_dagster.reports.efficiency import labeler_name
+from cpmi_dagster.reports.paper import load_paper_tables
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    for name in ("CPMI_PROFILE", "CPMI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def write(tmp_path, text: str) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in PROFILES.glob("*.yaml")])
+def test_every_shipped_profile_is_valid(name):
+    assert load_settings(name).profile == name
+
+
+@pytest.mark.parametrize("name", ["paper-qwen2.5-1.5b", "paper-llama-3.2-1b"])
+def test_the_labelers_rows_are_those_of_the_paper(name):
+    settings = load_settings(name)
+    rows = [f"{labeler_name(settings.models.labeler.name)}, {method}" for method in ("MC", "CPMI-based")]
+    assert set(rows) <= set(load_paper_tables()["labelers"].rows)
+    assert settings.models.policy == settings.models.labeler
+    assert [recipe.reward_type for recipe in settings.recipes] == ["mc", "cpmi_merge1"]
+    assert settings.home.name == name
+
+
+def test_a_small_labeler_can_be_tried_on_a_laptop():
+    settings = load_settings("miniature-small-labeler")
+    assert settings.models.labeler.name == settings.models.policy.name == "miniature:prover"
+    assert settings.recipe_names == ["mc_bce", "cpmi_merge1_bce"]
+
+
+def test_the_paper_asks_for_nothing_that_needs_a_file_of_ones_own():
+    benchmarks = load_settings("paper").sources.benchmarks
+    assert "mmlu_stem" in benchmarks
+    assert not any(source.path for source in benchmarks.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("logiqa2", "csitfun/LogiQA2.0"), ("logicnli", "omnilabNLP/LogicNLI"), ("gsm8k", "mend the path")],
+)
+def test_a_benchmark_file_that_is_missing_says_where_to_get_it(tmp_path, name, hint):
+    with pytest.raises(SourceError, match=f"the benchmark `{name}` is not at .*{hint}"):
+        check_benchmark_file(name, str(tmp_path / "none.jsonl"))
+    check_benchmark_file(name, str(tmp_path))
+    check_benchmark_file(name, "miniature:gsm8k_test")
+    check_benchmark_file(name, None)
+
+
+def test_the_miniature_is_the_default_and_keeps_its_home_beside_the_caller(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert settings.profile == "miniature"
+    assert settings.home == tmp_path / ".cpmi" / "miniature"
+
+
+def test_the_environment_names_profile_and_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("CPMI_PROFILE", "paper")
+    monkeypatch.setenv("CPMI_HOME", str(tmp_path))
+    settings = load_settings()
+    assert (settings.profile, settings.home) == ("paper", tmp_path)
+
+
+def test_the_environment_overrides_a_single_setting(monkeypatch):
+    monkeypatch.setenv("CPMI_SCORING__ROW_TOKENS", "99")
+    settings = load_settings("miniature")
+    assert settings.scoring.row_tokens == 99
+    assert settings.scoring.templates == 4
+
+
+def test_a_profile_holds_only_what_differs(tmp_path):
+    settings = load_settings(write(tmp_path, "extends: miniature\nselection: {trajectories: 7}\n"))
+    assert settings.selection.trajectories == 7
+    assert settings.recipes == load_settings("miniature").recipes
+    assert settings.profile == "mine"
+
+
+def test_paths_count_from_the_profile_they_stand_in(tmp_path):
+    (tmp_path / "rows.jsonl").touch()
+    text = "extends: miniature\nsources: {math_shepherd: {path: rows.jsonl}}\nmodels: {labeler: {name: ./model}}\n"
+    settings = load_settings(write(tmp_path, text))
+    assert settings.sources.math_shepherd.path == str(tmp_path / "rows.jsonl")
+    assert settings.models.labeler.name == str(tmp_path / "model")
+    assert settings.models.prover.name == "miniature:prover"
+
+
+def test_an_unknown_key_is_named(tmp_path):
+    with pytest.raises(SettingsError, match=r"`scoring\.row_token` is not a setting"):
+        load_settings(write(tmp_path, "extends: miniature\nscoring: {row_token: 5}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: miniature\nshards: 100\n", "`shards` is wrong"),
+        ("extends: miniature\nsources: {references: [{source: gsm8k}]}\n", "exactly one of `path` and `hub`"),
+        ("- a list\n", "must be a mapping"),
+        ("a: [1\n", "is not valid YAML"),
+        ("seed: 1\n", "is missing; add it"),
+        ("extends: nowhere\n", "there is no profile `nowhere`"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, text, message):
+    with pytest.raises(SettingsError, match=message) as caught:
+        load_settings(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_profile_lists_those_there_are():
+    with pytest.raises(
+        SettingsError, match="give one of files, miniature, miniature-all, miniature-small-labeler, paper"
+    ):
+        load_settings("nothing")
+
+
+def test_settings_never_change():
+    settings = load_settings("miniature")
+    with pytest.raises(ValidationError):
+        settings.scoring.row_tokens = 1
+
+
+def test_an_unknown_recipe_lists_those_there_are():
+    with pytest.raises(SettingsError, match="it has mc_bce"):
+        load_settings("miniature").recipe("nothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recipes: [{name: a, reward_type: mc}, {name: a, reward_type: pav}]", "the name `a` stands twice"),
+        ("recipes: [{name: a, reward_type: mc}, {name: b, reward_type: mc}]", "`a` and `b` are the same"),
+        ("recipes: [{name: a, reward_type: mc}, {name: A, reward_type: pav}]", "in case alone"),
+        ("recipes: [{name: MC, reward_type: mc, seed: 1}]", "the name `MC` is that of another row"),
+        ("recipes: [{name: a, reward_type: mcc}]", "one of the reward types mc, mc_hard"),
+        (
+            "recipes: [{name: a, reward_type: mc, training: {epoch: 2}}]",
+            "sets `training.epoch` wrong: it is not a setting",
+        ),
+        ("training: {epochs: .inf}", "finite number"),
+        ("training: {accelerate: {num_proceses: 2}}", "has no `num_proceses`"),
+        ("training: {accelerate: {num_processes: 0}}", "must be a number from 1"),
+        ("training: {accelerate: {num_machines: 2}}", "trained on one machine"),
+        ("training: {accelerate: ./nowhere.yaml}", "nowhere.yaml cannot be read"),
+        ("training: {accelerate: {num_processes: 2}}\norchestration: {gpus: 2}", "set it to 1"),
+        ("recipes: [{name: a, reward_type: cpmi_leave_one_out}]", "needs `cpmi_leave_one_out` among rewards.types"),
+        ("benchmarks: {best_of_n: [nothing]}", "`nothing` is not among sources.benchmarks"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_before_anything_runs(tmp_path, text, message):
+    with pytest.raises(SettingsError, match=message):
+        load_settings(write(tmp_path, f"extends: miniature\n{text}\n"))
+
+
+def test_a_mistyped_variable_is_named(monkeypatch):
+    monkeypatch.setenv("CPMI_SCORNG__ROW_TOKENS", "5")
+    with pytest.raises(SettingsError, match="CPMI_SCORNG__ROW_TOKENS is not a setting"):
+        load_settings("miniature")
+
+
+def test_a_folder_named_like_a_recipe_changes_nothing(tmp_path):
+    (tmp_path / "mc_bce").mkdir()
+    assert "mc_bce" in load_settings(write(tmp_path, "extends: miniature\n")).recipe_names
+
+
+def test_a_home_in_a_profile_counts_from_the_profile(tmp_path):
+    assert load_settings(write(tmp_path, "extends: miniature\nhome: ./results\n")).home == tmp_path / "results"
+
+
+def test_profiles_that_extend_each_other_are_refused(tmp_path):
+    for name, parent in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.yaml").write_text(f"extends: {parent}.yaml\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="extends itself"):
+        load_settings(tmp_path / "a.yaml")
+
+
+@pytest.mark.parametrize("values", [{"device_map": "auto"}, {"engine": "vllm"}])
+def test_one_process_a_gpu_and_a_model_over_all_gpus_do_not_go_together(tmp_path, values):
+    model = {"name": "miniature:labeler", **values}
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(
+        yaml.safe_dump({"extends": "miniature", "models": {"policy": model}, "orchestration": {"gpus": 2}})
+    )
+    with pytest.raises(SettingsError, match=r"models.policy: `.*` takes GPUs that `orchestration.gpus: 2` gives"):
+        load_settings(profile)
+
+
+def test_files_that_a_recipe_names_are_looked_for_beside_the_profile(tmp_path):
+    (tmp_path / "two.yaml").write_text("num_processes: 2")
+    profile = tmp_path / "mine.yaml"
+    recipe = "{name: a, reward_type: mc, training: {accelerate: ./two.yaml}, backbone: {name: ./model}}"
+    profile.write_text(f"extends: miniature\nrecipes: [{recipe}]")
+    settings = load_settings(profile)
+    (recipe,) = settings.recipes
+    assert recipe.trained_with(settings.training).accelerate == {"num_processes": 2}
+    assert recipe.backbone.name == str(tmp_path / "model")
+
+
+def test_a_recipe_changes_single_settings_of_its_adapters(tmp_path):
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(
+        "extends: miniature\ntraining: {lora: {rank: 8, alpha: 64}}\n"
+        "recipes: [{name: a, reward_type: mc, training: {lora: {rank: 4}}}]"
+    )
+    settings = load_settings(profile)
+    lora = settings.recipes[0].trained_with(settings.training).lora
+    assert (lora.rank, lora.alpha) == (4, 64)
+
+
+def test_commands_are_told_the_profile_by_name_or_by_file():
+    assert [profile_option(name) for name in ("miniature", "paper", "mine")] == ["", " -p paper", " -p mine.yaml"]

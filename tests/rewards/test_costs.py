@@ -1,0 +1,91 @@
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import LabelingCosts
+from cpmi_dagster.rewards.costs import labeling_costs, needs_of, relative_efficiency
+
+COSTS = {
+    "hard_negatives": Cost(2.0, 9_000, 600),
+    "answer_logprobs": Cost(6.0, 81_000, 0),
+    "policy_rollouts": Cost(40.0, 1000, 100),
+    "prover_rollouts": Cost(20.0, 500, 200),
+}
+POLICY = pl.DataFrame({"prefix_length": [1, 1, 2, 3], "generated_tokens": [20, 30, 40, 10]})
+PROVER = pl.DataFrame({"prefix_length": [0, 1, 2, 3], "generated_tokens": [80, 60, 40, 20]})
+MODELS = {"labeler": "big", "policy": "big", "prover": "small"}
+
+PAPER_SECONDS = {"cpmi": 38_603, "cpmi_merge1": 72_553, "cpmi_merge2": 106_452, "cpmi_merge3": 136_579, "mc": 242_930}
+PAPER_QUALITY = {  # AUC, ProcessBench, PRMBench, MATH
+    "cpmi": (0.765, 34.6, 58.8, 48.2),
+    "cpmi_merge1": (0.766, 36.8, 60.7, 49.4),
+    "cpmi_merge2": (0.784, 35.8, 58.9, 47.0),
+    "cpmi_merge3": (0.804, 36.6, 56.7, 56.6),
+    "mc": (0.759, 27.7, 38.8, 45.4),
+}
+PAPER_EFFICIENCY = {
+    "cpmi": (6.34, 7.85, 9.53, 6.68),
+    "cpmi_merge1": (3.38, 4.45, 5.24, 3.64),
+    "cpmi_merge2": (2.36, 2.95, 3.47, 2.36),
+    "cpmi_merge3": (1.88, 2.35, 2.60, 2.22),
+    "mc": (1.00, 1.00, 1.00, 1.00),
+}
+
+
+def costs_of(*methods: str) -> dict[str, dict]:
+    frame = labeling_costs("000", 4, COSTS, POLICY, PROVER, MODELS, methods)
+    LabelingCosts.validate(frame)
+    return {row["method"]: row for row in frame.iter_rows(named=True)}
+
+
+def measured(row: dict) -> tuple[float, int, int]:
+    return row["wall_seconds"], row["forward_tokens"], row["generated_tokens"]
+
+
+def test_costs_add_up():
+    assert Cost(1.0, 2, 3) + Cost.zero() + Cost(0.5, 1, 1) == Cost(1.5, 3, 4)
+
+
+def test_a_cost_survives_its_dictionary():
+    assert Cost.from_dict(COSTS["hard_negatives"].to_dict()) == COSTS["hard_negatives"]
+
+
+def test_each_method_pays_for_what_it_uses():
+    costs = costs_of("mc", "pav", "cpmi", "gold_only")
+    assert measured(costs["mc"]) == (40.0, 1000, 100)
+    assert measured(costs["pav"]) == (60.0, 1500, 300)
+    assert measured(costs["cpmi"]) == measured(costs["gold_only"]) == (8.0, 90_000, 600)
+    assert [costs[method]["model"] for method in ("mc", "pav", "cpmi")] == ["big", "big + small", "big"]
+
+
+def test_a_merge_pays_for_the_rollouts_of_its_first_steps():
+    costs = costs_of("cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")
+    assert measured(costs["cpmi_merge1"]) == (8.0 + 20.0, 90_500, 650)
+    assert measured(costs["cpmi_merge2"]) == (8.0 + 36.0, 90_900, 690)
+    assert measured(costs["pav_merge1"]) == pytest.approx((8.0 + 20.0 + 14.0, 90_850, 790))
+    assert measured(costs["rand_merge"]) == (20.0, 500, 50)
+
+
+def test_a_merge_of_rollouts_without_tokens_costs_what_cpmi_costs():
+    empty = POLICY.with_columns(generated_tokens=pl.lit(0, pl.Int64))
+    frame = labeling_costs("000", 4, COSTS, empty, PROVER, MODELS, ["cpmi_merge1"])
+    assert measured(frame.row(0, named=True)) == (8.0, 90_000, 600)
+
+
+def test_no_methods_give_no_rows():
+    assert labeling_costs("000", 4, COSTS, POLICY, PROVER, MODELS, []).is_empty()
+
+
+def test_needs_are_read_from_the_name_of_the_method():
+    assert needs_of("mc_hard") == needs_of("mc")
+    assert needs_of("cpmi_m1") == needs_of("cpmi_prefix")
+    assert needs_of("pav_merge3").prover_steps == 3
+
+
+@pytest.mark.parametrize("method", PAPER_SECONDS)
+def test_relative_efficiency_gives_the_papers_merge_point_table(method):
+    for quality, base, published in zip(
+        PAPER_QUALITY[method], PAPER_QUALITY["mc"], PAPER_EFFICIENCY[method], strict=True
+    ):
+        ours = relative_efficiency(quality, PAPER_SECONDS[method], base, PAPER_SECONDS["mc"])
+        assert round(ours, 2) == pytest.approx(published, abs=0.0100001)

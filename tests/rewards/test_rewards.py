@@ -1,0 +1,200 @@
+from itertools import product
+from typing import get_args
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from cpmi_dagster.contracts.tables import AnswerLogprobs, StepRewards
+from cpmi_dagster.errors import ScoringError, SettingsError
+from cpmi_dagster.rewards.registry import RewardType
+from cpmi_dagster.rewards.settings import Rewards
+from cpmi_dagster.rewards.step_rewards import REWARDS, merge, step_rewards
+from cpmi_dagster.scoring.conditionings import template_scores
+from cpmi_dagster.scoring.settings import Conditioning
+
+ALL_TYPES = get_args(RewardType)
+CONDITIONINGS = get_args(Conditioning)
+
+# log-probabilities of the gold answer and two negatives, by context, under template 0
+MEANS = {
+    ("question", -1): (-2.0, -1.0, -3.0),
+    ("step", 0): (-1.0, -2.0, -3.0),
+    ("step", 1): (-3.0, -1.0, -1.0),
+    ("prefix", 0): (-1.0, -2.0, -3.0),
+    ("prefix", 1): (-0.5, -2.0, -2.0),
+    ("all_but", 0): (-3.0, -1.0, -1.0),
+    ("all_but", 1): (-1.0, -2.0, -3.0),
+}
+GOLD_UNDER_TEMPLATE_1 = {("step", 0): -0.0}
+TOKENS = 4
+
+CORRECT = {"t1": {1: "1110", 2: "1000"}, "t2": {1: "0000", 2: "1100"}}
+PROVER_CORRECT = {"t1": {0: "10", 1: "11", 2: "00"}, "t2": {0: "10", 1: "10", 2: "11"}}
+
+# worked out by hand from METHOD's table, Eq. 1 and Eq. 2; t2 could not be scored
+BY_HAND = {
+    "mc": {"t1": [0.75, 0.25], "t2": [0.0, 0.5]},
+    "mc_hard": {"t1": [1.0, 1.0], "t2": [0.0, 1.0]},
+    "pav": {"t1": [0.75 + 0.5, 0.25 - 1.0], "t2": [0.0, 0.5 + 0.5]},
+    "cpmi": {"t1": [2.0, -2.0]},
+    "cpmi_incremental": {"t1": [1.5, 0.0]},
+    "cpmi_prefix": {"t1": [1.5, 1.5]},
+    "cpmi_leave_one_out": {"t1": [3.5, 0.0]},
+    "gold_only": {"t1": [1.5, -1.0]},
+    "neg_only": {"t1": [0.5, -1.0]},
+    "cpmi_m1": {"t1": [2.5, -1.0]},
+    "cpmi_m2": {"t1": [2.0, -2.0]},
+    "cpmi_merge1": {"t1": [0.75, -2.0]},
+    "cpmi_merge2": {"t1": [0.75, 0.25]},
+    "cpmi_merge3": {"t1": [0.75, 0.25]},
+    "pav_merge1": {"t1": [1.25, -2.0]},
+    "pav_merge2": {"t1": [1.25, -0.75]},
+    "pav_merge3": {"t1": [1.25, -0.75]},
+    "math_shepherd": {"t1": [1.0, 0.0], "t2": [0.0, 1.0]},
+}
+
+
+def logprobs() -> pl.DataFrame:
+    rows = []
+    for template, (context, step), rank in product(range(2), MEANS, range(3)):
+        mean = MEANS[context, step][rank]
+        if template == 1 and rank == 0:
+            mean = GOLD_UNDER_TEMPLATE_1.get((context, step), mean)
+        rows.append(("t1", template, context, step, rank, mean * TOKENS, TOKENS))
+    return AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+
+
+def rollouts(correct: dict[str, dict[int, str]]) -> pl.DataFrame:
+    rows = [
+        (trajectory, prefix, number, mark == "1")
+        for trajectory, prefixes in correct.items()
+        for prefix, marks in prefixes.items()
+        for number, mark in enumerate(marks)
+    ]
+    return pl.DataFrame(rows, schema=["trajectory_id", "prefix_length", "rollout", "correct"], orient="row")
+
+
+TRAJECTORIES = pl.DataFrame(
+    {
+        "trajectory_id": ["t1", "t2"],
+        "steps": [["a", "b"], ["c", "d"]],
+        "shepherd_labels": [[True, False], [False, True]],
+    }
+)
+
+
+def rewards_of(
+    *types: RewardType,
+    scores: pl.DataFrame | None = None,
+    policy: dict = CORRECT,
+    prover: dict = PROVER_CORRECT,
+    trajectories: pl.DataFrame = TRAJECTORIES,
+    seed: int = 0,
+    **options: object,
+) -> dict[str, dict[str, list[float]]]:
+    scores = template_scores(logprobs(), CONDITIONINGS) if scores is None else scores
+    chosen = Rewards.model_validate({"types": types, **options})
+    frame = step_rewards(logprobs(), scores, rollouts(policy), rollouts(prover), trajectories, chosen, seed)
+    StepRewards.validate(frame)
+    grouped = frame.group_by("reward_type", "trajectory_id", maintain_order=True).agg("reward")
+    rewards: dict[str, dict[str, list[float]]] = {}
+    for reward_type, trajectory, values in grouped.iter_rows():
+        rewards.setdefault(reward_type, {})[trajectory] = values
+    return rewards
+
+
+def test_every_reward_type_has_its_function():
+    assert set(REWARDS) == set(ALL_TYPES)
+
+
+@pytest.mark.parametrize("reward_type", BY_HAND)
+def test_rewards_are_those_worked_out_by_hand(reward_type):
+    rewards = rewards_of(reward_type)[reward_type]
+    assert list(rewards) == list(BY_HAND[reward_type])
+    for trajectory, values in BY_HAND[reward_type].items():
+        assert rewards[trajectory] == pytest.approx(values)
+
+
+def test_all_types_together_are_each_as_alone():
+    together = rewards_of(*ALL_TYPES)
+    assert set(together) == set(ALL_TYPES)
+    assert all(together[reward_type] == rewards_of(reward_type)[reward_type] for reward_type in ALL_TYPES)
+
+
+def test_alpha_weighs_the_provers_advantage():
+    assert rewards_of("pav", alpha=0.5)["pav"]["t1"] == pytest.approx([0.75 + 0.25, 0.25 - 0.5])
+    assert rewards_of("pav", alpha=0)["pav"] == rewards_of("mc")["mc"]
+
+
+def test_the_default_conditioning_is_a_setting():
+    assert rewards_of("cpmi", default_conditioning="prefix")["cpmi"] == rewards_of("cpmi_prefix")["cpmi_prefix"]
+
+
+def test_random_rewards_follow_the_first_step_and_lie_in_the_unit_interval():
+    rewards = rewards_of("rand_merge")["rand_merge"]
+    assert [rewards["t1"][0], rewards["t2"][0]] == [0.75, 0.0]
+    assert 0 <= rewards["t1"][1] < 1 and rewards["t1"][1] != rewards["t2"][1]
+
+
+def test_random_rewards_depend_on_the_seed_and_not_on_the_order_of_trajectories():
+    assert rewards_of("rand_merge", trajectories=TRAJECTORIES.reverse()) == rewards_of("rand_merge")
+    assert rewards_of("rand_merge", seed=1) != rewards_of("rand_merge")
+
+
+def test_random_rewards_are_uniform():
+    many = pl.DataFrame({"trajectory_id": ["t1"], "steps": [["s"] * 4000]})
+    values = pl.Series(rewards_of("rand_merge", trajectories=many)["rand_merge"]["t1"][1:])
+    assert values.mean() == pytest.approx(0.5, abs=0.02)
+    assert values.std() == pytest.approx(12**-0.5, abs=0.01)
+
+
+def test_a_conditioning_that_was_not_scored_is_an_error_that_says_what_to_add():
+    scores = template_scores(logprobs(), ["marginal"])
+    with pytest.raises(SettingsError, match=r"`leave_one_out` was not scored; add it to `scoring.conditionings`"):
+        rewards_of("cpmi_leave_one_out", scores=scores)
+
+
+def test_missing_prover_rollouts_are_an_error_that_names_the_trajectory():
+    without_question = {"t1": {1: "11", 2: "00"}, "t2": PROVER_CORRECT["t2"]}
+    with pytest.raises(ScoringError, match=r"`t1` lacks prover rollouts.*step 0"):
+        rewards_of("pav", prover=without_question)
+
+
+def test_missing_policy_rollouts_of_a_merge_are_an_error_that_names_the_trajectory():
+    with pytest.raises(ScoringError, match=r"`t1` lacks policy rollouts.*step 0"):
+        rewards_of("cpmi_merge1", policy={"t2": CORRECT["t2"]})
+
+
+def test_a_merge_does_not_need_the_rollouts_of_later_steps():
+    only_first = {trajectory: {1: prefixes[1]} for trajectory, prefixes in CORRECT.items()}
+    assert rewards_of("cpmi_merge1", policy=only_first) == rewards_of("cpmi_merge1")
+
+
+def test_without_scored_trajectories_only_rollouts_give_rewards():
+    nothing = template_scores(logprobs(), CONDITIONINGS).head(0)
+    assert set(rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", scores=nothing)) == {"mc"}
+
+
+@hypothesis_settings(max_examples=20, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_rewards_do_not_depend_on_the_order_of_templates_or_rows(random):
+    scores = template_scores(logprobs(), CONDITIONINGS)
+    order = random.sample(range(scores.height), scores.height)
+    renamed = scores.with_columns(template=1 - pl.col("template"))[order]
+    types: tuple[RewardType, ...] = ("cpmi", "cpmi_incremental", "gold_only", "neg_only")
+    shuffled, straight = rewards_of(*types, scores=renamed), rewards_of(*types, scores=scores)
+    for reward_type in types:
+        assert shuffled[reward_type]["t1"] == pytest.approx(straight[reward_type]["t1"], abs=1e-12)
+
+
+@hypothesis_settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(-3, 3)), min_size=1, max_size=8), st.integers(1, 4))
+def test_a_merge_is_the_first_rewards_up_to_its_step_and_the_others_after_it(pairs, steps):
+    key = {"trajectory_id": ["t"] * len(pairs), "step_index": list(range(len(pairs)))}
+    first = pl.DataFrame({**key, "reward": [pair[0] for pair in pairs]})
+    rest = pl.DataFrame({**key, "reward": [pair[1] for pair in pairs]})
+    merged = merge(first, rest, steps).sort("step_index")["reward"].to_list()
+    assert merged == [pair[0] for pair in pairs[:steps]] + [pair[1] for pair in pairs[steps:]]

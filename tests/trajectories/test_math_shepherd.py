@@ -1,0 +1,199 @@
+"""Parsing of Math-Shepherd rows: real rows, the corpus's irregularities, and the round trip."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpmi_dagster.contracts.tables import MathShepherd
+from cpmi_dagster.errors import MalformedRow
+from cpmi_dagster.trajectories.math_shepherd import (
+    PARSED_COLUMNS,
+    REJECTED_COLUMNS,
+    parse_row,
+    parse_rows,
+    question_of,
+    render_row,
+    without_duplicates,
+)
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "math_shepherd"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folder is not beside the repository")
+
+QUESTION = "Ann has 3 hats and buys 2. How many has she?"
+ROW = QUESTION + " Step 1: 3 + 2 = <<3+2=5>>5 hats. {}\nStep 2: Done. The answer is: 5 {}"
+INPUT, LABEL = ROW.format("ки", "ки"), ROW.format("+", "-")
+
+
+def read_rows(name: str) -> list[dict]:
+    return [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_regular_row_is_split_into_question_steps_and_labels():
+    trajectory = parse_row(INPUT, LABEL)
+    assert trajectory.question == QUESTION
+    assert trajectory.steps == ("3 + 2 = <<3+2=5>>5 hats.", "Done. The answer is: 5")
+    assert trajectory.shepherd_labels == (True, False)
+    assert trajectory.final_answer == "5"
+
+
+@needs_data
+def test_the_first_hundred_rows_split_as_published():
+    golden = read_rows("first100_split_by_step.jsonl")
+    rows = read_rows("first100_raw_reconstructed.jsonl")
+    assert len(rows) == len(golden) == 100
+    for row, expected in zip(rows, golden, strict=True):
+        trajectory = parse_row(row["input"], row["label"])
+        steps = list(expected["solution"].values())
+        assert trajectory.question == expected["questions"].strip()
+        assert trajectory.steps == tuple(step["content"] for step in steps)
+        assert trajectory.shepherd_labels == tuple(step["label"] == 1 for step in steps)
+        assert render_row(trajectory) == (row["input"], row["label"])
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["raw_first7.jsonl", "value_form_3.jsonl"])
+def test_other_published_rows_come_back_unchanged(name: str):
+    for row in read_rows(name):
+        trajectory = parse_row(row["input"], row["label"], row.get("value"))
+        assert render_row(trajectory) == (row["input"], row["label"])
+        assert question_of(row["input"]) == trajectory.question
+
+
+def test_a_marker_inside_the_question_belongs_to_the_question():
+    text = "Round to the nearest ки\nhundredth: what is 1/3? Step 1: It is 0.33. The answer is: 0.33 ки"
+    trajectory = parse_row(text, text.replace("ки", "-", 1).replace("ки", "+"))
+    assert trajectory.question == "Round to the nearest \nhundredth: what is 1/3?"
+    assert trajectory.shepherd_labels == (True,)
+    assert question_of(text) == trajectory.question
+
+
+def test_a_marker_directly_behind_the_question_is_no_step():
+    trajectory = parse_row("What is 1+1? ки\nStep 1: 2 ки", "What is 1+1? +\nStep 1: 2 -")
+    assert (trajectory.question, trajectory.steps, trajectory.shepherd_labels) == ("What is 1+1?", ("2",), (False,))
+
+
+def test_headers_in_lower_case_are_headers():
+    trajectory = parse_row("What? step 1: one ки\nstep 2: two ки", "What? step 1: one +\nstep 2: two +")
+    assert trajectory.steps == ("one", "two")
+
+
+def test_without_a_header_the_question_ends_at_its_last_question_mark():
+    trajectory = parse_row(
+        "Who is it? What is $x?$ It is 3. ки\nSo 3. ки", "Who is it? What is $x?$ It is 3. +\nSo 3. -"
+    )
+    assert trajectory.question == "Who is it? What is $x?$"
+    assert trajectory.steps == ("It is 3.", "So 3.")
+
+
+def test_the_older_form_keeps_the_marker_before_the_label():
+    text = "What is 50+2? Step 1: 50+2=52. ки\n#### 52 ки"
+    trajectory = parse_row(text, text.replace("ки", "ки +"))
+    assert trajectory.shepherd_labels == (True, True)
+    assert trajectory.final_answer == "52"
+    assert render_row(trajectory) == (text, text.replace("ки", "ки +"))
+
+
+@pytest.mark.parametrize("label", ["", INPUT])
+def test_a_value_list_stands_in_for_inline_labels(label: str):
+    trajectory = parse_row(INPUT, label, ["+", "-"])
+    assert trajectory.shepherd_labels == (True, False)
+    assert render_row(trajectory) == (INPUT, label)
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "value", "reason"),
+    [
+        ("What is it? Step 1: two", "What is it? Step 1: two", None, "no step"),
+        ("Step 1: two ки", "Step 1: two +", None, "empty question"),
+        ("What? Step 1: ки", "What? Step 1: +", None, "step 1 of 1 is empty"),
+        ("What? Step 1: a ки\nand so on", "What? Step 1: a +\nand so on", None, "after the last"),
+        ("No question here ки", "No question here +", None, "no `Step 1:` header"),
+        (INPUT, LABEL.replace(" +", "", 1), None, "marker 1 of 2"),
+        (INPUT, LABEL + " more", None, "goes on"),
+        (INPUT, LABEL.replace("Done", "Gone"), None, "disagree before marker 2 of 2"),
+        (INPUT, INPUT, None, "2 steps but 0 labels"),
+        (INPUT, LABEL, ["+", "+"], "differ"),
+        (INPUT, "", ["+"], "2 steps but 1 labels in `value`"),
+        (INPUT, "", ["+", "?"], "neither"),
+        ("", "", None, "no step"),
+    ],
+)
+def test_a_malformed_row_says_what_is_wrong(text: str, label: str, value: list[str] | None, reason: str):
+    with pytest.raises(MalformedRow, match=reason):
+        parse_row(text, label, value)
+
+
+plain = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="ки?:"), max_size=30)
+words = plain.filter(lambda text: text.strip() and text.strip("\u200b\u200c\u200d\u2060\ufeff \t\r\n"))
+
+
+@settings(max_examples=50, deadline=None)
+@given(question=words, steps=st.lists(st.tuples(words, st.booleans()), min_size=1, max_size=6))
+def test_parse_then_render_is_the_identity(question: str, steps: list[tuple[str, bool]]):
+    segments = [f"Step {number}: {text} x" for number, (text, _) in enumerate(steps, start=1)]
+    text = f"{question} x? " + "\n".join(f"{segment} ки" for segment in segments)
+    label = f"{question} x? " + "\n".join(
+        f"{segment} {'+' if good else '-'}" for segment, (_, good) in zip(segments, steps, strict=True)
+    )
+    trajectory = parse_row(text, label)
+    assert render_row(trajectory) == (text, label)
+    assert trajectory.shepherd_labels == tuple(good for _, good in steps)
+    assert question_of(text) == trajectory.question
+
+
+pieces = st.lists(
+    st.sampled_from(["ки", " +", "-", "Step 1:", "step 2:", "?", "\n", " ", "\u00a0", "\u200b", "\ud800", "ки +", "a"])
+    | st.text(max_size=5),
+    max_size=12,
+).map("".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=pieces, label=pieces, value=st.none() | st.lists(st.sampled_from(["+", "-", "x"]), max_size=3))
+def test_no_text_breaks_the_parser(text: str, label: str, value: list[str] | None):
+    assert isinstance(question_of(text), str)
+    try:
+        trajectory = parse_row(text, label, value)
+    except MalformedRow as error:
+        assert str(error)
+    else:
+        assert render_row(trajectory) == (text, label)
+        assert len(trajectory.steps) == len(trajectory.shepherd_labels)
+        assert question_of(text) == trajectory.question
+
+
+def raw_rows(texts: list[tuple[str, str]]) -> pl.DataFrame:
+    rows = [(number, text, label, "GSM8K", None, None) for number, (text, label) in enumerate(texts)]
+    return pl.DataFrame(rows, schema=MathShepherd.create_empty().schema, orient="row")
+
+
+def test_every_row_is_parsed_or_rejected_never_both():
+    rows = raw_rows([(INPUT, LABEL), ("", ""), (INPUT, "?")])
+    parsed, rejected = parse_rows(rows)
+    assert parsed["row_number"].to_list() == [0]
+    assert rejected["row_number"].to_list() == [1, 2]
+    assert rejected["stage"].unique().to_list() == ["parse"]
+    assert dict(parsed.schema) == PARSED_COLUMNS
+
+
+def test_a_frame_without_good_rows_keeps_its_columns():
+    parsed, rejected = parse_rows(raw_rows([("", "")]))
+    assert dict(parsed.schema) == PARSED_COLUMNS
+    assert (parsed.height, rejected.height) == (0, 1)
+
+
+def test_of_the_same_trajectories_the_first_is_kept():
+    parsed, _ = parse_rows(
+        raw_rows([(INPUT, LABEL), (INPUT + " ", LABEL + " "), (INPUT.replace("3", "4"), LABEL.replace("3", "4"))])
+    )
+    kept, rejected = without_duplicates(parsed)
+    assert kept["row_number"].to_list() == [0, 2]
+    assert rejected.select("row_number", "stage", "reason").rows() == [
+        (1, "duplicate", "the same question and steps as row 0")
+    ]
+    assert dict(kept.schema) == PARSED_COLUMNS
+    assert dict(rejected.schema) == REJECTED_COLUMNS

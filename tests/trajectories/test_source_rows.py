@@ -1,0 +1,133 @@
+"""Source rows of every form are numbered and dealt to shards; what cannot be read is kept with its defect."""
+
+import json
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.identifiers import shard_key
+from cpmi_dagster.trajectories.math_shepherd import parse_row, parse_rows
+from cpmi_dagster.trajectories.question_text import question_id
+from cpmi_dagster.trajectories.rows import Unreadable, number_rows, read_row
+
+ROW = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
+TRL = {"prompt": "1 + 1?", "completions": ["It is 2.", "Step 2: So 3."], "labels": [True, False]}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ("input", "label", "task", "value", "prompt", "completions", "labels", "question")
+
+
+def prm800k_step(*completions: tuple[str, int | None], chosen: int | None = None, written: str | None = None) -> dict:
+    return {
+        "completions": [{"text": text, "rating": rating} for text, rating in completions],
+        "chosen_completion": chosen,
+        "human_completion": written and {"text": written, "rating": None, "source": "human"},
+    }
+
+
+def prm800k(*steps: dict) -> dict:
+    return {"question": {"problem": "1 + 1?", "ground_truth_answer": "2"}, "label": {"steps": list(steps)}}
+
+
+def labelled_steps(row: dict) -> list[tuple[str, bool]]:
+    raw = read_row(row)
+    assert raw.defect is None
+    trajectory = parse_row(raw.input, raw.label, raw.value)
+    assert trajectory.question == "1 + 1?"
+    return list(zip(trajectory.steps, trajectory.shepherd_labels, strict=True))
+
+
+def test_math_shepherd_rows_keep_their_text_and_order():
+    rows = number_rows([ROW, {**ROW, "input": "other"}], first=0, shards=1)
+    assert rows.select("row_number", "input", "label", "task", "value", "defect").rows() == [
+        (0, ROW["input"], ROW["label"], "GSM8K", None, None),
+        (1, "other", ROW["label"], "GSM8K", None, None),
+    ]
+
+
+def test_a_value_list_may_stand_for_the_labels():
+    assert read_row({"input": ROW["input"], "task": "GSM8K", "value": ["+"]})[1:4] == ("", "GSM8K", ["+"])
+
+
+def test_trl_rows_become_marked_steps():
+    assert labelled_steps(TRL) == [("It is 2.", True), ("So 3.", False)]
+
+
+def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
+    row = prm800k(
+        prm800k_step(("bad", -1), ("good", 1), chosen=1),
+        prm800k_step(("bad", -1), ("neutral", 0), written="by hand"),
+        prm800k_step(("neutral", 0), chosen=0),
+        prm800k_step(("fine", 1), ("wrong", -1)),
+        prm800k_step(("unrated", None)),
+    )
+    assert labelled_steps(row) == [("good", True), ("by hand", True), ("neutral", True), ("wrong", False)]
+
+
+@pytest.mark.parametrize(
+    ("row", "defect"),
+    [
+        ({"input": None, "label": "x"}, "`input`: Input should be a valid string"),
+        ({"input": "x"}, "neither `label` nor `value`"),
+        ({"input": ""}, "neither `label` nor `value`"),
+        ({**ROW, "value": ["+", 3]}, "`value.1`"),
+        ({**TRL, "labels": [True]}, "2 completions but 1 labels"),
+        ({**TRL, "completions": ["ки", "b"]}, "marks the ends of steps"),
+        ({**TRL, "labels": [True, "perhaps"]}, "`labels.1`"),
+        ({"question": {"problem": "1 + 1?"}, "label": {"steps": 3}}, "`label.steps`"),
+        ({"a": 1}, "the row has columns a; it needs input and label"),
+        (Unreadable("{", "not JSON", "rows.jsonl, line 2"), "not JSON"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_rejected_with_its_defect(row, defect):
+    rows = number_rows([ROW, row], first=0, shards=1)
+    parsed, rejected = parse_rows(rows)
+    assert parsed["row_number"].to_list() == [0]
+    assert rejected.select("row_number", "stage").rows() == [(1, "read")]
+    assert defect in rejected["reason"][0]
+
+
+def test_a_file_of_another_kind_is_refused_at_its_first_row():
+    with pytest.raises(SourceError, match=r"has columns problem, answer; it needs input and label .*PRM800K"):
+        number_rows([{"problem": "1 + 1?", "answer": "2"}], first=0, shards=1)
+
+
+def test_lone_surrogates_are_replaced_and_pairs_are_not():
+    text = json.loads(r'"\ud83d\ude00 \ud800 1 + 1? Step 1: 2 ки"')
+    raw = read_row({"input": text, "label": text.replace("ки", "+")})
+    assert raw.input == "😀 \ufffd 1 + 1? Step 1: 2 ки"
+    assert parse_row(raw.input, raw.label).shepherd_labels == (True,)
+
+
+@given(st.lists(JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)), max_size=5))
+def test_whatever_a_row_holds_it_is_parsed_or_rejected(values):
+    rows = [ROW, *(value if isinstance(value, dict) else Unreadable(repr(value), "no object", "") for value in values)]
+    parsed, rejected = parse_rows(number_rows(rows, first=0, shards=3))
+    assert sorted([*parsed["row_number"], *rejected["row_number"]]) == list(range(len(rows)))
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=20), st.integers(1, 9))
+def test_every_row_has_one_of_the_shards(texts, shards):
+    rows = number_rows([{**ROW, "input": text} for text in texts], first=0, shards=shards)
+    assert set(rows["shard"]) <= {f"{shard:03d}" for shard in range(shards)}
+    assert rows["row_number"].to_list() == list(range(len(texts)))
+
+
+def test_a_question_stays_in_one_shard_from_the_source_to_the_trajectory():
+    texts = [f"What is {n} + 1? Step 1: It is {n + 1}. The answer is: {n + 1} ки" for n in range(30)]
+    rows = number_rows([{"input": text, "label": text.replace("ки", "+")} for text in texts], first=0, shards=4)
+    for (shard,), part in rows.partition_by("shard", as_dict=True).items():
+        parsed, rejected = parse_rows(part)
+        assert rejected.is_empty()
+        assert {shard_key(question_id(question), 4) for question in parsed["question"]} == {shard}
+
+
+def test_batches_count_on():
+    rows = pl.concat([number_rows([ROW], first=first, shards=2) for first in (0, 1)])
+    assert rows["row_number"].to_list() == [0, 1]
