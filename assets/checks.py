@@ -6,7 +6,7 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.chance import CONTROL, against_chance
+from cpmi_dagster.reports.chance import CONTROLS, against_chance
 from cpmi_dagster.reports.reward_rows import main_rows
 from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
@@ -133,7 +133,7 @@ def reward_models_beat_chance(lake: LakeParam, settings: SettingsParam) -> dg.As
     scores = lake.read("reports/distribution").filter(pl.col("row").is_in(trained))
     models = against_chance(scores).sort("measured")
     best = models["verdict"].tail(1).to_list()
-    worse = models.filter(pl.col("row") != CONTROL, verdict="below")["row"].to_list()
+    worse = models.filter(~pl.col("row").is_in(CONTROLS), verdict="below")["row"].to_list()
     return dg.AssetCheckResult(
         passed=best in ([], ["above"]) and not worse,
         severity=dg.AssetCheckSeverity.WARN,

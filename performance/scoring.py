@@ -37,8 +37,9 @@ from scoring_throughput import report
 from scoring_workload import several_a_question
 from transformers import PreTrainedTokenizerFast
 
+from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.settings import Conditioning, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"

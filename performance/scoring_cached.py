@@ -19,8 +19,8 @@ from scoring_contestants import Logprobs, batches
 from scoring_sequences import Key, Pieces, TokenIds
 from transformers import DynamicCache
 
+from cpmi_dagster.contracts.contexts import Context
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.contexts import Context
 
 
 @dataclass(frozen=True)

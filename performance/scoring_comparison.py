@@ -20,9 +20,10 @@ from scoring_meter import ForwardMeter
 from scoring_sequences import distinct_tokens, pieces_of, requests_of
 from scoring_workload import negatives_of
 
+from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.readers import reader_of
-from cpmi_dagster.scoring.settings import Conditioning, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 
 NEGATIVES, TEMPLATES = 4, 4
 HARNESS_BATCHES = (4, RELEASED_BATCH)

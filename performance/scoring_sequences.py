@@ -15,8 +15,7 @@ from typing import NamedTuple
 import polars as pl
 from transformers import PreTrainedTokenizerBase
 
-from cpmi_dagster.scoring.contexts import Context, contexts_of
-from cpmi_dagster.scoring.settings import Conditioning
+from cpmi_dagster.contracts.contexts import Conditioning, Context, contexts_of
 from cpmi_dagster.trajectories.templates import render_question, render_step, render_target
 
 TokenIds = tuple[int, ...]

@@ -17,8 +17,8 @@ import polars as pl
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import Resampled
 from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.rewards.registry import CORPUS_LABELS
 
-MATH_SHEPHERD = "math_shepherd"
 STEP = ["trajectory_id", "step_index"]
 
 
@@ -93,9 +93,9 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
         "trajectory_id",
         "question_id",
         "correct",
-        pl.col("shepherd_labels").alias(MATH_SHEPHERD),
+        pl.col("shepherd_labels").alias(CORPUS_LABELS),
         pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
-    ).explode("correct", MATH_SHEPHERD, "step_index", empty_as_null=False)
+    ).explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
 
 
 def _resampled_aucs(
@@ -108,7 +108,7 @@ def _resampled_aucs(
     truth, questions = steps["correct"].to_numpy(), steps["question_id"].to_numpy()
     types = step_rewards["reward_type"].unique(maintain_order=True)
     rewards = {name: _rewards_of(name, step_rewards, steps) for name in types}
-    rewards[MATH_SHEPHERD] = steps[MATH_SHEPHERD].cast(pl.Float64).to_numpy()
+    rewards[CORPUS_LABELS] = steps[CORPUS_LABELS].cast(pl.Float64).to_numpy()
     return {name: bootstrap_auc(values, truth, questions, samples, seed) for name, values in rewards.items()}
 
 

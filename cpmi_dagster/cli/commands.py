@@ -8,16 +8,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from cpmi_dagster.cli import views as views
+from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.scoring.settings import Conditioning
 from cpmi_dagster.trajectories.identifiers import shard_name
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 PLANNED_ROLES = ("labeler", "policy", "prover")
 ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
@@ -107,9 +108,7 @@ def score(
     input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps, gold_answer, negative_answers.")],
     output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
     answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,
-    conditioning: Annotated[
-        str, typer.Option(help="Comma-separated conditionings, or all.")
-    ] = "marginal,incremental,prefix",
+    conditioning: Annotated[str, typer.Option(help="Comma-separated conditionings, or all.")] = BY_DEFAULT,
     scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
     negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
@@ -234,18 +233,17 @@ def parse_shards(text: str | None, settings: Settings) -> list[str]:
     return [shard_name(number) for number in sorted(numbers)]
 
 
-def parse_conditionings(text: str) -> list[Conditioning]:
+def parse_conditionings(text: str) -> list[str]:
     """`all`, or comma-separated names.
 
     Raises:
         SettingsError: a name is not a conditioning.
     """
-    known: tuple[Conditioning, ...] = get_args(Conditioning)
-    names = list(known) if text == "all" else [name.strip() for name in text.split(",")]
-    unknown = [name for name in names if name not in known]
+    names = list(CONDITIONINGS) if text == "all" else [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in CONDITIONINGS]
     if unknown:
-        raise SettingsError(f"--conditioning {unknown[0]}: choose from {', '.join(known)}, or all")
-    return [name for name in known if name in names]
+        raise SettingsError(f"--conditioning {unknown[0]}: choose from {', '.join(CONDITIONINGS)}, or all")
+    return [name for name in CONDITIONINGS if name in names]
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Literal
 import dataframely as dy
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, CONTEXT_KINDS
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison, Report, ResultsDatabase
 
 Partitioning = Literal["shard", "recipe", "benchmark"]
@@ -127,9 +128,7 @@ class AnswerLogprobs(dy.Schema):
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
-    context = dy.Enum(
-        ["question", "prefix", "step", "all_but"], primary_key=True, description="what precedes the answer"
-    )
+    context = dy.Enum(list(CONTEXT_KINDS), primary_key=True, description="what precedes the answer")
     step_index = dy.Int64(
         primary_key=True, min=-1, description="step the context ends in or leaves out; -1 for `question`"
     )
@@ -146,15 +145,12 @@ class RejectedTrajectories(dy.Schema):
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
 
 
-CONDITIONINGS = ["marginal", "incremental", "prefix", "leave_one_out"]
-
-
 class TemplateScores(dy.Schema):
     """CPMI of every step under every template and conditioning (Eq. 3)."""
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    conditioning = dy.Enum(CONDITIONINGS, primary_key=True, description="which steps stand before the answer")
+    conditioning = dy.Enum(list(CONDITIONINGS), primary_key=True, description="which steps stand before the answer")
     template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
     gold_shift = dy.Float64(
         description="first term of Eq. 3: shift of the gold answer's mean log-probability, nats/token"

@@ -29,7 +29,7 @@ from cpmi_dagster.planning.tokens import (
     scoring_work,
 )
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.rewards.costs import Needs
+from cpmi_dagster.rewards.registry import Needs
 
 Role = Literal["labeler", "policy", "prover"]
 ROLES: tuple[Role, ...] = ("labeler", "policy", "prover")
@@ -95,7 +95,7 @@ class ChunkCosts:
 
 def parts_of(needs: Needs) -> list[Part]:
     """The stages that a method needs."""
-    parts: list[Part] = ["hard_negatives", "answer_logprobs"] if needs.cpmi else []
+    parts: list[Part] = ["hard_negatives", "answer_logprobs"] if needs.scores else []
     if needs.policy_steps != 0:
         parts.append("policy_rollouts")
     if needs.prover_steps != 0:

@@ -21,10 +21,10 @@ from scipy.stats import t
 
 from cpmi_dagster.planning.hardware import Hardware
 from cpmi_dagster.planning.labeling import ChunkCosts, Figure, Guess, Part, parts_of
-from cpmi_dagster.rewards.costs import labeling_costs, needs_of
+from cpmi_dagster.rewards.costs import labeling_costs
+from cpmi_dagster.rewards.registry import reward_type
 
 BASE = "mc"
-CONTROLS = ("rand_merge",)
 EVERYTHING = "everything"
 ALL_PARTS: tuple[Part, ...] = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 SECONDS_PER_HOUR = 3600
@@ -67,13 +67,13 @@ class Plan:
 def method_groups(types: Sequence[str]) -> dict[str, list[str]]:
     """Labeling methods among the reward types, the first of each kind with those that cost the same; MC always.
 
-    The random merge is a control, no way to label.
+    A control is no way to label.
     """
     groups: dict[str, list[str]] = {}
     first = {}
     for method in (BASE, *types):
-        name = first.setdefault(needs_of(method), method)
-        if method not in CONTROLS and method not in groups.setdefault(name, []):
+        name = first.setdefault(reward_type(method).needs, method)
+        if reward_type(method).kind != "control" and method not in groups.setdefault(name, []):
             groups[name].append(method)
     return {name: [method for method in methods if method != name] for name, methods in groups.items() if methods}
 
@@ -157,7 +157,7 @@ def _relative_error(values: np.ndarray, sizes: np.ndarray, left_out: float) -> f
 
 def _bases(method: str, guesses: frozenset[Guess], complete: bool) -> dict[str, str]:
     """Whether a method's forward tokens, which include the generated ones, and its generated tokens are exact."""
-    parts = ALL_PARTS if method == EVERYTHING else parts_of(needs_of(method))
+    parts = ALL_PARTS if method == EVERYTHING else parts_of(reward_type(method).needs)
 
     def basis(*figures: Figure) -> str:
         guessed = any((part, figure) in guesses for part in parts for figure in figures)

@@ -17,6 +17,7 @@ from typing import Literal
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import in_proportion
 from cpmi_dagster.generation.prompt_tokens import prompt_ids
 from cpmi_dagster.generation.settings import Sampling
@@ -24,7 +25,6 @@ from cpmi_dagster.generation.shared_beginnings import shared_beginnings
 from cpmi_dagster.models.tokens import TokenIds, piece_ids
 from cpmi_dagster.planning.durations import Work
 from cpmi_dagster.planning.shapes import PlannedModel
-from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.planned import forward_tokens
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_context, render_negative_prompt, render_step, render_target

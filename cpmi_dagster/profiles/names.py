@@ -1,16 +1,11 @@
-"""Settings of judges that are not ours: by name, the files that hold their step probabilities.
-
-    benchmarks:
-      judges:
-        Qwen2.5-Math-PRM-7B: judged/qwen.jsonl
-        My judge: [judged/mine.jsonl, {path: judged/mine_prmbench.jsonl, benchmark: prmbench}]
-
-A judge's name is the label of its row beside ours, so no other row may have it.
-"""
+"""Names of recipes and judges, which are labels of rows in the tables: no two rows may have the same."""
 
 from collections.abc import Iterable, Sequence
 
 from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.paper import OFFICIAL, load_paper_tables
+from cpmi_dagster.reports.reward_rows import main_rows
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 
 def check_judge_names(names: Iterable[str], recipes: Iterable[Recipe]) -> None:
@@ -19,8 +14,6 @@ def check_judge_names(names: Iterable[str], recipes: Iterable[Recipe]) -> None:
     Raises:
         ValueError: the name is blank, ends as rows of the official protocol do, or is that of a recipe or of a row.
     """
-    from cpmi_dagster.reports.paper import OFFICIAL
-
     names = tuple(names)
     taken = _taken_rows(recipes) if names else set()
     for name in names:
@@ -36,8 +29,6 @@ def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
     Raises:
         ValueError: it names both recipes, or the label.
     """
-    from cpmi_dagster.reports.reward_rows import main_rows
-
     known: dict[str, str] = {}
     for recipe in recipes:
         contents = recipe.model_dump_json(exclude={"name"})
@@ -56,10 +47,7 @@ def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
 
 def _taken_rows(recipes: Iterable[Recipe]) -> set[str]:
     """Row labels of the paper's tables and of reward types, and the recipes' names."""
-    from cpmi_dagster.reports.paper import load_paper_tables
-    from cpmi_dagster.reports.reward_rows import REWARD_ROWS, main_rows
-
     recipes = tuple(recipes)
     printed = {row for table in load_paper_tables().values() for row in table.rows}
-    ours = {row.row for row in main_rows(recipes)} | set(REWARD_ROWS.values())
+    ours = {row.row for row in main_rows(recipes)} | {entry.label for entry in REWARD_TYPES.values()}
     return printed | ours | {recipe.name for recipe in recipes}

@@ -16,7 +16,7 @@ profile. Relative paths resolve against the file they stand in. A source or mode
 
 import os
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -32,7 +32,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.sources import Sources
-from cpmi_dagster.rewards.registry import RewardType
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.selection.settings import Selection
@@ -102,7 +102,7 @@ class Settings(BaseSettings):
             raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` stands twice")
         for recipe in self.recipes:
             if recipe.reward_type not in (*self.rewards.types, *self.sources.step_labels):
-                if recipe.reward_type in get_args(RewardType):
+                if recipe.reward_type in REWARD_TYPES:
                     raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
                 raise ValueError(
                     f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among sources.step_labels, or one of the "

@@ -10,12 +10,16 @@ sources:
     math500: {hub: HuggingFaceH4/MATH-500, split: test}
 """
 
-from typing import Literal, get_args
+import re
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.rewards.registry import OWN_LABELS, RewardType
+from cpmi_dagster.rewards.registry import is_taken
+
+LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
+KEYS_OF_A_SOURCE = ("path", "hub", "name")
 
 
 class DataSource(Frozen):
@@ -67,7 +71,7 @@ class Sources(Frozen):
     @classmethod
     def _names_are_free(cls, labels: dict[str, StepLabelSource]) -> dict[str, StepLabelSource]:
         for name in labels:
-            if name in get_args(RewardType) or not OWN_LABELS.fullmatch(name):
+            if is_taken(name) or name in KEYS_OF_A_SOURCE or not LABEL_NAME.fullmatch(name):
                 raise ValueError(
                     f"`{name}` cannot name labels of one's own; take lower-case letters, digits and underscores, a "
                     "letter first, and no name of a reward type, a merge or a key of a source"

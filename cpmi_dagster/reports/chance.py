@@ -7,10 +7,12 @@ CPMI      0.612  0.530  0.689         above
 
 import polars as pl
 
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+
 CHANCE = 0.5
 STEP_AUC = "ROC-AUC"
-CONTROL = "Rand_Merge"
-"""The row whose labels are mostly random: it owes nobody a good score."""
+CONTROLS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
+"""Rows whose labels need not be good: nothing follows from a bad score."""
 
 
 def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,8 @@ import polars as pl
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import LABEL_AUC, measure_label_quality
 from cpmi_dagster.reports.quality import measure_quality
-from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, NEGATIVES_ROWS, objective_rows, reward_row
+from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, NEGATIVES_ROWS, objective_rows
+from cpmi_dagster.rewards.registry import reward_label
 
 CONTRAST_COLUMNS = {
     "AUC": "AUC",
@@ -40,7 +41,7 @@ def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
     """The number of hard negatives: reward models, and the labels themselves where the truth is known."""
-    rows = pl.DataFrame({"label": [reward_row(row.reward_type) for row in NEGATIVES_ROWS]}).with_columns(
+    rows = pl.DataFrame({"label": [reward_label(row.reward_type) for row in NEGATIVES_ROWS]}).with_columns(
         new=pl.Series([row.row for row in NEGATIVES_ROWS])
     )
     labels = measure_label_quality(inputs).filter(pl.col("column") == LABEL_AUC)

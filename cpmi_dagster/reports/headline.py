@@ -18,8 +18,8 @@ import polars as pl
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, MATH_SHEPHERD, REWARD_ROWS, main_rows
-from cpmi_dagster.rewards.registry import OWN_LABELS
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
+from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
 BASELINE = "MC"
 OTHERS_ARE_IN = ("label_quality", "efficiency")
@@ -97,10 +97,11 @@ def headline_cell(row: Mapping[str, Any], column: HeadlineColumn) -> TableCell:
 def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Iterable[Recipe]) -> list[str]:
     """Rows of labels that are no method of ours: Math-Shepherd's where a model learned from it, and the user's own."""
     rows = {artifact: frames[artifact]["row"].to_list() for artifact in OTHERS_ARE_IN if artifact in frames}
-    shepherd = [row for row in rows.get("efficiency", []) if row == REWARD_ROWS[MATH_SHEPHERD]]
+    corpus = [row for row in rows.get("efficiency", []) if row == reward_label(CORPUS_LABELS)]
     alone = {row.row for row in main_rows(recipes) if row.recipe}
-    own = [row for labels in rows.values() for row in labels if OWN_LABELS.fullmatch(row) and row not in alone]
-    return list(dict.fromkeys([*shepherd, *own]))
+    others = alone | {entry.label for entry in REWARD_TYPES.values()}
+    own = [row for labels in rows.values() for row in labels if row not in others]
+    return list(dict.fromkeys([*corpus, *own]))
 
 
 def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import label_quality, label_quality_differences
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.reward_rows import REWARD_ROWS, reward_row
+from cpmi_dagster.rewards.registry import listing_place, reward_label
 
 REWARDS = "labels/step_rewards"
 TRAJECTORIES = "alignment/trajectories"
@@ -39,8 +39,10 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
         return measured_frame([])
     draws = (inputs.bootstrap_samples, inputs.seed)
     aucs = [
-        Measurement(reward_row(auc["reward_type"]), LABEL_AUC, auc["auc"], auc["low"], auc["high"], auc["n"])
-        for auc in label_quality(*tables, *draws).sort(_listed(), maintain_order=True).iter_rows(named=True)
+        Measurement(reward_label(auc["reward_type"]), LABEL_AUC, auc["auc"], auc["low"], auc["high"], auc["n"])
+        for auc in label_quality(*tables, *draws)
+        .sort(listing_place("reward_type"), maintain_order=True)
+        .iter_rows(named=True)
     ]
     return measured_frame([*aucs, *(_differences(tables, draws) if "mc" in tables[0]["reward_type"] else [])])
 
@@ -64,16 +66,10 @@ def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
 
 
 def _differences(tables: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame], draws: tuple[int, int]) -> list[Measurement]:
-    differences = label_quality_differences(*tables, *draws).sort(_listed(), maintain_order=True)
+    differences = label_quality_differences(*tables, *draws).sort(listing_place("reward_type"), maintain_order=True)
     return [
         Measurement(
-            reward_row(each["reward_type"]), DIFFERENCE, each["difference"], each["low"], each["high"], each["n"]
+            reward_label(each["reward_type"]), DIFFERENCE, each["difference"], each["low"], each["high"], each["n"]
         )
         for each in differences.iter_rows(named=True)
     ]
-
-
-def _listed() -> pl.Expr:
-    """Reward types in the order in which tables list them, unknown ones last."""
-    places = {reward_type: place for place, reward_type in enumerate(REWARD_ROWS)}
-    return pl.col("reward_type").replace_strict(places, default=len(places), return_dtype=pl.Int64)

@@ -13,7 +13,8 @@ import polars as pl
 from cpmi_dagster.reports.differences import model_difference
 from cpmi_dagster.reports.html_tables import DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row, reward_row
+from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row
+from cpmi_dagster.rewards.registry import reward_label
 
 SCALES = {"AUC": 1.0, "PB": 100.0, "PRMB": 100.0, "MATH": 100.0}
 PAIRS: tuple[tuple[str, str, str], ...] = (
@@ -45,7 +46,7 @@ def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
 
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
     """Row label and the two recipes, of the pairs that the profile trains both of."""
-    baseline = RecipeRow(reward_row("mc"), "mc")
+    baseline = RecipeRow(reward_label("mc"), "mc")
     # a recipe that differs in more than its labels is compared with the plain one of the same labels and objective
     rows = [
         (row, _row(row.reward_type, row.objective) if row.recipe else baseline)

@@ -1,6 +1,6 @@
 """Row labels of the paper and the recipes behind them.
 
-    reward_row("cpmi_merge1")  ->  "CPMI_Merge"
+    reward_label("cpmi_merge1")  ->  "CPMI_Merge"
 
 The paper calls the merge at the first step `CPMI_Merge` where it stands alone, `CPMI_Merge1` among its variants.
 """
@@ -9,40 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cpmi_dagster.prm.settings import Recipe
-
-MATH_SHEPHERD = "math_shepherd"
-REWARD_ROWS: dict[str, str] = {
-    "mc": "MC",
-    "mc_hard": "MC (hard)",
-    "pav": "PAV",
-    "cpmi": "CPMI",
-    "cpmi_merge1": "CPMI_Merge",
-    "cpmi_merge2": "CPMI_Merge2",
-    "cpmi_merge3": "CPMI_Merge3",
-    "pav_merge1": "PAV_Merge1",
-    "pav_merge2": "PAV_Merge2",
-    "pav_merge3": "PAV_Merge3",
-    "cpmi_incremental": "CPMI (incremental)",
-    "cpmi_prefix": "CPMI (prefix)",
-    "cpmi_leave_one_out": "CPMI (leave one out)",
-    "cpmi_m1": "CPMI (M = 1)",
-    "cpmi_m2": "CPMI (M = 2)",
-    "gold_only": "Gold_only",
-    "neg_only": "Neg_only",
-    "rand_merge": "Rand_Merge",
-    MATH_SHEPHERD: "Math-Shepherd's + and -",
-}
-"""Row label by reward type, in the order in which tables and plots list them."""
-
-
-def reward_row(reward_type: str) -> str:
-    """The row label of a reward type; labels of one's own keep their name."""
-    return REWARD_ROWS.get(reward_type, reward_type)
+from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, reward_label
 
 
 def recipe_row(reward_type: str, objective: str) -> str:
     """The row label of a recipe where objectives stand side by side: `CPMI`, but `PQM, CPMI`."""
-    return reward_row(reward_type) if objective == "bce" else f"{objective.upper()}, {reward_row(reward_type)}"
+    return reward_label(reward_type) if objective == "bce" else f"{objective.upper()}, {reward_label(reward_type)}"
 
 
 @dataclass(frozen=True)
@@ -63,10 +35,9 @@ class RecipeRow:
 
 
 MAIN_ROWS: tuple[RecipeRow, ...] = tuple(
-    RecipeRow(REWARD_ROWS[reward_type], reward_type)
-    for reward_type in ("mc", "pav", "cpmi", "cpmi_merge1", "rand_merge")
+    RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values() if entry.in_main_tables
 )
-"""The five reward types of the paper's main tables."""
+"""The reward types of the paper's main tables."""
 
 CONTRAST_ROWS: tuple[RecipeRow, ...] = (
     RecipeRow("Gold_only", "gold_only"),
@@ -84,7 +55,7 @@ NEGATIVES_ROWS: tuple[RecipeRow, ...] = (
 )
 
 OBJECTIVE_ROWS: tuple[RecipeRow, ...] = tuple(
-    RecipeRow(f"{objective.upper()}, {REWARD_ROWS[reward_type]}", reward_type, objective)
+    RecipeRow(f"{objective.upper()}, {reward_label(reward_type)}", reward_type, objective)
     for objective in ("bce", "pqm", "mse")
     for reward_type in ("mc", "cpmi")
 )
@@ -116,7 +87,7 @@ def main_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
     """
     recipes = tuple(recipes)
     plain = {(recipe.reward_type, recipe.objective) for recipe in recipes if recipe.is_plain}
-    others = [RecipeRow(reward_row(name), name) for name in _other_labels(recipes) if (name, "bce") in plain]
+    others = [RecipeRow(reward_label(name), name) for name in _other_labels(recipes) if (name, "bce") in plain]
     known = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)}
     # other objectives stand in their own table, where the labels have a main row
     known |= {kind for kind in plain if (kind[0], "bce") in plain and kind[0] in _other_labels(recipes)}
@@ -142,7 +113,7 @@ def objective_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
     """
     recipes = tuple(recipes)
     others = [
-        RecipeRow(f"{recipe.objective.upper()}, {reward_row(name)}", name, recipe.objective)
+        RecipeRow(f"{recipe.objective.upper()}, {reward_label(name)}", name, recipe.objective)
         for name in _other_labels(recipes)
         for recipe in recipes
         if recipe.reward_type == name and recipe.is_plain
@@ -153,4 +124,4 @@ def objective_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
 def _other_labels(recipes: Iterable[Recipe]) -> list[str]:
     """Reward types of the recipes that are no method of ours, in the order of the recipes."""
     names = dict.fromkeys(recipe.reward_type for recipe in recipes if recipe.is_plain)
-    return [name for name in names if name == MATH_SHEPHERD or name not in REWARD_ROWS]
+    return [name for name in names if comes_with_data(name)]

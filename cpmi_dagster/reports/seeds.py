@@ -18,7 +18,8 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import DIFFERENCE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import QUALITY
-from cpmi_dagster.reports.reward_rows import recipe_row, reward_row
+from cpmi_dagster.reports.reward_rows import recipe_row
+from cpmi_dagster.rewards.registry import reward_label
 
 MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
 SPREAD = " spread"
@@ -70,7 +71,7 @@ def _figures(inputs: ReportInputs, recipes: Sequence[str], measure: str) -> list
 def _baseline(row: str) -> str:
     """The row of MC labels with the same objective: `PQM, CPMI` -> `PQM, MC`."""
     objective, comma, _ = row.rpartition(", ")
-    return f"{objective}{comma}{reward_row(BASELINE)}"
+    return f"{objective}{comma}{reward_label(BASELINE)}"
 
 
 def _of_row(row: str, measure: str, values: Sequence[float]) -> list[Measurement]:

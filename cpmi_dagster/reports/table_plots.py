@@ -18,7 +18,7 @@ from cpmi_dagster.reports.figure_style import (
     label_axes,
     new_figure,
 )
-from cpmi_dagster.reports.reward_rows import REWARD_ROWS, reward_row
+from cpmi_dagster.rewards.registry import listing_place, reward_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,7 @@ def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
     """
     totals = _costs_by_pass(costs).reverse()
     labels = [
-        reward_row(method) + (f" and {len(alike)} alike" if alike else "") for method, *alike in totals["methods"]
+        reward_label(method) + (f" and {len(alike)} alike" if alike else "") for method, *alike in totals["methods"]
     ]
     figure, panels = new_figure(0.27 * totals.height + 0.9, columns=len(COST_PANELS), share_y=True)
     for panel, (column, unit) in zip(panels, COST_PANELS, strict=True):
@@ -84,7 +84,7 @@ def shared_costs(costs: pl.DataFrame) -> list[tuple[str, str]]:
     Args:
         costs: `labels.labeling_costs`.
     """
-    shared = [[reward_row(method) for method in methods] for methods in _costs_by_pass(costs)["methods"]]
+    shared = [[reward_label(method) for method in methods] for methods in _costs_by_pass(costs)["methods"]]
     return [(first, ", ".join(rest)) for first, *rest in shared if rest]
 
 
@@ -103,7 +103,7 @@ def draw_training_curves(models: pl.DataFrame) -> "Figure":
         few = own["recipe"].n_unique() <= FEW_CURVES
         named: set[str] = set()
         for (_, reward_type), curve in own.group_by("recipe", "reward_type", maintain_order=True):
-            row = reward_row(str(reward_type))
+            row = reward_label(str(reward_type))
             _draw_losses(panel, row, curve, named=row not in named, with_training=few)
             named.add(row)
         label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
@@ -124,10 +124,11 @@ def _draw_losses(panel: "Axes", row: str, curve: pl.DataFrame, *, named: bool, w
 def _costs_by_pass(costs: pl.DataFrame) -> pl.DataFrame:
     """methods, then the sums of trajectories and of every cost; methods in the order in which tables list them."""
     columns = ["trajectories", *(column for column, _ in COST_PANELS)]
-    places = {method: place for place, method in enumerate(REWARD_ROWS)}
-    place = pl.col("method").replace_strict(places, default=len(places))
     totals = (
-        costs.group_by("method").agg(pl.col(columns).sum()).filter(pl.col("trajectories") > 0).sort(place, "method")
+        costs.group_by("method")
+        .agg(pl.col(columns).sum())
+        .filter(pl.col("trajectories") > 0)
+        .sort(listing_place("method"), "method")
     )
     return totals.group_by(columns, maintain_order=True).agg(pl.col("method").alias("methods"))
 

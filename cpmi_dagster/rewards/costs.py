@@ -10,43 +10,13 @@ cpmi          8.0           600
 cpmi_merge1   15.2          9_600             CPMI, and 9/50 of the rollouts
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import LabelingCosts
-
-MERGE = re.compile(r"(cpmi|pav|rand)_merge(\d*)")
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a labeling method needs.
-
-    Attributes:
-        cpmi: hard negatives and answer log-probabilities.
-        policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
-        prover_steps: likewise for the prover, which also completes the bare question.
-    """
-
-    cpmi: bool
-    policy_steps: int | None
-    prover_steps: int | None
-
-
-def needs_of(method: str) -> Needs:
-    """What a method needs, by the name of its reward type; all CPMI-based types come from one pass."""
-    if method in ("mc", "mc_hard"):
-        return Needs(cpmi=False, policy_steps=None, prover_steps=0)
-    if method == "pav":
-        return Needs(cpmi=False, policy_steps=None, prover_steps=None)
-    if merge := MERGE.fullmatch(method):
-        steps = int(merge[2] or 1)
-        return Needs(cpmi=merge[1] != "rand", policy_steps=steps, prover_steps=steps if merge[1] == "pav" else 0)
-    return Needs(cpmi=True, policy_steps=0, prover_steps=0)
+from cpmi_dagster.rewards.registry import reward_type
 
 
 def labeling_costs(
@@ -76,8 +46,8 @@ def labeling_costs(
     rollouts = {"policy": policy_rollouts, "prover": prover_rollouts}
     rows = []
     for method in methods:
-        needs = needs_of(method)
-        parts = {"labeler": costs["hard_negatives"] + costs["answer_logprobs"]} if needs.cpmi else {}
+        needs = reward_type(method).needs
+        parts = {"labeler": costs["hard_negatives"] + costs["answer_logprobs"]} if needs.scores else {}
         for role, steps in (("policy", needs.policy_steps), ("prover", needs.prover_steps)):
             if steps != 0:
                 parts[role] = cost_of_first_steps(costs[f"{role}_rollouts"], rollouts[role], steps)

@@ -1,15 +1,189 @@
-"""Reward types."""
+"""The registry of reward types: what each is called, needs, is computed by, and how its labels are made of it.
 
-import re
-from typing import Literal
+    reward_type("cpmi_merge1")
+    -> RewardType(name="cpmi_merge1", label="CPMI_Merge", needs=Needs(scores=True, policy_steps=1), merge=("mc", 1), …)
 
-RewardType = Literal[
-    "mc", "mc_hard", "pav",
-    "cpmi", "cpmi_incremental", "cpmi_prefix", "cpmi_leave_one_out",
-    "gold_only", "neg_only", "cpmi_m1", "cpmi_m2",
-    "cpmi_merge1", "cpmi_merge2", "cpmi_merge3", "pav_merge1", "pav_merge2", "pav_merge3", "rand_merge",
-    "math_shepherd",
-]  # fmt: skip
+A new reward type is a formula in `formulas` and an entry of `REWARD_TYPES`. Profiles, costs, soft labels, the plan and
+the reports take everything they know of it from here; no other module tests a reward type's name.
+"""
 
-OWN_LABELS = re.compile(r"(?!(?:cpmi|pav|rand)_merge\d*$|(?:path|hub|name)$)[a-z][a-z0-9_]*")
-"""Names that step labels of one's own may have; what merges and keys of a source are called is taken."""
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from string import digits
+from typing import Annotated, Literal, NamedTuple
+
+import polars as pl
+from pydantic import AfterValidator
+
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.rewards import formulas
+from cpmi_dagster.rewards.formulas import Evidence
+
+CORPUS_LABELS = "math_shepherd"
+"""The labels that come with the corpus."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What labeling with a reward type takes.
+
+    Attributes:
+        scores: hard negatives and answer log-probabilities.
+        policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
+        prover_steps: likewise for the prover, which also completes the bare question.
+    """
+
+    scores: bool = False
+    policy_steps: int | None = 0
+    prover_steps: int | None = 0
+
+
+class Merge(NamedTuple):
+    """Another reward type at a trajectory's first steps."""
+
+    first: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class RewardType:
+    """One reward type.
+
+    Attributes:
+        name: in profiles and in `labels.step_rewards`.
+        label: of its rows in tables and plots, as in the paper where it has them.
+        compute: the reward of every step: trajectory_id, step_index, reward.
+        needs: what labeling with it takes.
+        is_probability: its rewards are soft labels as they are; others are normalised by Eq. 7.
+        merge: the reward type of its first steps; these are normalised as that type is.
+        kind: a `method` of labeling, a `control`, or what comes with the `corpus` and costs nothing.
+        in_main_tables: has a row in the paper's main tables.
+    """
+
+    name: str
+    label: str
+    compute: Callable[[Evidence], pl.DataFrame]
+    needs: Needs
+    is_probability: bool = False
+    merge: Merge | None = None
+    kind: Literal["method", "control", "corpus"] = "method"
+    in_main_tables: bool = False
+
+
+SCORES, ROLLOUTS = Needs(scores=True), Needs(policy_steps=None)
+_MERGE_LABELS = {1: "CPMI_Merge"}
+
+
+def _cpmi_merge(steps: int) -> RewardType:
+    """MC at the first steps, CPMI after them (section 4.3 and appendix D.2)."""
+    return RewardType(
+        f"cpmi_merge{steps}",
+        _MERGE_LABELS.get(steps, f"CPMI_Merge{steps}"),
+        partial(formulas.mc_merge, steps=steps),
+        Needs(scores=True, policy_steps=steps),
+        merge=Merge("mc", steps),
+        in_main_tables=steps == 1,
+    )
+
+
+def _pav_merge(steps: int) -> RewardType:
+    """PAV at the first steps, CPMI after them."""
+    return RewardType(
+        f"pav_merge{steps}",
+        f"PAV_Merge{steps}",
+        partial(formulas.pav_merge, steps=steps),
+        Needs(scores=True, policy_steps=steps, prover_steps=steps),
+        merge=Merge("pav", steps),
+    )
+
+
+def _conditioned(name: str) -> RewardType:
+    """CPMI under another conditioning than the paper's."""
+    compute = partial(formulas.conditioned, conditioning=name)
+    return RewardType(f"cpmi_{name}", f"CPMI ({CONDITIONINGS[name].words})", compute, SCORES)
+
+
+def _fewer_negatives(count: int) -> RewardType:
+    """CPMI with the hardest negatives alone (appendix D.1)."""
+    return RewardType(f"cpmi_m{count}", f"CPMI (M = {count})", partial(formulas.fewer_negatives, count=count), SCORES)
+
+
+REWARD_TYPES: dict[str, RewardType] = {
+    entry.name: entry
+    for entry in (
+        RewardType("mc", "MC", formulas.mc, ROLLOUTS, is_probability=True, in_main_tables=True),
+        RewardType("mc_hard", "MC (hard)", formulas.mc_hard, ROLLOUTS, is_probability=True),
+        RewardType("pav", "PAV", formulas.pav, Needs(policy_steps=None, prover_steps=None), in_main_tables=True),
+        RewardType("cpmi", "CPMI", formulas.cpmi, SCORES, in_main_tables=True),
+        *map(_cpmi_merge, (1, 2, 3)),
+        *map(_pav_merge, (1, 2, 3)),
+        *(_conditioned(name) for name in CONDITIONINGS if name != PAPERS),
+        *map(_fewer_negatives, (1, 2)),
+        RewardType("gold_only", "Gold_only", partial(formulas.default_term, term=pl.col("gold_shift")), SCORES),
+        RewardType("neg_only", "Neg_only", partial(formulas.default_term, term=-pl.col("negative_shift")), SCORES),
+        RewardType(
+            "rand_merge",
+            "Rand_Merge",
+            formulas.rand_merge,
+            Needs(policy_steps=1),
+            is_probability=True,
+            merge=Merge("mc", 1),
+            kind="control",
+            in_main_tables=True,
+        ),
+        RewardType(
+            CORPUS_LABELS,
+            "Math-Shepherd's + and -",
+            formulas.corpus_labels,
+            Needs(),
+            is_probability=True,
+            kind="corpus",
+        ),
+    )
+}
+"""Every reward type by name, in the order in which tables and plots list them."""
+
+
+def reward_type(name: str) -> RewardType:
+    """The entry of a reward type.
+
+    Raises:
+        SettingsError: there is no such reward type; the message lists them.
+    """
+    if name not in REWARD_TYPES:
+        raise SettingsError(f"`{name}` is not a reward type; choose from {', '.join(REWARD_TYPES)}")
+    return REWARD_TYPES[name]
+
+
+def reward_label(name: str) -> str:
+    """The row label of a reward type; labels of one's own keep their name."""
+    return REWARD_TYPES[name].label if name in REWARD_TYPES else name
+
+
+def listing_place(column: str) -> pl.Expr:
+    """The place of a reward type in tables and plots; labels of one's own come last."""
+    places = {name: place for place, name in enumerate(REWARD_TYPES)}
+    return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)
+
+
+def comes_with_data(name: str) -> bool:
+    """Whether labels are no method or control of ours: the corpus's, or the user's own."""
+    return name not in REWARD_TYPES or REWARD_TYPES[name].kind == "corpus"
+
+
+def is_taken(name: str) -> bool:
+    """Whether labels of one's own cannot have this name: it is a reward type's, or one that a merge might have."""
+    merges = {entry.name.rstrip(digits) for entry in REWARD_TYPES.values() if entry.merge}
+    return name in REWARD_TYPES or name.rstrip(digits) in merges
+
+
+def _known(name: str) -> str:
+    try:
+        return reward_type(name).name
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+
+
+RewardName = Annotated[str, AfterValidator(_known)]

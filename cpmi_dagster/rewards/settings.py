@@ -2,22 +2,22 @@
 
 from pydantic import Field
 
+from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.rewards.registry import RewardType
-from cpmi_dagster.scoring.settings import Conditioning
+from cpmi_dagster.rewards.registry import REWARD_TYPES, RewardName
 
 
 class Rewards(Frozen):
     """Which rewards are computed, and PAV's weight."""
 
-    types: tuple[RewardType, ...]
-    default_conditioning: Conditioning = "marginal"
+    types: tuple[RewardName, ...]
+    default_conditioning: Conditioning = PAPERS
     alpha: float = Field(default=1.0, ge=0, description="weight of the prover's advantage in PAV (Eq. 2)")
 
     @property
-    def methods(self) -> tuple[RewardType, ...]:
-        """The types whose labels cost something; Math-Shepherd's own come with the corpus."""
-        return tuple(name for name in self.types if name != "math_shepherd")
+    def methods(self) -> tuple[str, ...]:
+        """The types whose labels cost something; the corpus's own do not."""
+        return tuple(name for name in self.types if REWARD_TYPES[name].kind != "corpus")
 
 
 class SoftLabels(Frozen):

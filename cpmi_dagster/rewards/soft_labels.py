@@ -3,9 +3,9 @@
     cpmi rewards   -0.4   0.1   0.2   0.3   0.9     median 0.2, MAD 0.1
     soft labels    0.002  0.27  0.5   0.73  0.999
 
-What is a probability already stays as it is: mc, mc_hard, rand_merge, math_shepherd, the MC part of a merge, and own
-labels that the profile calls probabilities. The PAV part of a merge is normalised as PAV is; the CPMI part by its own
-median and MAD.
+What is a probability already stays as it is: the reward types that the registry says so of, and own labels that the
+profile calls probabilities. The first part of a merge is treated as the reward type it comes from (MC stays, PAV is
+normalised as PAV is); the CPMI part is normalised by its own median and MAD.
 
 Where more than half of the rewards are equal the MAD is 0 and epsilon alone divides: the median itself becomes 0.5,
 what differs from it by more than a few epsilon saturates at 0 or 1, or at the clip.
@@ -18,9 +18,7 @@ import polars as pl
 from cpmi_dagster.contracts.tables import SoftLabels
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import settings
-
-PROBABILITIES = ["mc", "mc_hard", "rand_merge", "math_shepherd"]
-MERGE = r"^(cpmi|pav)_merge(\d+)$"
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 
 def soft_labels(
@@ -58,16 +56,13 @@ def soft_labels(
 def _normalised_as(probabilities: Sequence[str]) -> pl.Expr:
     """Reward type whose median and MAD normalise a row; null where the reward is a probability already."""
     reward_type = pl.col("reward_type")
-    first = reward_type.str.extract(MERGE, 1)
-    is_first_part = pl.col("step_index") < reward_type.str.extract(MERGE, 2).cast(pl.Int64)
-    stays = reward_type.is_in([*PROBABILITIES, *probabilities]) | (is_first_part & (first == "cpmi"))
-    return (
-        pl.when(stays.fill_null(False))
-        .then(None)
-        .when((is_first_part & (first == "pav")).fill_null(False))
-        .then(pl.lit("pav"))
-        .otherwise(reward_type)
-    )
+    kept = [name for name, entry in REWARD_TYPES.items() if entry.is_probability]
+    rest = pl.when(reward_type.is_in([*kept, *probabilities])).then(None).otherwise(reward_type)
+    merges = {name: entry.merge for name, entry in REWARD_TYPES.items() if entry.merge}
+    first = {name: None if merge.first in kept else merge.first for name, merge in merges.items()}
+    steps = reward_type.replace_strict({name: merge.steps for name, merge in merges.items()}, default=0)
+    is_first_part = pl.col("step_index") < steps
+    return pl.when(is_first_part).then(reward_type.replace_strict(first, default=None)).otherwise(rest)
 
 
 def _centers_and_spreads(rewards: pl.DataFrame) -> pl.DataFrame:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import Conditioning, Context, contexts_of
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.tokens import TokenIds, check_boundaries, piece_ids, start_ids
-from cpmi_dagster.scoring.contexts import Context, contexts_of
-from cpmi_dagster.scoring.settings import Conditioning, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, render_question, render_step, render_target
 
 if TYPE_CHECKING:

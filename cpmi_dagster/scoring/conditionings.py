@@ -11,13 +11,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from cpmi_dagster.contracts.tables import CONDITIONINGS, AnswerLogprobs, TemplateScores
+from cpmi_dagster.contracts.contexts import QUESTION, Conditioning, contrast
+from cpmi_dagster.contracts.tables import AnswerLogprobs, TemplateScores
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.scoring.contexts import QUESTION, contrast
-from cpmi_dagster.scoring.settings import Conditioning
 
 SCORE_KEY = TemplateScores.primary_key()
-CONTEXT = AnswerLogprobs.columns()["context"].dtype
+CONTEXT, CONDITIONING = AnswerLogprobs.columns()["context"].dtype, TemplateScores.columns()["conditioning"].dtype
 MEAN_LOGPROB = pl.col("logprob_sum") / pl.col("token_count")
 
 
@@ -120,7 +119,7 @@ def _contrasts(beliefs: pl.DataFrame, conditionings: Sequence[Conditioning]) -> 
         rows,
         schema={
             "last": pl.Int64(),
-            "conditioning": pl.Enum(CONDITIONINGS),
+            "conditioning": CONDITIONING,
             "step_index": pl.Int64(),
             "with": CONTEXT,
             "with_step": pl.Int64(),

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import Conditioning, contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.attention import check_full_attention, narrowest_window
-from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.scored import Scored
-from cpmi_dagster.scoring.settings import Conditioning, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
 
 STAGE = "answer_logprobs"

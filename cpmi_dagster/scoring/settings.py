@@ -4,9 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-
-Conditioning = Literal["marginal", "incremental", "prefix", "leave_one_out"]
 
 Reader = Literal["auto", "flex", "blocked", "masked", "cached"]
 
@@ -15,7 +14,7 @@ class Scoring(Frozen):
     """The token-tree scorer."""
 
     templates: int = Field(default=4, ge=1, le=4, description="K, the first templates of the appendix")
-    conditionings: tuple[Conditioning, ...] = ("marginal", "incremental", "prefix")
+    conditionings: tuple[Conditioning, ...] = tuple(name for name, entry in CONDITIONINGS.items() if entry.by_default)
     row_tokens: int | None = Field(
         default=None, ge=16, description="tokens of one packed row; from free memory when null"
     )

@@ -17,13 +17,14 @@ from typing import Literal, TypedDict, TypeVar, Unpack
 import polars as pl
 from pydantic import ValidationError
 
+from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import answer_logprobs
-from cpmi_dagster.scoring.settings import Conditioning, Reader, Scoring
+from cpmi_dagster.scoring.settings import Reader, Scoring
 
 Group = TypeVar("Group", bound=Frozen)
 SCORING_OPTIONS = ("conditionings", "templates", "scorer", "row_tokens", "reader")

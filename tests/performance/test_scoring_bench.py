@@ -20,8 +20,9 @@ from scoring_sequences import Request, distinct_tokens, padded_tokens, pieces_of
 from scoring_throughput import matrix_rate, measure
 from scoring_workload import negatives_of, read_trajectories, reference_texts, several_a_question, with_step_count
 
+from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.settings import Conditioning, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 
 ALL: tuple[Conditioning, ...] = ("marginal", "incremental", "prefix", "leave_one_out")
 TOLERANCE = 1e-4

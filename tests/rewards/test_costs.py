@@ -3,7 +3,8 @@ import pytest
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import LabelingCosts
-from cpmi_dagster.rewards.costs import labeling_costs, needs_of, relative_efficiency
+from cpmi_dagster.rewards.costs import labeling_costs, relative_efficiency
+from cpmi_dagster.rewards.registry import reward_type
 
 COSTS = {
     "hard_negatives": Cost(2.0, 9_000, 600),
@@ -77,9 +78,9 @@ def test_no_methods_give_no_rows():
 
 
 def test_needs_are_read_from_the_name_of_the_method():
-    assert needs_of("mc_hard") == needs_of("mc")
-    assert needs_of("cpmi_m1") == needs_of("cpmi_prefix")
-    assert needs_of("pav_merge3").prover_steps == 3
+    assert reward_type("mc_hard").needs == reward_type("mc").needs
+    assert reward_type("cpmi_m1").needs == reward_type("cpmi_prefix").needs
+    assert reward_type("pav_merge3").needs.prover_steps == 3
 
 
 @pytest.mark.parametrize("method", PAPER_SECONDS)

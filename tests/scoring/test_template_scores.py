@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.tables import AnswerLogprobs, TemplateScores
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.scoring.conditionings import hardest_negatives, template_scores
-from cpmi_dagster.scoring.contexts import contexts_of
 
 ALL = ("marginal", "incremental", "prefix", "leave_one_out")
 SCHEMA = {name: column.dtype for name, column in AnswerLogprobs.columns().items()}

@@ -15,10 +15,10 @@ from torch.nn.attention.flex_attention import create_block_mask
 from transformers import AutoModelForCausalLM, FalconConfig
 from tree_examples import random_trees, tree_of
 
+from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.attention import ancestor_mask
-from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.packing import lay_out, whole
 from cpmi_dagster.scoring.readers import projection, reader_of

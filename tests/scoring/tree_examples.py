@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
+from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.trees import grow_branches
 
 PROMPT = (9, 8)

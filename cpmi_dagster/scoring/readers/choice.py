@@ -10,13 +10,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.tokens import piece_ids, start_ids
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.attention import ADVICE, check_full_attention
-from cpmi_dagster.scoring.contexts import contexts_of
 from cpmi_dagster.scoring.packing import lay_out, whole
 from cpmi_dagster.scoring.readers.blocked import blocked_reader
 from cpmi_dagster.scoring.readers.cached import CachedReader

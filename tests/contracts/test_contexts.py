@@ -2,7 +2,7 @@
 
 import pytest
 
-from cpmi_dagster.scoring.contexts import Context, contexts_of, contrast
+from cpmi_dagster.contracts.contexts import Context, contexts_of, contrast
 
 
 @pytest.mark.parametrize(

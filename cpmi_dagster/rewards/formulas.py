@@ -1,0 +1,198 @@
+"""Step rewards of every type from stored log-probabilities and rollouts: no model, only queries.
+
+    trajectory  step  mc    pav    cpmi   cpmi_merge1
+    t000000007  0     0.75  1.00   0.31   0.75          MC at the first step,
+    t000000007  1     0.25  0.00  -0.42  -0.42          CPMI after it
+
+Every formula takes the evidence and returns trajectory_id, step_index, reward; `registry` names the reward type that
+each is for.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from cpmi_dagster.contracts.contexts import Conditioning
+from cpmi_dagster.errors import ScoringError, SettingsError
+from cpmi_dagster.scoring.conditionings import template_scores
+
+STEP = ["trajectory_id", "step_index"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What rewards are computed from; the frames have the columns of the tables they are named after.
+
+    Attributes:
+        logprobs: `labels.answer_logprobs`.
+        scores: `labels.template_scores`.
+        policy_rollouts: `labels.policy_rollouts`, prefixes 1..n.
+        prover_rollouts: `labels.prover_rollouts`, prefixes 0..n.
+        trajectories: trajectory_id, steps, shepherd_labels.
+        default_conditioning: of the types that name none.
+        alpha: weight of the prover's advantage in PAV.
+        seed: decides the random rewards of `rand_merge`.
+    """
+
+    logprobs: pl.DataFrame
+    scores: pl.DataFrame
+    policy_rollouts: pl.DataFrame
+    prover_rollouts: pl.DataFrame
+    trajectories: pl.DataFrame
+    default_conditioning: Conditioning
+    alpha: float
+    seed: int
+
+    @cached_property
+    def mc(self) -> pl.DataFrame:
+        """MC by the policy."""
+        return success_rates(self.policy_rollouts).filter(pl.col("step_index") >= 0)
+
+    @cached_property
+    def cpmi(self) -> pl.DataFrame:
+        """CPMI under the default conditioning."""
+        return mean_over_templates(self.scores, self.default_conditioning, pl.col("cpmi"))
+
+
+def success_rates(rollouts: pl.DataFrame, hard: bool = False) -> pl.DataFrame:
+    """Share of a prefix's rollouts that reach the gold answer (Eq. 1), or whether any does.
+
+    Args:
+        rollouts: trajectory_id, prefix_length, correct.
+        hard: Math-Shepherd's hard estimate, 1 if any rollout is right.
+
+    Returns:
+        trajectory_id, step_index (the prefix's last step, -1 for the bare question), reward in [0, 1].
+    """
+    correct = pl.col("correct")
+    return rollouts.group_by("trajectory_id", step_index=pl.col("prefix_length") - 1).agg(
+        reward=correct.any().cast(pl.Float64) if hard else correct.mean()
+    )
+
+
+def mean_over_templates(scores: pl.DataFrame, conditioning: Conditioning, term: pl.Expr) -> pl.DataFrame:
+    """Mean over the K templates of a term of Eq. 3 (Eq. 4).
+
+    Args:
+        scores: columns of `labels.template_scores`.
+        conditioning: which steps stand before the answer.
+        term: what is averaged, in nats per token.
+
+    Raises:
+        SettingsError: there are scores, but none of this conditioning.
+    """
+    chosen = scores.filter(pl.col("conditioning") == conditioning)
+    if chosen.is_empty() and not scores.is_empty():
+        raise SettingsError(
+            f"the conditioning `{conditioning}` was not scored; add it to `scoring.conditionings`, or remove the "
+            "reward types that need it"
+        )
+    return chosen.sort(*STEP, "template").group_by(STEP, maintain_order=True).agg(reward=term.mean())
+
+
+def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
+    """`first` at the first `steps` steps, `rest` after them (CPMI_Merge, section 4.3 and appendix D.2).
+
+    Args:
+        first: trajectory_id, step_index, reward; it must have the first steps of all trajectories of `rest`.
+        rest: likewise, every step of its trajectories.
+        steps: k, how many steps take `first`.
+
+    Raises:
+        ScoringError: `first` lacks a step.
+    """
+    joined = rest.join(first, on=STEP, how="left", suffix="_first")
+    reward = pl.when(pl.col("step_index") < steps).then(pl.col("reward_first")).otherwise(pl.col("reward"))
+    return _complete(joined.select(*STEP, reward=reward), "policy")
+
+
+def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
+    """The rewards, if none is missing."""
+    missing = rewards.filter(pl.col("reward").is_null()).sort(STEP)
+    if not missing.is_empty():
+        trajectory_id, step = missing.row(0)[:2]
+        raise ScoringError(
+            f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step {step} (from 0) needs; "
+            "make its rollouts again"
+        )
+    return rewards
+
+
+def mc(evidence: Evidence) -> pl.DataFrame:
+    """Monte-Carlo estimate by the policy (Eq. 1)."""
+    return evidence.mc
+
+
+def mc_hard(evidence: Evidence) -> pl.DataFrame:
+    """Math-Shepherd's hard estimate by the policy."""
+    return success_rates(evidence.policy_rollouts, hard=True).filter(pl.col("step_index") >= 0)
+
+
+def cpmi(evidence: Evidence) -> pl.DataFrame:
+    """CPMI under the default conditioning (Eq. 4)."""
+    return evidence.cpmi
+
+
+def pav(evidence: Evidence) -> pl.DataFrame:
+    """MC by the policy plus alpha times the prover's advantage (Eq. 2)."""
+    prover = success_rates(evidence.prover_rollouts)
+    before = prover.with_columns(pl.col("step_index") + 1)
+    joined = evidence.mc.join(prover, on=STEP, how="left", suffix="_prover")
+    joined = joined.join(before, on=STEP, how="left", suffix="_before")
+    advantage = pl.col("reward_prover") - pl.col("reward_before")
+    reward = pl.col("reward") + evidence.alpha * advantage
+    return _complete(joined.select(*STEP, reward=reward), "prover")
+
+
+def default_term(evidence: Evidence, term: pl.Expr) -> pl.DataFrame:
+    """One term of Eq. 3 alone (table 2)."""
+    return mean_over_templates(evidence.scores, evidence.default_conditioning, term)
+
+
+def conditioned(evidence: Evidence, conditioning: Conditioning) -> pl.DataFrame:
+    """CPMI under a conditioning by name."""
+    return mean_over_templates(evidence.scores, conditioning, pl.col("cpmi"))
+
+
+def fewer_negatives(evidence: Evidence, count: int) -> pl.DataFrame:
+    """CPMI with the `count` hardest negatives (appendix D.1)."""
+    conditioning = evidence.default_conditioning
+    scores = template_scores(evidence.logprobs, [conditioning], count)
+    return mean_over_templates(scores, conditioning, pl.col("cpmi"))
+
+
+def rand_merge(evidence: Evidence) -> pl.DataFrame:
+    """MC at the first step, U(0, 1) after it (section 5.3)."""
+    steps = evidence.trajectories.select("trajectory_id", step_index=pl.int_ranges(pl.col("steps").list.len())).explode(
+        "step_index"
+    )
+    numbers = [_uniform(evidence.seed, *row) for row in steps.iter_rows()]
+    return merge(evidence.mc, steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64)), 1)
+
+
+def _uniform(seed: int, trajectory_id: str, step_index: int) -> float:
+    digest = hashlib.sha256(f"{seed}\0{trajectory_id}\0{step_index}".encode()).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def corpus_labels(evidence: Evidence) -> pl.DataFrame:
+    """The corpus's own labels, + as 1 and - as 0."""
+    labels = pl.col("shepherd_labels")
+    numbered = evidence.trajectories.select(
+        "trajectory_id",
+        step_index=pl.int_ranges(labels.list.len()),
+        reward=labels.list.eval(pl.element().cast(pl.Float64)),
+    )
+    return numbered.explode("step_index", "reward")
+
+
+def mc_merge(evidence: Evidence, steps: int) -> pl.DataFrame:
+    """MC at the first steps, CPMI after them (section 4.3)."""
+    return merge(evidence.mc, evidence.cpmi, steps)
+
+
+def pav_merge(evidence: Evidence, steps: int) -> pl.DataFrame:
+    """PAV at the first steps, CPMI after them (appendix D.2)."""
+    return merge(pav(evidence), evidence.cpmi, steps)
