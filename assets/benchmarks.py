@@ -10,6 +10,7 @@ from cpmi_dagster.benchmarks import best_of_n
 from cpmi_dagster.benchmarks.candidates import sample_candidates
 from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
 from cpmi_dagster.benchmarks.judges import read_judged_lines
+from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
 from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -60,7 +61,7 @@ def candidate_solutions(run: StageRun, benchmark: str) -> Made:
 )
 def processbench_predictions(run: StageRun, recipe: str) -> Made:
     """The probability that each ProcessBench step is right."""
-    problems = run.read(PROBLEMS).filter(pl.col("benchmark").str.starts_with("processbench_"))
+    problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
     return _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
 
 
@@ -75,7 +76,7 @@ def processbench_predictions(run: StageRun, recipe: str) -> Made:
 )
 def prmbench_predictions(run: StageRun, recipe: str) -> Made:
     """The probability that each PRMBench step is valid."""
-    problems = run.read(PROBLEMS).filter(pl.col("benchmark") == "prmbench")
+    problems = run.read(PROBLEMS).filter(pl.col("benchmark") == PRMBENCH)
     return _predictions(run, recipe, problems.select("category", "problem_id", "question", "steps"))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.benchmarks.prm_score import CLASSIFICATIONS
-from cpmi_dagster.benchmarks.processbench import SUBSETS
+from cpmi_dagster.benchmarks.registry import SUBSETS
 
 LEVELS = 20
 THRESHOLDS = tuple(level / LEVELS for level in range(LEVELS + 1))

@@ -5,14 +5,9 @@ logiqa2: {path: ./logiqa2_test.jsonl}      and no such file  ->  SourceError, wi
 
 from pathlib import Path
 
+from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.miniature.names import MINIATURE
-
-ORIGINS: dict[str, str] = {
-    "folio": "yale-nlp/FOLIO on the hub, after accepting its terms, or github.com/Yale-LILY/FOLIO",
-    "logiqa2": "github.com/csitfun/LogiQA2.0, its test.txt saved as .jsonl",
-    "logicnli": "github.com/omnilabNLP/LogicNLI, its test_language.json with one story a line",
-}
 
 
 def check_benchmark_file(name: str, path: str | None) -> None:
@@ -27,7 +22,8 @@ def check_benchmark_file(name: str, path: str | None) -> None:
     """
     if path is None or path.startswith(MINIATURE) or Path(path).exists():
         return
-    origin = f"get it from {ORIGINS[name]} (docs/logic_sets.md), " if name in ORIGINS else "mend the path, "
+    origin = BENCHMARKS[name].origin if name in BENCHMARKS else None
+    advice = f"get it from {origin} (docs/logic_sets.md), " if origin else "mend the path, "
     raise SourceError(
-        f"the benchmark `{name}` is not at {path}; {origin}or take it out of sources.benchmarks and best_of_n"
+        f"the benchmark `{name}` is not at {path}; {advice}or take it out of sources.benchmarks and best_of_n"
     )

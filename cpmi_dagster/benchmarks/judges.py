@@ -16,13 +16,11 @@ from typing import NamedTuple
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from cpmi_dagster.benchmarks.prmbench import PRMBENCH
-from cpmi_dagster.benchmarks.processbench import SUBSETS
+from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Text
 
-PROCESS_BENCHMARKS: tuple[str, ...] = (*SUBSETS, PRMBENCH)
 JUDGED_SCHEMA: dict[str, pl.DataType] = {
     "benchmark": pl.String(),
     "problem_id": pl.String(),
@@ -81,8 +79,8 @@ def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLi
         SourceError: there is no such file, or a line is not of the form above.
         BenchmarkError: there are no lines, or the benchmark is none that judges steps.
     """
-    if benchmark is not None and benchmark not in PROCESS_BENCHMARKS:
-        raise BenchmarkError(f"`{benchmark}` has no steps to judge; choose from {', '.join(PROCESS_BENCHMARKS)}")
+    if benchmark is not None and benchmark not in STEP_BENCHMARKS:
+        raise BenchmarkError(f"`{benchmark}` has no steps to judge; choose from {', '.join(STEP_BENCHMARKS)}")
     lines = read_json_lines(path, JudgedLine, "id and probabilities")
     found = [PlacedLine(place, line, benchmark) for place, line in lines]
     if not found:
@@ -93,7 +91,7 @@ def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLi
 def benchmarks_named(lines: Iterable[PlacedLine]) -> frozenset[str]:
     """The benchmarks whose problems the lines may be about: those they name, all where a line names none."""
     named = {line.benchmark or file_benchmark for _, line, file_benchmark in lines}
-    return frozenset(PROCESS_BENCHMARKS) if None in named else frozenset(str(name) for name in named)
+    return frozenset(STEP_BENCHMARKS) if None in named else frozenset(str(name) for name in named)
 
 
 def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl.DataFrame:
@@ -126,7 +124,7 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
 
 
 def _step_counts(problems: pl.DataFrame) -> StepCounts:
-    judged = problems.filter(pl.col("benchmark").is_in(PROCESS_BENCHMARKS))
+    judged = problems.filter(pl.col("benchmark").is_in(STEP_BENCHMARKS))
     counts: dict[str, dict[str, int]] = {}
     for benchmark, problem_id, steps in judged.select(
         "benchmark", "problem_id", pl.col("steps").list.len()

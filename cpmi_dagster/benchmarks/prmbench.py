@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import (
     CATEGORIES,
@@ -25,39 +24,9 @@ from cpmi_dagster.benchmarks.prm_score import (
     members,
     prm_scores,
 )
+from cpmi_dagster.benchmarks.registry import PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
 from cpmi_dagster.errors import BenchmarkError
-
-PRMBENCH = "prmbench"
-
-
-def read_problems(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """PRMBench rows as `BenchmarkProblems`; the id is `idx:classification`.
-
-    Raises:
-        SourceError: a field is missing, there are no steps, a category is unknown or a step number below 1.
-    """
-    fields = required(
-        benchmark,
-        rows,
-        idx=pl.String(),
-        classification=pl.String(),
-        modified_question=pl.String(),
-        modified_process=pl.List(pl.String()),
-        error_steps=pl.List(pl.Int64()),
-    )
-    unknown = ~pl.col("classification").is_in(CLASSIFICATIONS)
-    reject_rows(benchmark, fields, unknown, f"`classification` is none of {', '.join(CLASSIFICATIONS)}")
-    reject_rows(benchmark, fields, pl.col("modified_process").list.len() == 0, "`modified_process` is empty")
-    below = pl.col("error_steps").list.min().fill_null(1) < 1
-    reject_rows(benchmark, fields, below, "`error_steps` has a number below 1, but counts from 1")
-    return fields.select(
-        pl.format("{}:{}", "idx", "classification").alias("problem_id"),
-        pl.col("modified_question").alias("question"),
-        pl.col("modified_process").alias("steps"),
-        pl.col("error_steps").list.eval(pl.element() - 1),
-        pl.col("classification").alias("category"),
-    )
 
 
 def steps_past_the_end(problems: pl.DataFrame) -> pl.DataFrame:

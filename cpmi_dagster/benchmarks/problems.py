@@ -8,34 +8,18 @@ Each family's own module knows the fields of its source; here they are dispatche
     gsm8k              0           Janet’s ducks lay…  –        18      –             –            –
 """
 
-from collections.abc import Callable
-
 import polars as pl
 
-from cpmi_dagster.benchmarks import logic, prmbench, processbench, question_sets
+from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
-
-Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
-
-READERS: dict[str, Reader] = {
-    **dict.fromkeys(processbench.SUBSETS, processbench.read_problems),
-    prmbench.PRMBENCH: prmbench.read_problems,
-    "gsm8k": question_sets.read_gsm8k,
-    "math500": question_sets.read_math500,
-    "mmlu_stem": question_sets.read_mmlu_stem,
-    "omni_math": question_sets.read_omni_math,
-    "folio": logic.read_folio,
-    "logiqa2": logic.read_logiqa2,
-    "logicnli": logic.read_logicnli,
-}
 
 
 def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
     """Bring a benchmark's source rows to one shape.
 
     Args:
-        name: a key of `READERS`.
+        name: a key of `BENCHMARKS`.
         rows: rows with the field names of the benchmark's published form.
 
     Returns:
@@ -45,9 +29,9 @@ def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
         SourceError: the name is unknown, or a row lacks a field.
         BenchmarkError: there are no rows.
     """
-    if name not in READERS:
-        raise SourceError(f"there is no benchmark `{name}`; known are {', '.join(READERS)}")
-    known = READERS[name](name, rows)
+    if name not in BENCHMARKS:
+        raise SourceError(f"there is no benchmark `{name}`; known are {', '.join(BENCHMARKS)}")
+    known = BENCHMARKS[name].read(name, rows)
     columns = {column: definition.dtype for column, definition in BenchmarkProblems.columns().items()}
     shaped = known.select(
         pl.lit(name).alias("benchmark"),

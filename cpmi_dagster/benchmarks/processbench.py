@@ -21,24 +21,19 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
 from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
 from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import BenchmarkError
 
 Protocol = Literal["official", "paper"]
 
-SUBSETS: dict[str, str] = {
-    "processbench_gsm8k": "gsm8k",
-    "processbench_math": "math",
-    "processbench_olympiadbench": "olympiadbench",
-    "processbench_omnimath": "omnimath",
-}
 THRESHOLD_SUBSET = "gsm8k"
 AVERAGE = "average"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
+AVERAGED: tuple[str, ...] = tuple(SUBSETS[name] for name in AVERAGED_BENCHMARKS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +44,6 @@ class _SubsetScore:
     err: float
     cor: float
     f1: Resampled
-
-
-def read_problems(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """ProcessBench rows as `BenchmarkProblems`; the generator is the category.
-
-    Raises:
-        SourceError: a field is missing, there are no steps, or the label is not a step.
-    """
-    kinds = {"id": pl.String(), "problem": pl.String(), "steps": pl.List(pl.String()), "label": pl.Int64()}
-    fields = required(benchmark, rows, **kinds)
-    reject_rows(benchmark, fields, pl.col("steps").list.len() == 0, "`steps` is empty; remove the row")
-    outside = (pl.col("label") < -1) | (pl.col("label") >= pl.col("steps").list.len())
-    reject_rows(benchmark, fields, outside, "`label` is neither -1 nor the 0-based number of a step")
-    problems = fields.rename({"id": "problem_id", "problem": "question", "label": "first_error"})
-    return problems.with_columns(rows["generator"].alias("category")) if "generator" in rows.columns else problems
 
 
 def predicted_first_error(probabilities: pl.Expr, threshold: float) -> pl.Expr:
@@ -98,9 +78,9 @@ def processbench_scores(
     protocol: Protocol,
     bootstrap_samples: int,
     seed: int,
-    subsets: Collection[str] = ALL_SUBSETS,
+    subsets: Collection[str] = AVERAGED,
 ) -> pl.DataFrame:
-    """Err, Corr and F1 of every subset and the plain mean of the four, as shares.
+    """Err, Corr and F1 of every subset and the plain mean of the paper's four, as shares.
 
     The interval holds the threshold fixed and resamples questions.
 
@@ -114,16 +94,16 @@ def processbench_scores(
 
     Returns:
         subset, err, cor, f1, low, high, n, threshold; the last row is `average`, its threshold null under `paper`, and
-        absent unless all four subsets are scored.
+        absent unless all four are scored.
 
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
     """
     judged = _judged_subsets(predictions, problems, protocol, bootstrap_samples, seed, subsets)
     rows = [_score_row(name, s.err, s.cor, s.f1, s.threshold) for name, s in judged.items()]
-    if len(judged) < len(SUBSETS):
+    if not set(AVERAGED) <= set(judged):
         return pl.DataFrame(rows)
-    err, cor = np.mean([(s.err, s.cor) for s in judged.values()], axis=0).tolist()
+    err, cor = np.mean([(judged[name].err, judged[name].cor) for name in AVERAGED], axis=0).tolist()
     threshold = judged[THRESHOLD_SUBSET].threshold if protocol == "official" else None
     return pl.DataFrame([*rows, _score_row(AVERAGE, err, cor, _average(judged), threshold)])
 
@@ -142,7 +122,7 @@ def _judged_subsets(
     protocol: Protocol,
     samples: int,
     seed: int,
-    subsets: Collection[str] = ALL_SUBSETS,
+    subsets: Collection[str] = AVERAGED,
 ) -> dict[str, _SubsetScore]:
     """The subsets scored at their thresholds, in the order of `SUBSETS`."""
     names = {name: subset for name, subset in SUBSETS.items() if subset in subsets}
@@ -194,8 +174,8 @@ def _f1_of_sums(totals: Floats) -> Floats:
 
 
 def _average(judged: dict[str, _SubsetScore]) -> Resampled:
-    """Plain mean of the subsets' F1; each subset is resampled on its own."""
-    f1 = [subset.f1 for subset in judged.values()]
+    """Plain mean of the F1 of the paper's subsets; each subset is resampled on its own."""
+    f1 = [judged[name].f1 for name in AVERAGED]
     return Resampled(
         float(np.mean([each.value for each in f1])),
         np.mean([each.draws for each in f1], axis=0),

@@ -22,6 +22,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError
@@ -123,6 +124,9 @@ class Settings(BaseSettings):
         for name in self.benchmarks.best_of_n:
             if name not in self.sources.benchmarks:
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not among sources.benchmarks")
+            if name not in QUESTION_SETS:
+                known = ", ".join(QUESTION_SETS)
+                raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {known}")
         check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self

@@ -14,7 +14,8 @@ import polars as pl
 from cpmi_dagster.benchmarks.best_of_n import accuracy_difference
 from cpmi_dagster.benchmarks.label_quality import label_quality_differences
 from cpmi_dagster.benchmarks.prmbench import prmbench_difference
-from cpmi_dagster.benchmarks.processbench import SUBSETS, processbench_difference
+from cpmi_dagster.benchmarks.processbench import processbench_difference
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
 from cpmi_dagster.benchmarks.resampling import Difference
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, step_auc_difference
 from cpmi_dagster.reports.headline import BASELINE
@@ -115,7 +116,7 @@ def _differences_to_no_model(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, 
 
 def _processbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
     both = [inputs.predictions(PROCESSBENCH, name) for name in (recipe, baseline)]
-    if not all(set(SUBSETS) <= set(each["benchmark"]) for each in both):
+    if not all(set(AVERAGED_BENCHMARKS) <= set(each["benchmark"]) for each in both):
         return None
     draws = (inputs.bootstrap_samples, inputs.seed)
     return processbench_difference(both[0], both[1], inputs.table(PROBLEMS), "paper", *draws)

@@ -74,7 +74,7 @@ def readable(figures: pl.DataFrame) -> pl.DataFrame:
     """Figures for people: `47.9 [42.1, 53.0]`, with the decimals of the paper's tables."""
     decimals = dict(_decimals())
     shown = [
-        format_figure(row["value"], places := decimals[row["benchmark"], row["figure"]])
+        format_figure(row["value"], places := decimals.get((row["benchmark"], row["figure"]), 1))
         + f" {format_interval(row['low'], row['high'], places)}"
         for row in figures.iter_rows(named=True)
     ]

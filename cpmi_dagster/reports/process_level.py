@@ -13,8 +13,8 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import OVERALL
-from cpmi_dagster.benchmarks.prmbench import PRMBENCH
-from cpmi_dagster.benchmarks.processbench import AVERAGE, SUBSETS, Protocol, predicted_first_error
+from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, predicted_first_error
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
@@ -31,7 +31,7 @@ from cpmi_dagster.reports.quality import (
 )
 from cpmi_dagster.reports.reward_rows import main_rows
 
-SUBSET_COLUMNS = {"gsm8k": "GSM8K", "math": "Math", "olympiadbench": "Olympiad", "omnimath": "Omni", AVERAGE: "Average"}
+SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
 PROTOCOLS: tuple[tuple[Protocol, str], ...] = (("paper", ""), ("official", OFFICIAL))
 
 
@@ -125,7 +125,9 @@ def _subset_figures(inputs: ReportInputs) -> Iterator[_SubsetFigure]:
 
     A recipe without predictions for one of the subsets has no rows, a judge those of the subsets it has judged.
     """
-    models = [model for model in _models(inputs, PROCESSBENCH) if set(SUBSETS) <= set(model[1]["benchmark"])]
+    models = [
+        model for model in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(model[1]["benchmark"])
+    ]
     for protocol, suffix in PROTOCOLS:
         for row, predictions in (*models, *inputs.judged(list(SUBSETS))):
             scores = processbench_of(inputs, predictions, protocol)

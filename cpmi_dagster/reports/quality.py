@@ -16,7 +16,8 @@ import polars as pl
 from cpmi_dagster.benchmarks.best_of_n import accuracy
 from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
-from cpmi_dagster.benchmarks.processbench import AVERAGE, SUBSETS, THRESHOLD_SUBSET, Protocol, processbench_scores
+from cpmi_dagster.benchmarks.processbench import AVERAGE, THRESHOLD_SUBSET, Protocol, processbench_scores
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs
@@ -64,7 +65,7 @@ def processbench_of(inputs: ReportInputs, predictions: pl.DataFrame, protocol: P
 def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Estimate | None:
     """Mean F1 of the four ProcessBench subsets, in percent; None unless all four have predictions."""
     predictions = inputs.predictions(PROCESSBENCH, recipe)
-    if not set(SUBSETS) <= set(predictions["benchmark"]):
+    if not set(AVERAGED_BENCHMARKS) <= set(predictions["benchmark"]):
         return None
     scores = processbench_scores(predictions, inputs.table(PROBLEMS), protocol, inputs.bootstrap_samples, inputs.seed)
     return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")

@@ -9,13 +9,12 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.registry import question_set_labels
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import CHOICES, DEFAULT_AGGREGATION, accuracies, best_of_n, measurement
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow, main_rows
 
-MATHEMATICS = {"gsm8k": "GSM8K", "math500": "MATH500", "mmlu_stem": "MMLU-Stem", "omni_math": "Omni"}
-LOGIC = {"folio": "FOLIO", "logiqa2": "LogiQA 2.0", "logicnli": "LogicNLI"}
 NOT_IN_LOGIC = "pav"
 LOGIC_ROWS: tuple[RecipeRow, ...] = tuple(row for row in MAIN_ROWS if row.reward_type != NOT_IN_LOGIC)
 OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
@@ -36,11 +35,12 @@ def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
     """Accuracy for every N, by the mean step reward, without a reward model, and by the other rules."""
     rows = _rows_of_rules(inputs)
     wanted = pl.DataFrame(list(rows), schema=["recipe", "aggregation"], orient="row")
-    choices = inputs.table(CHOICES).filter(pl.col("benchmark").is_in(list(MATHEMATICS)))
+    labels = question_set_labels("best_of_n")
+    choices = inputs.table(CHOICES).filter(pl.col("benchmark").is_in(list(labels)))
     figures = accuracies(inputs, choices.join(wanted, on=["recipe", "aggregation"], how="semi"))
-    places = {benchmark: place for place, benchmark in enumerate(MATHEMATICS)}
+    places = {benchmark: place for place, benchmark in enumerate(labels)}
     return measured_frame(
-        measurement(row, f"{MATHEMATICS[benchmark]} N={candidates}", estimate)
+        measurement(row, f"{labels[benchmark]} N={candidates}", estimate)
         for (recipe, aggregation), row in rows.items()
         for (other, benchmark, candidates, rule), estimate in sorted(
             figures.items(), key=lambda figure: (places[figure[0][1]], figure[0][2])
@@ -56,7 +56,7 @@ def measure_logic(inputs: ReportInputs) -> pl.DataFrame:
         if row.reward_type == NOT_IN_LOGIC:
             continue
         recipe = inputs.recipe_of(row)
-        for benchmark, column in LOGIC.items():
+        for benchmark, column in question_set_labels("logic").items():
             estimate = None if recipe is None else best_of_n(inputs, recipe, benchmark)
             if estimate is not None:
                 measurements.append(measurement(row.row, column, estimate))

@@ -4,7 +4,8 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.prmbench import steps_past_the_end
-from cpmi_dagster.benchmarks.problems import READERS, read_benchmark
+from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError, SourceError
 
@@ -56,7 +57,7 @@ def test_a_published_row_becomes_a_valid_problem(name):
     assert problems.columns == list(BenchmarkProblems.columns())
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_the_real_file_is_read_whole(name, real_rows):
     file, count = REAL_FILES[name]
     problems = read_benchmark(name, real_rows(file))

@@ -9,10 +9,11 @@ import judged_problems as judged
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.judges import PROCESS_BENCHMARKS, benchmarks_named, judge_predictions, read_judged_lines
+from cpmi_dagster.benchmarks.judges import benchmarks_named, judge_predictions, read_judged_lines
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
 from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.benchmarks.processbench import processbench_scores
+from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.errors import BenchmarkError, CpmiError
 
 PROBLEMS = pl.DataFrame(
@@ -86,7 +87,7 @@ def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path: Path):
     named = read_judged_lines(write(tmp_path / "a.jsonl", GSM8K[1:]))
     assert benchmarks_named(named) == {"processbench_gsm8k"}
     assert benchmarks_named(read_judged_lines(write(tmp_path / "a.jsonl", GSM8K), "prmbench")) >= {"prmbench"}
-    assert benchmarks_named(read_judged_lines(write(tmp_path / "a.jsonl", GSM8K))) == set(PROCESS_BENCHMARKS)
+    assert benchmarks_named(read_judged_lines(write(tmp_path / "a.jsonl", GSM8K))) == set(STEP_BENCHMARKS)
 
 
 @pytest.mark.parametrize(

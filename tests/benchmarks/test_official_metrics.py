@@ -21,7 +21,8 @@ from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import CATEGORIES, GROUPS
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
 from cpmi_dagster.benchmarks.problems import read_benchmark
-from cpmi_dagster.benchmarks.processbench import SUBSETS, predicted_first_error, processbench_scores
+from cpmi_dagster.benchmarks.processbench import predicted_first_error, processbench_scores
+from cpmi_dagster.benchmarks.registry import SUBSETS
 
 OFFICIAL = json.loads((Path(__file__).parent / "official_metrics.json").read_text(encoding="utf-8"))
 KINDS = ("made_up", "real")

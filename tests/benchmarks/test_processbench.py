@@ -7,12 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
-from cpmi_dagster.benchmarks.processbench import (
-    SUBSETS,
-    predicted_first_error,
-    processbench_difference,
-    processbench_scores,
-)
+from cpmi_dagster.benchmarks.processbench import predicted_first_error, processbench_difference, processbench_scores
+from cpmi_dagster.benchmarks.registry import SUBSETS
 from cpmi_dagster.benchmarks.step_distribution import step_distribution
 from cpmi_dagster.errors import BenchmarkError
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.prm_score import CATEGORIES
-from cpmi_dagster.benchmarks.processbench import SUBSETS
+from cpmi_dagster.benchmarks.registry import SUBSETS
 from cpmi_dagster.prm.settings import Objective, Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs

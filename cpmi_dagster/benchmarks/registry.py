@@ -1,0 +1,129 @@
+"""The registry of benchmarks: who reads each, what its figures are, what it is called, where its file comes from.
+
+    QUESTION_SETS["math500"]              best-of-N accuracy, in the columns `MATH500 N=1`, … of the table best_of_n
+    STEP_BENCHMARKS["processbench_math"]  F1 of the first wrong step, in the column `Math` of the table processbench
+
+A new benchmark is a reader (`question_sets`, `logic`, `step_sets`) and an entry here: profiles may name it, models are
+judged on it, and its figures stand in the report.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from cpmi_dagster.benchmarks import logic, question_sets, step_sets
+
+Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
+"""From a benchmark's name and its published rows to columns of `BenchmarkProblems`."""
+
+PRMBENCH = "prmbench"
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """Questions with gold answers, for best-of-N.
+
+    Attributes:
+        name: in profiles and tables.
+        label: of its columns in the report, as in the paper where it has them.
+        read: brings its rows to one shape.
+        table: the artifact that its accuracy stands in.
+        origin: where to get the file, for sets that are no plain download.
+    """
+
+    name: str
+    label: str
+    read: Reader
+    table: Literal["best_of_n", "logic"] = "best_of_n"
+    origin: str | None = None
+
+
+@dataclass(frozen=True)
+class StepBenchmark:
+    """Solutions whose steps are judged.
+
+    Attributes:
+        name: in profiles and tables.
+        label: of its columns in the report.
+        read: brings its rows to one shape.
+        metric: `first_error` is the F1 of ProcessBench, over problems with `first_error`; `error_steps` the PRMScore.
+        subset: its short name among the sets with one metric.
+        in_average: counts in the mean of the paper's four sets.
+        origin: where to get the file, for sets that are no plain download.
+    """
+
+    name: str
+    label: str
+    read: Reader
+    metric: Literal["first_error", "error_steps"]
+    subset: str = ""
+    in_average: bool = False
+    origin: str | None = None
+
+
+def _processbench(subset: str, label: str) -> StepBenchmark:
+    return StepBenchmark(
+        f"processbench_{subset}", label, step_sets.read_processbench, "first_error", subset, in_average=True
+    )
+
+
+STEP_BENCHMARKS: dict[str, StepBenchmark] = {
+    entry.name: entry
+    for entry in (
+        _processbench("gsm8k", "GSM8K"),
+        _processbench("math", "Math"),
+        _processbench("olympiadbench", "Olympiad"),
+        _processbench("omnimath", "Omni"),
+        StepBenchmark(PRMBENCH, "PRMBench", step_sets.read_prmbench, "error_steps"),
+    )
+}
+"""Every step benchmark by name, in the order of the report's columns."""
+
+QUESTION_SETS: dict[str, QuestionSet] = {
+    entry.name: entry
+    for entry in (
+        QuestionSet("gsm8k", "GSM8K", question_sets.read_gsm8k),
+        QuestionSet("math500", "MATH500", question_sets.read_math500),
+        QuestionSet("mmlu_stem", "MMLU-Stem", question_sets.read_mmlu_stem),
+        QuestionSet("omni_math", "Omni", question_sets.read_omni_math),
+        QuestionSet(
+            "folio",
+            "FOLIO",
+            logic.read_folio,
+            "logic",
+            "yale-nlp/FOLIO on the hub, after accepting its terms, or github.com/Yale-LILY/FOLIO",
+        ),
+        QuestionSet(
+            "logiqa2",
+            "LogiQA 2.0",
+            logic.read_logiqa2,
+            "logic",
+            "github.com/csitfun/LogiQA2.0, its test.txt saved as .jsonl",
+        ),
+        QuestionSet(
+            "logicnli",
+            "LogicNLI",
+            logic.read_logicnli,
+            "logic",
+            "github.com/omnilabNLP/LogicNLI, its test_language.json with one story a line",
+        ),
+    )
+}
+"""Every question set by name, in the order of the report's columns."""
+
+BENCHMARKS: dict[str, QuestionSet | StepBenchmark] = {**STEP_BENCHMARKS, **QUESTION_SETS}
+
+SUBSETS: dict[str, str] = {
+    name: entry.subset for name, entry in STEP_BENCHMARKS.items() if entry.metric == "first_error"
+}
+"""Short name of every set that asks for the first wrong step."""
+
+AVERAGED_BENCHMARKS: tuple[str, ...] = tuple(name for name, entry in STEP_BENCHMARKS.items() if entry.in_average)
+"""The paper's four sets, whose plain mean is the average F1."""
+
+
+def question_set_labels(table: str) -> dict[str, str]:
+    """Column label by question set, of those whose accuracy stands in an artifact."""
+    return {name: entry.label for name, entry in QUESTION_SETS.items() if entry.table == table}
