@@ -1,5 +1,10 @@
 """Every error a user can cause: one sentence that says what, which row or setting, and what to do."""
 
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class CpmiError(Exception):
     """Base of all errors that a user can mend; commands print its message and exit with 1."""
@@ -35,3 +40,27 @@ class LakeError(CpmiError):
 
 class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
+
+
+class Complaint(NamedTuple):
+    """What is wrong first with a model's values: where (empty for the whole), why, pydantic's name of it, the value."""
+
+    place: str
+    reason: str
+    kind: str
+    given: object
+
+    def __str__(self) -> str:
+        return f"`{self.place}`: {self.reason}" if self.place else self.reason
+
+
+def first_complaint(error: "ValidationError") -> Complaint:
+    """The first error of pydantic's list, the place as a dotted path, the reason without pydantic's prefix."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return Complaint(place, first["msg"].removeprefix("Value error, "), first["type"], first["input"])
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's error, or its type where it has no words."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

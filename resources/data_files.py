@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
@@ -50,7 +50,7 @@ def _parquet_rows(file: Path) -> Iterator[tuple[Row, float]]:
             for number, row in enumerate(rows, start=1):
                 yield row, number / parquet.metadata.num_rows
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{file} is no Parquet file, or is damaged ({str(error).splitlines()[0]})") from error
+        raise SourceError(f"{file} is no Parquet file, or is damaged ({first_line(error)})") from error
 
 
 def _json_rows(file: Path) -> Iterator[tuple[Row, float]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 from filelock import FileLock
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -120,8 +120,9 @@ class DataSources:
                 str(source.hub), source.config, split=source.split, revision=self._revision(source)
             ).with_format("arrow")
         except (OSError, ValueError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise SourceError(f"the data set `{source.hub}` cannot be read from the hub: {reason}") from error
+            raise SourceError(
+                f"the data set `{source.hub}` cannot be read from the hub: {first_line(error)}"
+            ) from error
         for start in range(0, len(rows), HUB_BATCH):
             batch = cast("pa.Table", rows[start : start + HUB_BATCH])
             for number, row in enumerate(batch.to_pylist(), start=start + 1):

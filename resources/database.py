@@ -14,7 +14,7 @@ import polars as pl
 from filelock import FileLock
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
-from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.errors import CpmiError, LakeError, first_line
 from cpmi_dagster.files.whole_files import whole_file
 from resources.lake import Lake
 
@@ -43,7 +43,7 @@ class Database:
                     _show_comparison(connection)
                     connection.commit()
             except duckdb.Error as error:
-                raise LakeError(f"{self.path} cannot be published: {_first_line(error)}") from error
+                raise LakeError(f"{self.path} cannot be published: {first_line(error)}") from error
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -107,13 +107,9 @@ def ask(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, An
         relation = connection.sql(sql, params=dict(params or {}) or None)
         return relation.pl() if relation is not None else pl.DataFrame()
     except duckdb.Error as error:
-        raise CpmiError(f"the query failed: {_first_line(error)}") from error
+        raise CpmiError(f"the query failed: {first_line(error)}") from error
     except pl.exceptions.PolarsError as error:
         raise CpmiError(f"a column has a type that cannot be shown; cast it, as in `x::varchar` ({error})") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _show_comparison(connection: duckdb.DuckDBPyConnection) -> None:

@@ -23,7 +23,7 @@ from dataframely.exc import SchemaError, ValidationError
 from filelock import FileLock
 
 from cpmi_dagster.contracts.tables import PROVENANCE, TABLES
-from cpmi_dagster.errors import LakeError
+from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.whole_files import whole_file, write_whole
 
 FOOTER_KEY = "cpmi"
@@ -257,5 +257,4 @@ def _write_parquet(frame: pl.DataFrame, path: Path, footer: dict[str, str]) -> N
 
 
 def _damaged(path: Path, error: Exception) -> LakeError:
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return LakeError(f"lake file {path} is damaged ({reason}); delete it and run `cpmi run`")
+    return LakeError(f"lake file {path} is damaged ({first_line(error)}); delete it and run `cpmi run`")

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, first_complaint
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -60,6 +60,5 @@ def _parse(text: str, form: type[Form], place: str) -> Form:
     except json.JSONDecodeError as error:
         raise SourceError(f"{place} is not JSON ({error.msg}); mend or remove the line") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the line"
-        raise SourceError(f"{place}: `{field}`: {first['msg']}; mend or remove the line") from error
+        wrong = first_complaint(error)
+        raise SourceError(f"{place}: `{wrong.place or 'the line'}`: {wrong.reason}; mend or remove the line") from error

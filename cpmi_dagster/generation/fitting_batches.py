@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.generation.decoding import Continuation, Decoder, Start
 from cpmi_dagster.generation.engine import Stop
 from cpmi_dagster.generation.settings import Sampling
@@ -85,7 +85,7 @@ def _decode(
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        shortage = str(error).strip().partition("\n")[0]
+        shortage = first_line(error)
     for start, beginning in zip(starts, beginnings, strict=True):
         if not ended.isdisjoint(start.owners):
             drawn.read[start.owners[0]] += len(start.prompt) - (beginning.length if beginning else 0)

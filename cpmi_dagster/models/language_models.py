@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.quiet import quiet_transformers
 
@@ -126,7 +126,7 @@ def load_language_model(
                 place, revision=revision or "main", dtype=dtype, **placement
             )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(f"model `{name}` cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(f"model `{name}` cannot be loaded: {first_line(error)}") from error
     model = model.eval() if device_map else model.to(target).eval()
     commit = getattr(model.config, "_commit_hash", None) or revision
     return LoadedModel(model, tokenizer, model_identity(str(name), commit), _context_length(model.config))
@@ -147,7 +147,7 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
     try:
         return AutoTokenizer.from_pretrained(place, revision=revision or "main")
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"the tokenizer of `{place}` cannot be loaded ({_first_line(error)}); {advice}") from error
+        raise ModelError(f"the tokenizer of `{place}` cannot be loaded ({first_line(error)}); {advice}") from error
 
 
 def check_device(name: str, device: str) -> None:
@@ -187,7 +187,3 @@ def _context_length(config: Any) -> int:
 
 def _short_name(name: str) -> str:
     return name if name.startswith(MINIATURE) else Path(name).name
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -19,7 +19,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.settings import LanguageModel
 
@@ -128,12 +128,11 @@ def _hardware(file: Path, name: str, values: Any) -> Hardware:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
+    key, reason, kind, given = first_complaint(error)
     if not key:
         return f"must map keys such as `usd_per_hour` to figures, as {SHIPPED} does"
-    if first["type"] == "missing":
+    if kind == "missing":
         return f"the key `{key}` is missing; add it"
-    if first["type"] == "extra_forbidden":
+    if kind == "extra_forbidden":
         return f"`{key}` is not a key; remove it or check its spelling"
-    return f"`{key}` is {first['input']!r}: {first['msg']}; change it"
+    return f"`{key}` is {given!r}: {reason}; change it"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
@@ -106,9 +106,7 @@ def _config(name: str, place: str, revision: str) -> Any:
     except (OSError, ValueError, KeyError) as error:
         if isinstance(error, OSError) and not Path(place).is_dir() and not place.startswith((".", "/", "~")):
             return None
-        raise ModelError(
-            f"the config of model `{name}` cannot be read: {str(error).strip().splitlines()[0]}"
-        ) from error
+        raise ModelError(f"the config of model `{name}` cannot be read: {first_line(error)}") from error
 
 
 def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTokenizerBase":

@@ -7,7 +7,7 @@ adapters.merge_and_unload()                        a plain reward model again, a
 
 from typing import Any
 
-from cpmi_dagster.errors import TrainingError
+from cpmi_dagster.errors import TrainingError, first_line
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.settings import Lora
 
@@ -35,7 +35,7 @@ def add_adapters(model: RewardModel, lora: Lora) -> Any:
     try:
         adapters = LoraModel(model.backbone, config, "default")
     except ValueError as error:
-        raise TrainingError(f"training.lora.target_modules: {str(error).splitlines()[0]}") from error
+        raise TrainingError(f"training.lora.target_modules: {first_line(error)}") from error
     for parameter in adapters.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()  # small updates would be lost in half precision

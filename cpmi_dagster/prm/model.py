@@ -23,7 +23,7 @@ from transformers.activations import ACT2FN
 from transformers.configuration_utils import SubConfigSpec
 from transformers.utils.generic import ModelOutput
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.models.language_models import load_tokenizer, model_identity
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.prm.shared_prefix import hidden_states
@@ -173,6 +173,6 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
                 raise ModelError(f"{place} holds a `{config.model_type}`, not a reward model; give a trained one")
             model = RewardModel.from_pretrained(place, config=config, dtype=dtype)
         except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"the reward model in {place} cannot be loaded: {error}".splitlines()[0]) from error
+            raise ModelError(f"the reward model in {place} cannot be loaded: {first_line(error)}") from error
     placed = model.to(target)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return LoadedRewardModel(placed.eval(), tokenizer, identity)

@@ -25,7 +25,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.settings import LanguageModel
@@ -182,12 +182,10 @@ def _check_training(recipe: Recipe, training: Training) -> None:
     try:
         recipe.trained_with(training)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(("training", *(str(part) for part in first["loc"])))
-        reason = "it is not a setting" if first["type"] == "extra_forbidden" else first["msg"]
-        raise ValueError(
-            f"recipes: `{recipe.name}` sets `{where}` wrong: {reason.removeprefix('Value error, ')}"
-        ) from error
+        place, reason, kind, _ = first_complaint(error)
+        where = f"training.{place}" if place else "training"
+        wrong = "it is not a setting" if kind == "extra_forbidden" else reason
+        raise ValueError(f"recipes: `{recipe.name}` sets `{where}` wrong: {wrong}") from error
 
 
 def _check_environment() -> None:
@@ -276,13 +274,13 @@ def _resolve_path(value: Any, folder: Path) -> Any:
 
 
 def _explain(profile: str, error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "profile"
-    if first["type"] == "extra_forbidden":
+    place, reason, kind, _ = first_complaint(error)
+    where = place or "profile"
+    if kind == "extra_forbidden":
         return f"{_place(profile, where)}: `{where}` is not a setting; remove it or check its spelling"
-    if first["type"] == "missing":
+    if kind == "missing":
         return f"profile `{profile}`: the setting `{where}` is missing; add it"
-    return f"{_place(profile, where)}: `{where}` is wrong: {first['msg'].removeprefix('Value error, ')}"
+    return f"{_place(profile, where)}: `{where}` is wrong: {reason}"
 
 
 def _place(profile: str, where: str) -> str:

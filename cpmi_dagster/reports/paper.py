@@ -17,7 +17,7 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, first_complaint
 
 OFFICIAL = " (official)"
 """Suffix of rows and columns that follow ProcessBench's own protocol."""
@@ -122,6 +122,7 @@ def _parse_table(artifact: str, entry: object) -> PaperTable:
     try:
         return PaperTable.model_validate({"artifact": artifact, **entry})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise SourceError(f"artifact `{artifact}` of the paper's figures: {where} {first['msg']}; mend it") from error
+        wrong = first_complaint(error)
+        raise SourceError(
+            f"artifact `{artifact}` of the paper's figures: {wrong.place} {wrong.reason}; mend it"
+        ) from error

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.errors import ScoringError, SettingsError
+from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.conditionings import template_scores
@@ -140,8 +140,9 @@ def _settings(group: type[Group], values: Mapping[str, object]) -> Group:
     try:
         return group.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise SettingsError(f"`{first['loc'][0]}` is {first['input']!r}: {first['msg']}; change it") from error
+        wrong = first_complaint(error)
+        name = wrong.place.partition(".")[0]
+        raise SettingsError(f"`{name}` is {wrong.given!r}: {wrong.reason}; change it") from error
 
 
 def _checked(trajectories: pl.DataFrame) -> pl.DataFrame:

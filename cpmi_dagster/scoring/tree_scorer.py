@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
@@ -161,7 +161,7 @@ def _unless_out_of_memory(read: Callable[[Row], "torch.Tensor"], row: Row) -> "t
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        return str(error).splitlines()[0]
+        return first_line(error)
 
 
 def _fetched(launched: Launched) -> Scored:

@@ -10,13 +10,13 @@ Every selected trajectory must be labelled, with a number for every step; labels
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.trajectories.identifiers import trajectory_id_of
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
@@ -140,12 +140,7 @@ def _checked(name: str, place: int, row: Row) -> StepLabelRow:
     try:
         return StepLabelRow.model_validate(dict(row))
     except ValidationError as error:
-        first: Any = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        reason = first["msg"].removeprefix("Value error, ")
-        raise SourceError(
-            f"{_row(name, place)}: {f'`{field}`: ' if field else ''}{reason}; mend or remove the row"
-        ) from error
+        raise SourceError(f"{_row(name, place)}: {first_complaint(error)}; mend or remove the row") from error
 
 
 def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.forms import FORMS, RawRow, form_of
 from cpmi_dagster.trajectories.identifiers import shard_key
@@ -79,11 +79,8 @@ def read_row(row: Row) -> RawRow:
     try:
         return form.model_validate(row).raw()
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = first["msg"].removeprefix("Value error, ")
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        return RawRow(encodable(text), defect=f"`{place}`: {reason}" if place else reason)
+        return RawRow(encodable(text), defect=str(first_complaint(error)))
 
 
 @lru_cache(maxsize=CACHED_SHARDS)

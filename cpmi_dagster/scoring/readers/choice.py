@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpmi_dagster.contracts.contexts import contexts_of
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.tokens import piece_ids, start_ids
@@ -93,7 +93,7 @@ def _obstacle(
     except Exception as error:  # whatever a model raises here, it does not read trees this way
         if is_out_of_memory(error):
             raise
-        return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return first_line(error)
     ordered = np.empty(len(found))
     ordered[piece.targets] = found
     tolerance = TOLERANCE[str(model.model.dtype).removeprefix("torch.")]
