@@ -12,11 +12,11 @@ import polars as pl
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.benchmarks.choices import grade_answer
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import CandidateSolutions
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
 from cpmi_dagster.generation.grading import graded
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.token_sampling import derived_seed
 from cpmi_dagster.trajectories.templates import render_question
 
 PROBLEMS_PER_CALL = 128

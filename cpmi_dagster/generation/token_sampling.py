@@ -8,28 +8,17 @@ of a batch nor the caller's random state play a part:
     number     0.80                       falls into the second: token 1
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.generation.settings import Sampling
 
 if TYPE_CHECKING:
     import torch
 
 NUCLEUS_GUESS = 64
-
-
-def derived_seed(seed: int, ids: Iterable[str]) -> int:
-    """A seed of its own for a group of rows, so that equal prompts of different groups are sampled independently.
-
-    Args:
-        seed: the caller's seed.
-        ids: ids of the rows, in order.
-    """
-    digest = hashlib.sha256("\0".join([str(seed), *ids]).encode()).digest()
-    return int.from_bytes(digest[:4], "big")
 
 
 def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
@@ -43,7 +32,7 @@ def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
         Numbers of 31 bits, far apart: vLLM gives sample i the seed plus i.
     """
     numbered = zip(prompts, occurrences(prompts), strict=True)
-    return [derived_seed(seed, [str(occurrence), prompt]) >> 1 for prompt, occurrence in numbered]
+    return [derived_seed(seed, [occurrence, prompt]) >> 1 for prompt, occurrence in numbered]
 
 
 def occurrences(prompts: Sequence[str]) -> list[int]:
@@ -68,8 +57,7 @@ def uniform_numbers(prompt: str, occurrence: int, seed: int, samples: int, limit
     """
     import torch
 
-    digest = hashlib.sha256(f"{seed}\0{occurrence}\0{prompt}".encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+    generator = torch.Generator().manual_seed(derived_seed(seed, [occurrence, prompt], size=8))
     return 1 - torch.rand((samples, limit), generator=generator)
 
 

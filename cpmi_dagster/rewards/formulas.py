@@ -8,13 +8,13 @@ Every formula takes the evidence and returns trajectory_id, step_index, reward; 
 each is for.
 """
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
 
 from cpmi_dagster.contracts.contexts import Conditioning
+from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.scoring.conditionings import template_scores
 
@@ -168,13 +168,8 @@ def rand_merge(evidence: Evidence) -> pl.DataFrame:
     steps = evidence.trajectories.select("trajectory_id", step_index=pl.int_ranges(pl.col("steps").list.len())).explode(
         "step_index"
     )
-    numbers = [_uniform(evidence.seed, *row) for row in steps.iter_rows()]
+    numbers = [uniform_number(evidence.seed, row) for row in steps.iter_rows()]
     return merge(evidence.mc, steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64)), 1)
-
-
-def _uniform(seed: int, trajectory_id: str, step_index: int) -> float:
-    digest = hashlib.sha256(f"{seed}\0{trajectory_id}\0{step_index}".encode()).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
 
 
 def corpus_labels(evidence: Evidence) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.token_sampling import derived_seed, draw_tokens, uniform_numbers
+from cpmi_dagster.generation.token_sampling import draw_tokens, uniform_numbers
 
 
 def reference_distribution(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -57,7 +57,3 @@ def test_numbers_belong_to_seed_prompt_and_occurrence():
     assert len({tuple(stream.flatten().tolist()) for stream in streams}) == 4
     assert torch.equal(streams[0], uniform_numbers("a", 0, 0, 2, 3))
     assert all(0 < number <= 1 for stream in streams for number in stream.flatten().tolist())
-
-
-def test_a_derived_seed_depends_on_seed_ids_and_their_order():
-    assert len({derived_seed(0, "ab"), derived_seed(1, "ab"), derived_seed(0, "ba"), derived_seed(0, "a")}) == 4

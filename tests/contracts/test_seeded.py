@@ -1,0 +1,53 @@
+"""Numbers drawn from a seed and ids stay what they are: homes that are done, and the printed figures, rest on them."""
+
+from itertools import islice
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
+from cpmi_dagster.generation.token_sampling import prompt_seeds, uniform_numbers
+from cpmi_dagster.miniature.held_out import is_held_out
+from cpmi_dagster.negatives.hard_negatives import trajectory_seed
+from cpmi_dagster.negatives.mistakes.propose import propose
+
+
+def test_a_derived_seed_depends_on_seed_ids_and_their_order():
+    assert len({derived_seed(0, "ab"), derived_seed(1, "ab"), derived_seed(0, "ba"), derived_seed(0, "a")}) == 4
+
+
+def test_the_seeds_of_groups_of_rows_stay():
+    assert derived_seed(0, []) == 1609362278
+    assert derived_seed(1715, ["t000000000", "2"]) == 1464969805
+    assert derived_seed(7, pl.Series(["1", "Ann has 3 hats."])) == 1282810929
+
+
+def test_random_rewards_stay():
+    assert uniform_number(0, ("t000000000", 1)) == 0.28899801574171846
+    assert uniform_number(1715, ("t000000007", 3)) == 0.009740016102895765
+
+
+def test_the_seeds_of_prompts_stay():
+    assert prompt_seeds(["a", "b", "a"], 7) == [1449851316, 2028071378, 674446375]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "occurrence", "seed", "numbers"),
+    [
+        ("a", 0, 0, [0.5607158541679382, 0.751985490322113, 0.9346738457679749]),
+        ("How many √?", 2, 1715, [0.6470246315002441, 0.8423063158988953, 0.8865148425102234]),
+        ("b", 0, 0, [0.2149217128753662, 0.36987918615341187, 0.25275522470474243]),
+    ],
+)
+def test_the_numbers_that_decide_tokens_stay(prompt, occurrence, seed, numbers):
+    assert uniform_numbers(prompt, occurrence, seed, samples=1, limit=3).tolist() == [numbers]
+
+
+def test_the_seeds_of_heuristic_negatives_and_their_order_stay():
+    assert trajectory_seed(0, "t000000000") == 248459439707204
+    assert trajectory_seed(1715, "t000000007") == 142547474471314
+    assert [proposal.answer for proposal in islice(propose("12", 7), 6)] == ["13", "10", "11", "14", "2", "7"]
+
+
+def test_the_held_out_questions_stay():
+    assert [letter for letter in "abcdefghijkl" if is_held_out(letter)] == ["d", "j", "l"]
