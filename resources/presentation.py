@@ -9,6 +9,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
+from cpmi_dagster.files.text import cut
 from resources.lake import FileRecord
 
 if TYPE_CHECKING:
@@ -112,8 +113,7 @@ def preview(frame: pl.DataFrame) -> str:
 
 def _cell(value: Any) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    text = text if len(text) <= PREVIEW_CHARACTERS else text[: PREVIEW_CHARACTERS - 1] + "…"
-    return text.replace("|", "\\|").replace("\n", " ")
+    return cut(text, PREVIEW_CHARACTERS).replace("|", "\\|").replace("\n", " ")
 
 
 def _code_reference(stage: "Stage") -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cpmi_dagster.files.text import cut
 from cpmi_dagster.profiles.settings import Settings
 
 if TYPE_CHECKING:
@@ -198,8 +199,7 @@ def _marks(asset: "AssetStatus") -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    text = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+    return cut(f"{value:.4f}" if isinstance(value, float) else str(value), MAX_CELL)
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:

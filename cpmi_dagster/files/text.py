@@ -1,4 +1,4 @@
-"""Text of a JSON field that every file format here can hold."""
+"""Text that every file format here can hold, and text cut to what a table has room for."""
 
 from typing import Annotated, Any
 
@@ -17,3 +17,8 @@ def encodable(text: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(encodable)]
+
+
+def cut(text: str, characters: int) -> str:
+    """The text where it fits; else its beginning and a `…`, in that many characters."""
+    return text if len(text) <= characters else text[: characters - 1] + "…"
