@@ -1,6 +1,7 @@
 """The policy's candidate solutions, and what reward models and judges say of benchmarks and candidates."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,8 @@ def candidate_solutions(run: StageRun, benchmark: str) -> Made:
     return Made(frame, labeler=engine.identity, cost=cost, metadata={"pass_at_1": _mean(frame["correct"])})
 
 
-@stage(
-    "benchmarks/processbench_predictions",
+predicts = partial(
+    stage,
     inputs=[PROBLEMS, MODELS],
     settings=SCORING_SETTINGS,
     pool="gpu",
@@ -59,21 +60,16 @@ def candidate_solutions(run: StageRun, benchmark: str) -> Made:
     lineage={"probability": ["models/process_reward_models.path", "sources/benchmark_problems.steps"]},
     eager=True,
 )
+
+
+@predicts("benchmarks/processbench_predictions")
 def processbench_predictions(run: StageRun, recipe: str) -> Made:
     """The probability that each ProcessBench step is right."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
     return _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
 
 
-@stage(
-    "benchmarks/prmbench_predictions",
-    inputs=[PROBLEMS, MODELS],
-    settings=SCORING_SETTINGS,
-    pool="gpu",
-    kinds=TORCH,
-    lineage={"probability": ["models/process_reward_models.path", "sources/benchmark_problems.steps"]},
-    eager=True,
-)
+@predicts("benchmarks/prmbench_predictions")
 def prmbench_predictions(run: StageRun, recipe: str) -> Made:
     """The probability that each PRMBench step is valid."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == PRMBENCH)

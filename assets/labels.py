@@ -1,6 +1,7 @@
 """Every step of every selected trajectory gets its rewards; raw log-probabilities and rollouts are what is stored."""
 
 from collections.abc import Callable
+from functools import partial
 
 import polars as pl
 
@@ -116,36 +117,33 @@ def template_scores(run: StageRun, shard: str) -> Made:
     )
 
 
-ROLLOUT_LINEAGE = {
-    "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
-    "correct": ["alignment/trajectories.gold_answer"],
-}
-
-
-@stage(
-    "labels/policy_rollouts",
+rolls_out = partial(
+    stage,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
-    models=["policy"],
     pool=GPU,
     kinds=TORCH,
-    lineage=ROLLOUT_LINEAGE,
+    lineage={
+        "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
+        "correct": ["alignment/trajectories.gold_answer"],
+    },
+)
+
+
+@rolls_out(
+    "labels/policy_rollouts",
+    settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
+    models=["policy"],
 )
 def policy_rollouts(run: StageRun, shard: str) -> Made:
     """T completions of every prefix by the policy: what MC rewards are means of (Eq. 1)."""
     return _rollouts(run, shard, "policy", run.settings.rollouts.policy_count, include_question=False)
 
 
-@stage(
+@rolls_out(
     "labels/prover_rollouts",
-    code_version="2",
-    inputs=[TRAJECTORIES, SELECTED],
     settings=["rollouts.prover_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
     models=["prover"],
-    pool=GPU,
-    kinds=TORCH,
-    lineage=ROLLOUT_LINEAGE,
 )
 def prover_rollouts(run: StageRun, shard: str) -> Made:
     """Completions by the prover, from the bare question on: PAV's advantage term (Eq. 2)."""
