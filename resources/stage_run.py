@@ -74,9 +74,9 @@ class StageRun:
         chosen = self.read(SELECTED, columns=["trajectory_id", "shard"]).filter(pl.col("shard") == shard)
         return in_labeling_order(self.read(TRAJECTORIES, shard), chosen)
 
-    def fingerprint(self, key: str, partition: str | None = None) -> str:
-        """What an input was made by; empty where it has not been made."""
-        record = self.lake.record(key, partition)
+    def fingerprint(self, key: str) -> str:
+        """What an input of one part was made by; empty where it has not been made."""
+        record = self.lake.record(key, None)
         return record.fingerprint if record else ""
 
     def made_before(self, setting: str, partition: str) -> tuple[Any, Made] | None:

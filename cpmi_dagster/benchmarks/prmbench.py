@@ -5,7 +5,7 @@
 
 `error_steps` counts from 1 in the source and from 0 here. Some rows name a step past their last one (46 of the 3,114
 even rows): the number stays in `error_steps`, so that the source's claim can be read, but no step has it, and so it
-enters no figure; `steps_past_the_end` lists those rows. `multi_solutions` rows have no wrong step.
+enters no figure. `multi_solutions` rows have no wrong step.
 """
 
 from dataclasses import replace
@@ -27,13 +27,6 @@ from cpmi_dagster.benchmarks.prm_score import (
 from cpmi_dagster.benchmarks.registry import PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
 from cpmi_dagster.errors import BenchmarkError
-
-
-def steps_past_the_end(problems: pl.DataFrame) -> pl.DataFrame:
-    """PRMBench problems whose `error_steps` name a step they do not have: problem_id, category, error_steps, steps."""
-    count = pl.col("steps").list.len().cast(pl.Int64)
-    past = problems.filter(pl.col("benchmark") == PRMBENCH, pl.col("error_steps").list.max() >= count)
-    return past.select("problem_id", "category", "error_steps", count)
 
 
 def prmbench_scores(

@@ -146,13 +146,6 @@ def bootstrap(
     return Resampled(float(statistic(totals)), statistic(draws), len(table))
 
 
-def bootstrap_interval(
-    sums: Floats, statistic: Callable[[Floats], Floats], samples: int, seed: int, groups: npt.ArrayLike | None = None
-) -> Estimate:
-    """As `bootstrap`, reduced to the figure and its 95 % interval."""
-    return bootstrap(sums, statistic, samples, seed, groups).estimate()
-
-
 def bootstrap_mean(values: npt.ArrayLike, samples: int, seed: int, groups: npt.ArrayLike | None = None) -> Resampled:
     """The mean of one value per problem, with its resamples."""
     column = np.asarray(values, dtype=np.float64)

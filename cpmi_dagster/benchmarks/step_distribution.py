@@ -28,25 +28,20 @@ class StepDistribution:
 
 
 def step_distribution(
-    predictions: pl.DataFrame,
-    problems: pl.DataFrame,
-    bootstrap_samples: int,
-    seed: int,
-    benchmark: str = DISTRIBUTION_SUBSET,
+    predictions: pl.DataFrame, problems: pl.DataFrame, bootstrap_samples: int, seed: int
 ) -> StepDistribution:
-    """ROC-AUC and 1-Wasserstein distance of step probabilities on one ProcessBench subset.
+    """ROC-AUC and 1-Wasserstein distance of step probabilities on ProcessBench-Math.
 
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are left aside.
         bootstrap_samples: resamples of questions for the 95 % intervals.
         seed: seed of the resamples.
-        benchmark: the subset.
 
     Raises:
         BenchmarkError: predictions do not fit the problems, or all steps are of one kind.
     """
-    steps = judged_steps(with_probabilities(predictions, problems.filter(benchmark=benchmark)))
+    steps = judged_steps(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
     arrays = (steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy())
     return StepDistribution(
         bootstrap_auc(*arrays, bootstrap_samples, seed).estimate(),
@@ -56,15 +51,10 @@ def step_distribution(
 
 
 def step_auc_difference(
-    first: pl.DataFrame,
-    second: pl.DataFrame,
-    problems: pl.DataFrame,
-    samples: int,
-    seed: int,
-    benchmark: str = DISTRIBUTION_SUBSET,
+    first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int
 ) -> Difference:
     """ROC-AUC of one model's step probabilities minus another's, over the same resampled questions."""
-    wanted = problems.filter(benchmark=benchmark)
+    wanted = problems.filter(benchmark=DISTRIBUTION_SUBSET)
     both = [judged_steps(with_probabilities(predictions, wanted)) for predictions in (first, second)]
     aucs = [_auc(steps, samples, seed) for steps in both]
     return aucs[0].minus(aucs[1])

@@ -53,7 +53,6 @@ def prefix_rollouts(
     seed: int,
     include_question: bool,
     progress: Callable[[int], None] | None = None,
-    max_prefix: int | None = None,
 ) -> tuple[pl.DataFrame, Cost]:
     """Complete every prefix of every trajectory `count` times and judge the answers (Eq. 1).
 
@@ -67,7 +66,6 @@ def prefix_rollouts(
         seed: same trajectories in the same order and same seed, same rollouts.
         include_question: also complete the bare question, prefix 0, which PAV needs (Eq. 2).
         progress: called with the number of trajectories just finished.
-        max_prefix: most steps of a prefix, for merges that need no more; all when None.
 
     Returns:
         Columns of `labels.policy_rollouts`, ordered as the trajectories, then by prefix and rollout; and their cost.
@@ -75,7 +73,7 @@ def prefix_rollouts(
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
-        prefixes = list(_prefixes(part, include_question, max_prefix))
+        prefixes = list(_prefixes(part, include_question))
         prompts = [render_context(prefix.question, prefix.steps) for prefix in prefixes]
         generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, part["trajectory_id"]))
         rollouts.append(_judged(prefixes, generations))
@@ -85,11 +83,10 @@ def prefix_rollouts(
     return pl.concat(rollouts), cost
 
 
-def _prefixes(trajectories: pl.DataFrame, include_question: bool, max_prefix: int | None) -> Iterator[Prefix]:
+def _prefixes(trajectories: pl.DataFrame, include_question: bool) -> Iterator[Prefix]:
     columns = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     for trajectory_id, question, steps, gold_answer in columns.iter_rows():
-        longest = len(steps) if max_prefix is None else min(max_prefix, len(steps))
-        for length in range(0 if include_question else 1, longest + 1):
+        for length in range(0 if include_question else 1, len(steps) + 1):
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
 
 

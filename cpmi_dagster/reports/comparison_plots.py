@@ -75,14 +75,13 @@ def draw_ablation(comparison: pl.DataFrame, order: tuple[str, ...]) -> "Figure":
     return figure
 
 
-def draw_label_quality(comparison: pl.DataFrame, column: str = LABEL_AUC) -> "Figure":
+def draw_label_quality(comparison: pl.DataFrame) -> "Figure":
     """ROC-AUC of each label type against the true step labels, best at the top, chance marked.
 
     Args:
         comparison: `label_quality`.
-        column: column to draw, in [0, 1].
     """
-    ranked = comparison.filter(pl.col("column") == column, pl.col("measured").is_not_null()).sort("measured")
+    ranked = comparison.filter(pl.col("column") == LABEL_AUC, pl.col("measured").is_not_null()).sort("measured")
     figure, (panel,) = new_figure(0.32 * ranked.height + 0.9)
     _error_points(panel, list(range(ranked.height)), ranked, "#0072b2", vertical=False)
     panel.axvline(0.5, color=INK, linewidth=0.9, linestyle=":")

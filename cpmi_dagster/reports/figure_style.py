@@ -20,6 +20,8 @@ GRID = "#8c959f"
 RIGHT_STEPS = "#0072b2"
 WRONG_STEPS = "#e69f00"
 WIDTH_INCHES = 8.2
+NAME_GAP = 0.075
+"""Least distance of two names beside a panel, as a share of its height."""
 
 REWARD_COLOURS: dict[str, str] = {
     "MC": "#0072b2",
@@ -104,16 +106,15 @@ def add_legend(figure: "Figure", axes: "Axes") -> None:
     )
 
 
-def label_ends(axes: "Axes", ends: Sequence[tuple[float, str, str]], gap: float = 0.075) -> None:
+def label_ends(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
     """Name lines at the right of the panel instead of in a legend.
 
     Args:
         axes: panel that everything is drawn on.
         ends: height, name and colour of every line's right end.
-        gap: least distance of two names, as a share of the panel's height.
     """
     low, high = axes.get_ylim()
-    places = spread([end for end, _, _ in ends], gap * (high - low))
+    places = spread([end for end, _, _ in ends], NAME_GAP * (high - low))
     for place, (_, name, colour) in zip(places, ends, strict=True):
         axes.text(1.02, place, name, transform=axes.get_yaxis_transform(), color=colour, fontsize=8.5, va="center")
 
@@ -165,6 +166,6 @@ def to_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
     return buffer.getvalue()
 
 
-def to_markdown(figure: "Figure", dots_per_inch: int = 80) -> str:
+def to_markdown(figure: "Figure") -> str:
     """Draw as an image that stands in the text itself, for Dagster's metadata."""
-    return f"![](data:image/png;base64,{base64.b64encode(to_png(figure, dots_per_inch)).decode()})"
+    return f"![](data:image/png;base64,{base64.b64encode(to_png(figure, dots_per_inch=80)).decode()})"

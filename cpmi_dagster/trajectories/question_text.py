@@ -62,16 +62,6 @@ def normal_key(question: str) -> NormalKey:
     return NormalKey("".join(found), tuple(piece for piece in found if piece[-1].isdecimal()))
 
 
-def normalized(question: str) -> str:
-    """The text of a question's normal key."""
-    return normal_key(question).text
-
-
-def numbers(question: str) -> tuple[str, ...]:
-    """The numbers of a question in order, drawings left out and thousands joined."""
-    return normal_key(question).numbers
-
-
 def pieces(question: str) -> list[str]:
     """Words, numbers, LaTeX commands and signs that make up a question's meaning, in order."""
     found = [_one_name(piece) for piece in _PIECE.findall(plain(question))]

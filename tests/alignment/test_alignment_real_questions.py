@@ -13,7 +13,7 @@ from small_run import SHARED_DATA
 from cpmi_dagster.alignment.align import AMBIGUOUS, ReferenceIndex, align_trajectories
 from cpmi_dagster.alignment.references import read_references
 from cpmi_dagster.answers.equivalence.decide import decide
-from cpmi_dagster.trajectories.question_text import compact, numbers
+from cpmi_dagster.trajectories.question_text import compact, normal_key
 
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
 
@@ -101,7 +101,8 @@ def test_a_modified_question_of_prmbench_matches_only_a_problem_with_its_numbers
 ):
     for row in prmbench:
         found = math_index.find(row["modified_question"]).row
-        assert found is None or numbers(math_problems["question"][found]) == numbers(row["modified_question"])
+        numbers = normal_key(row["modified_question"]).numbers
+        assert found is None or normal_key(math_problems["question"][found]).numbers == numbers
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from cpmi_dagster.benchmarks.metrics import (
 from cpmi_dagster.benchmarks.resampling import (
     Resampled,
     bootstrap,
-    bootstrap_interval,
     bootstrap_mean,
     group_numbers,
     resample_counts,
@@ -142,7 +141,7 @@ def test_problems_of_one_question_are_drawn_together_so_the_interval_is_wider():
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
     sums = np.random.default_rng(0).random((50, 2))
-    intervals = [bootstrap_interval(sums, lambda t: t[..., 0] / t[..., 1], 200, seed) for seed in (5, 5, 6)]
+    intervals = [bootstrap(sums, lambda t: t[..., 0] / t[..., 1], 200, seed).estimate() for seed in (5, 5, 6)]
     assert intervals[0] == intervals[1] != intervals[2]
 
 

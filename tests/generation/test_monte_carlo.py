@@ -55,13 +55,6 @@ def test_prompts_are_the_first_template_with_the_first_steps():
     assert engine.prompts == [render_question("Q?"), render_context("Q?", steps[:1]), render_context("Q?", steps)]
 
 
-def test_prefixes_stop_at_the_longest_asked_for():
-    rollouts, _ = prefix_rollouts(
-        trajectories(), ScriptedEngine(""), 1, SAMPLING, seed=0, include_question=True, max_prefix=1
-    )
-    assert rollouts["prefix_length"].to_list() == [0, 1]
-
-
 def test_a_continuation_without_an_answer_is_wrong_unless_the_prefix_states_it():
     rollouts, _ = prefix_rollouts(
         trajectories(), ScriptedEngine("no idea"), 1, SAMPLING, seed=0, include_question=False
