@@ -1,6 +1,5 @@
 """Jobs in the order `cpmi run` takes them, and the schedule that asks for shards that are missing or failed."""
 
-from enum import Enum
 from typing import Literal
 
 import dagster as dg
@@ -8,7 +7,8 @@ import dagster as dg
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
-from resources.stage_run import SELECTED, partitions_of
+from resources.stage_run import SELECTED
+from resources.status import partition_states
 
 INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
     "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
@@ -63,9 +63,6 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
     return missing_or_failed_shards
 
 
-State = Literal["done", "missing", "failed", "in progress"]
-
-
 def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings) -> list[str]:
     """Shards of which some label table is not on disk, then those whose last run failed; not those in progress.
 
@@ -76,38 +73,3 @@ def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings
     idle = [shard for shard, found in states.items() if "in progress" not in found]
     failed = [shard for shard in idle if "failed" in states[shard]]
     return [shard for shard in idle if "missing" in states[shard] and shard not in failed] + failed
-
-
-def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
-    """State of each partition of a table; an unpartitioned table has the one partition `all`.
-
-    The lake decides whether rows are there; Dagster knows what is running and what failed since.
-    """
-    partitions = partitions_of(key, settings)
-    if partitions is None:
-        return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
-    definition = dg.StaticPartitionsDefinition(partitions)
-    known = instance.get_status_by_partition(dg.AssetKey(key.split("/")), partitions, definition) or {}
-    on_disk = set(lake.partitions(key))
-    return {partition: _state(known.get(partition), partition in on_disk) for partition in partitions}
-
-
-def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
-    """Judged by the last run that meant to make the asset, if it did not get to it."""
-    records = instance.get_asset_records([dg.AssetKey(key.split("/"))])
-    entry = records[0].asset_entry if records else None
-    last, made = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
-    run = instance.get_run_by_id(last) if last and (made is None or made.run_id != last) else None
-    if run is not None and run.is_failure_or_canceled:
-        return "failed"
-    if run is not None and not run.is_finished:
-        return "in progress"
-    return "done" if on_disk else "missing"
-
-
-def _state(status: Enum | None, on_disk: bool) -> State:
-    if status is not None and status.value == "IN_PROGRESS":
-        return "in progress"
-    if status is not None and status.value == "FAILED":
-        return "failed"
-    return "done" if on_disk else "missing"

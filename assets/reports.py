@@ -10,8 +10,7 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.profiles.settings import profile_option
+from cpmi_dagster.profiles.settings import Settings, profile_option
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from resources.lake import Lake
@@ -108,12 +107,13 @@ def results_database(run: StageRun) -> Made:
     return Made(counts, files=[run.database.path.name])
 
 
-def headline(lake: Lake, recipes: Iterable[Recipe]) -> pl.DataFrame:
+def headline(settings: Settings) -> pl.DataFrame:
     """The headline table as text, from the artifacts that have been made; empty where none has."""
     from cpmi_dagster.reports.headline import format_headline, headline_table
 
+    lake = Lake(settings.home)
     made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
-    return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, recipes))
+    return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, settings.recipes))
 
 
 def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:

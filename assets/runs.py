@@ -1,28 +1,20 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
-import atexit
-import os
 from collections.abc import Callable, Iterator, Sequence, Set
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
-from multiprocessing import active_children, get_context
 
 import dagster as dg
-import numpy as np
 
 from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import PROCESS_TAG, this_process, wait_for_pool
 from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 INTERRUPTED = "interrupted; run again to continue where it stopped"
-ENDED = "ended without a word (killed, or out of memory); run again to continue where it stopped"
 GPU_POOL, ON_GPUS = "gpu", (LABEL, CANDIDATES, TRAIN)
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
@@ -99,48 +91,6 @@ def run_phase(
             wait_for_pool(instance, GPU_POOL)
         _run_job(definitions, instance, phase, selection, tags, outcome)
     return outcome
-
-
-def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Sequence[str], processes: int) -> Outcome:
-    """Label shards in several processes at once, each with models and a GPU of its own.
-
-    Args:
-        work: labels some shards in the process it is called in, which it is told the name of; goes to another process.
-        shards: dealt out in stretches.
-        processes: how many.
-    """
-    parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
-    outcome = Outcome()
-    with ExitStack() as stack:
-        # a pool of its own for each: where one process of a pool dies, the pool ends the others
-        pools = [stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _leave_at_once)) for _ in parts]
-        futures = {
-            pool.submit(work, f"worker {number}", part): part
-            for number, (pool, part) in enumerate(zip(pools, parts, strict=True), 1)
-        }
-        for future, part in futures.items():
-            outcome.add(_outcome_of(future, part))
-    return outcome
-
-
-def _leave_at_once() -> None:
-    """Have this process end as `cpmi` does: without taking down the interpreter, which extension modules lament."""
-    atexit.register(os._exit, 0)
-
-
-def _outcome_of(future: "Future[Outcome]", part: Sequence[str]) -> Outcome:
-    shards = f"shards {', '.join(part)}"
-    try:
-        return future.result()
-    except KeyboardInterrupt:
-        for process in active_children():
-            if not process.name.startswith("SyncManager"):
-                process.terminate()
-        return Outcome(failures=[INTERRUPTED])
-    except BrokenProcessPool:
-        return Outcome(failures=[f"the process that labelled {shards} {ENDED}"])
-    except CpmiError as error:
-        return Outcome(failures=[f"{shards}: {error}"])
 
 
 def check_shards(lake: Lake, settings: Settings) -> None:

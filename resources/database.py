@@ -16,6 +16,7 @@ from filelock import FileLock
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError, first_line
 from cpmi_dagster.files.whole_files import whole_file
+from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
 
 FILE_NAME = "cpmi.duckdb"
@@ -91,6 +92,16 @@ select schema_name || '."' || name || '"' from (
     select schema_name, view_name as name from duckdb_views() where not internal
 ) order by all
 """
+
+
+def query(settings: Settings, sql: str) -> pl.DataFrame:
+    """The rows of a read-only query on the published results of a profile.
+
+    Raises:
+        CpmiError: nothing has been published yet, or DuckDB refuses the query.
+    """
+    with Database(Lake(settings.home)).reader() as connection:
+        return ask(connection, sql)
 
 
 def ask(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:

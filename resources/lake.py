@@ -54,12 +54,12 @@ class FileRecord:
 
 
 class Lake:
-    """Reads and writes the Parquet files under `home/lake`; tables in `forget` count as stale."""
+    """Reads and writes the Parquet files under `home/lake`; tables in `remake` count as stale."""
 
-    def __init__(self, home: Path, forget: frozenset[str] = frozenset()) -> None:
+    def __init__(self, home: Path, remake: frozenset[str] = frozenset()) -> None:
         self.home = home
         self.root = home / "lake"
-        self.forget = forget
+        self.remake = remake
 
     def path(self, key: str, partition: str | None = None) -> Path:
         """Where a table, or one partition of it, lies."""
@@ -109,7 +109,7 @@ class Lake:
         Raises:
             LakeError: the file is damaged.
         """
-        record = None if key in self.forget else self.record(key, partition)
+        record = None if key in self.remake else self.record(key, partition)
         return (
             record is not None
             and record.fingerprint == fingerprint

@@ -35,7 +35,6 @@ from resources.progress import Progress
 from resources.stage_run import SELECTED, Made, StageRun, partitions_of
 
 Metadata = dict[str, Any]
-Report = Callable[[str, str | None, Metadata], None]
 
 # an unpartitioned input of which a partition depends on some rows only
 ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str], pl.Expr]] = {
@@ -114,7 +113,7 @@ class Stage:
                 return self._skip(run, partition, began)
             new_relation = not all(run.lake.exists(key) for key in self.tables)
             chunks = run.lake.chunks(self.tables[0], partition, fingerprint)
-            if self.tables[0] in run.lake.forget:
+            if self.tables[0] in run.lake.remake:
                 chunks.clear()
             run = replace(run, chunks=chunks, facts=facts)
             made = self.body(run, partition) if self.partitioning else self.body(run)

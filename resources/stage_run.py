@@ -87,7 +87,7 @@ class StageRun:
             partition: the partition being made.
         """
         record = self.lake.intact_record(self.tables[0], partition)
-        if record is None or setting not in record.settings or self.tables[0] in self.lake.forget:
+        if record is None or setting not in record.settings or self.tables[0] in self.lake.remake:
             return None
         value = record.settings[setting]
         then = {**self.facts, "settings": {**self.facts["settings"], setting: value}}

@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.profiles.settings import Settings
+from resources.dagster_home import open_instance
 from resources.lake import Lake
+from resources.stage_run import partitions_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,14 @@ class AssetStatus:
     seconds: float
     generated_tokens: int
     seconds_left: float | None
+
+
+def home_status(settings: Settings) -> list[AssetStatus]:
+    """Every asset of a profile's home: its partitions done, failed, missing, and what they cost."""
+    lake = Lake(settings.home)
+    with open_instance(settings) as instance:
+        states = {key: partition_states(instance, lake, settings, key) for key in TABLES}
+    return [asset_status(key, found, lake) for key, found in states.items()]
 
 
 def asset_status(key: str, states: Mapping[str, str], lake: Lake) -> AssetStatus:
@@ -56,3 +71,41 @@ def asset_status(key: str, states: Mapping[str, str], lake: Lake) -> AssetStatus
         generated_tokens=int(sum(cost.get("generated_tokens", 0) for cost in costs)),
         seconds_left=seconds / len(done) * len(waiting) if done else None,
     )
+
+
+State = Literal["done", "missing", "failed", "in progress"]
+
+
+def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
+    """State of each partition of a table; an unpartitioned table has the one partition `all`.
+
+    The lake decides whether rows are there; Dagster knows what is running and what failed since.
+    """
+    partitions = partitions_of(key, settings)
+    if partitions is None:
+        return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
+    definition = dg.StaticPartitionsDefinition(partitions)
+    known = instance.get_status_by_partition(dg.AssetKey(key.split("/")), partitions, definition) or {}
+    on_disk = set(lake.partitions(key))
+    return {partition: _state(known.get(partition), partition in on_disk) for partition in partitions}
+
+
+def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
+    """Judged by the last run that meant to make the asset, if it did not get to it."""
+    records = instance.get_asset_records([dg.AssetKey(key.split("/"))])
+    entry = records[0].asset_entry if records else None
+    last, made = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
+    run = instance.get_run_by_id(last) if last and (made is None or made.run_id != last) else None
+    if run is not None and run.is_failure_or_canceled:
+        return "failed"
+    if run is not None and not run.is_finished:
+        return "in progress"
+    return "done" if on_disk else "missing"
+
+
+def _state(status: Enum | None, on_disk: bool) -> State:
+    if status is not None and status.value == "IN_PROGRESS":
+        return "in progress"
+    if status is not None and status.value == "FAILED":
+        return "failed"
+    return "done" if on_disk else "missing"

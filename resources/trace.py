@@ -64,13 +64,11 @@ class Trace:
     files: Mapping[str, FileRecord]
 
 
-def trace(database: Database, lake: Lake, settings: Settings, trajectory_id: str, step: int | None = None) -> Trace:
+def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Trace:
     """Follow a trajectory, or one of its steps, back to its source.
 
     Args:
-        database: the published results.
-        lake: the files behind them.
-        settings: the profile.
+        settings: the profile; its home holds the published results and the files behind them.
         trajectory_id: as in `alignment.trajectories`.
         step: 0-based step; all by default.
 
@@ -78,7 +76,8 @@ def trace(database: Database, lake: Lake, settings: Settings, trajectory_id: str
         CpmiError: there is no such trajectory or step.
         LakeError: nothing has been published yet.
     """
-    with database.reader() as connection:
+    lake = Lake(settings.home)
+    with Database(lake).reader() as connection:
         facts = {title: _first(connection, sql, trajectory_id) for title, sql in ONE_ROW.items()}
         _check(connection, facts["trajectory"], trajectory_id, step)
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}

@@ -70,7 +70,7 @@ def status(profile: ProfileOption = None) -> None:
     from cpmi_dagster import definitions
 
     settings = load_settings(profile)
-    views.show_status(OUT, definitions.status(settings), settings)
+    views.show_status(OUT, definitions.home_status(settings), settings)
 
 
 @app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb --gpus 8`")
@@ -210,7 +210,7 @@ def ui(
     from cpmi_dagster import definitions
 
     ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
-    definitions.serve(load_settings(profile), profile, port)
+    definitions.serve_ui(load_settings(profile), profile, port)
 
 
 def parse_shards(text: str | None, settings: Settings) -> list[str]:

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 from small_run import run_all
 
-from assets.runs import ENDED, Outcome, label_in_processes
+from assets.label_processes import ENDED, label_in_processes
+from assets.runs import Outcome
 from resources.lake import Lake
 from resources.progress import RelayedProgress, relay
 from resources.terminal import TerminalProgress

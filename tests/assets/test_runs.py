@@ -4,13 +4,13 @@ import polars as pl
 import pytest
 from small_run import run_all
 
-from assets.automation import partition_states
 from assets.runs import _ranges, check_shards, chosen_tables
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 from resources.dagster_home import open_instance
 from resources.lake import FileRecord, Lake
+from resources.status import partition_states
 
 
 def test_without_a_choice_everything_is_wanted():

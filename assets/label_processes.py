@@ -1,0 +1,129 @@
+"""Label shards in several processes at once, each with models and a GPU of its own."""
+
+import atexit
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from functools import partial
+from multiprocessing import active_children, get_context
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+import dagster as dg
+import numpy as np
+
+from assets.automation import LABEL
+from assets.runs import INTERRUPTED, Outcome, run_phase
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.profiles.settings import Settings
+from resources.dagster_home import open_instance
+from resources.progress import Progress, RelayedProgress, relay
+
+Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
+"""Makes the code location of a profile: its progress, and tables to make again even where nothing changed."""
+
+ENDED = "ended without an error message (killed, or out of memory); run again to continue where it stopped"
+
+
+def label_on_gpus(
+    build: Builder,
+    settings: Settings,
+    shards: Sequence[str],
+    remake: frozenset[str],
+    progress: Progress,
+    selection: Sequence[str],
+) -> Outcome:
+    """Label with a process for each of the profile's GPUs.
+
+    Args:
+        build: the code location of a profile; called in each process.
+        settings: the profile.
+        shards: which to label.
+        remake: tables to make again even where nothing changed.
+        progress: shows the work of all processes.
+        selection: tables of the labeling phase.
+    """
+    with get_context("spawn").Manager() as manager:
+        messages = manager.Queue()
+        listener = Thread(target=relay, args=(messages, progress), daemon=True)
+        listener.start()
+        try:
+            work = partial(label_here, build, settings, selection, remake, messages)
+            return label_in_processes(work, shards, settings.orchestration.gpus)
+        finally:
+            messages.put(None)
+            listener.join()
+
+
+def label_here(
+    build: Builder,
+    settings: Settings,
+    selection: Sequence[str],
+    remake: frozenset[str],
+    messages: "Queue[Any]",
+    worker: str,
+    shards: Sequence[str],
+) -> Outcome:
+    """Label some shards in this process, one of several.
+
+    Args:
+        build: the code location of a profile.
+        settings: the profile.
+        selection: tables of the labeling phase.
+        remake: tables to make again even where nothing changed.
+        messages: where progress is reported to.
+        worker: the name of this process.
+        shards: which to label.
+    """
+    import torch
+
+    # each its share of the processor: more threads than cores wait for one another
+    torch.set_num_threads(max(1, torch.get_num_threads() // settings.orchestration.gpus))
+    definitions = build(settings, RelayedProgress(messages, worker), remake)
+    with open_instance(settings) as instance:
+        return run_phase(definitions, settings, instance, LABEL, shards, selection)
+
+
+def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Sequence[str], processes: int) -> Outcome:
+    """Label shards in several processes at once, each with models and a GPU of its own.
+
+    Args:
+        work: labels some shards in the process it is called in, which it is told the name of; goes to another process.
+        shards: dealt out in stretches.
+        processes: how many.
+    """
+    parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
+    outcome = Outcome()
+    with ExitStack() as stack:
+        # a pool of its own for each: where one process of a pool dies, the pool ends the others
+        pools = [stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _leave_at_once)) for _ in parts]
+        futures = {
+            pool.submit(work, f"worker {number}", part): part
+            for number, (pool, part) in enumerate(zip(pools, parts, strict=True), 1)
+        }
+        for future, part in futures.items():
+            outcome.add(_outcome_of(future, part))
+    return outcome
+
+
+def _leave_at_once() -> None:
+    """End this process as `cpmi` ends: taking down the interpreter makes extension modules print warnings."""
+    atexit.register(os._exit, 0)
+
+
+def _outcome_of(future: "Future[Outcome]", part: Sequence[str]) -> Outcome:
+    shards = f"shards {', '.join(part)}"
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        for process in active_children():
+            if not process.name.startswith("SyncManager"):
+                process.terminate()
+        return Outcome(failures=[INTERRUPTED])
+    except BrokenProcessPool:
+        return Outcome(failures=[f"the process that labelled {shards} {ENDED}"])
+    except CpmiError as error:
+        return Outcome(failures=[f"{shards}: {error}"])

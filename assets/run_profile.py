@@ -1,0 +1,63 @@
+"""`cpmi run`: bring a profile's home up to date."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from rich.console import Console
+
+from assets.label_processes import Builder, label_on_gpus
+from assets.runs import Outcome, check_shards, chosen_tables, run_phases
+from assets.sources import SPOOL
+from cpmi_dagster.profiles.settings import Settings
+from resources.dagster_home import open_instance
+from resources.lake import Lake
+from resources.shard_spool import remove_abandoned
+from resources.stage import Stage
+from resources.stage_run import partitions_of
+from resources.terminal import TerminalProgress
+
+
+def run_profile(
+    build: Builder,
+    stages: Sequence[Stage],
+    settings: Settings,
+    shards: Sequence[str],
+    only: Sequence[str],
+    force: bool,
+    console: Console,
+    quiet: bool,
+) -> Outcome:
+    """Materialize what is missing or stale, with a line for every stage that is done.
+
+    Args:
+        build: the code location of a profile.
+        stages: the stages in it.
+        settings: the profile.
+        shards: which shards to label.
+        only: `group/asset` keys or group names; all tables where empty.
+        force: make again even what is unchanged.
+        console: where progress is written.
+        quiet: write nothing.
+
+    Raises:
+        SettingsError: `only` names no asset, or the home was made with more shards.
+    """
+    wanted = chosen_tables(only, [stage.tables for stage in stages])
+    lake = Lake(settings.home)
+    check_shards(lake, settings)
+    remove_abandoned(lake.work_folder(SPOOL))
+    expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
+    with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
+        remake = frozenset(wanted if force else ())
+        definitions = build(settings, progress, remake)
+        several = min(settings.orchestration.gpus, len(shards)) > 1
+        label = partial(label_on_gpus, build, settings, shards, remake, progress) if several else None
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label)
+        progress.summary()
+    return outcome
+
+
+def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) -> int:
+    if stage.tables[0].startswith("labels/"):
+        return len(shards)
+    return len(partitions_of(stage.tables[0], settings) or [None])

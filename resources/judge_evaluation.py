@@ -1,0 +1,36 @@
+"""`cpmi evaluate`: the figures of a judge that is not ours, on the problems of a profile's sources."""
+
+from pathlib import Path
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
+from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.contracts.tables import BenchmarkProblems
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.evaluation import evaluate as judge_figures
+from resources.data_sources import DataSources
+
+
+def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | None) -> pl.DataFrame:
+    """The figures of a judge that is not ours, from the problems of the profile's sources; nothing is run.
+
+    Args:
+        settings: the profile.
+        predictions: JSON Lines of step probabilities.
+        name: what the judge is called.
+        benchmark: what the file judges, where its lines do not say.
+
+    Raises:
+        CpmiError: a source or the file cannot be read, or the file does not fit the problems; names the line.
+    """
+    lines = read_judged_lines(predictions, benchmark)
+    wanted = benchmarks_named(lines)
+    sources = DataSources(settings)
+    read = [
+        read_benchmark(key, sources.rows(source))
+        for key, source in settings.sources.benchmarks.items()
+        if key in wanted
+    ]
+    problems = pl.concat([BenchmarkProblems.create_empty(), *read])
+    return judge_figures(name, lines, problems, settings.benchmarks.bootstrap_samples, settings.seed)

@@ -1,0 +1,49 @@
+"""`cpmi plan`: what labeling the selected trajectories of a home by each method will take."""
+
+from collections.abc import Callable, Mapping
+
+from cpmi_dagster.planning import Plan, chunk_costs, default_hardware, load_hardware, make_plan, planned_model
+from cpmi_dagster.planning.labeling import ROLES
+from cpmi_dagster.profiles.settings import Settings
+from resources.hub import HubLock
+from resources.lake import Lake
+from resources.planned_chunks import choose_chunks
+
+
+def plan(
+    settings: Settings,
+    hardware: str | None,
+    gpus: int | None,
+    sample: int,
+    parameters: Mapping[str, int],
+    advance: Callable[[int, int], None],
+) -> Plan:
+    """What labeling the selected trajectories by each method will take.
+
+    Args:
+        settings: the profile.
+        hardware: name in the table, or a file; by default the table's card for the profile's labeler.
+        gpus: how many cards, the profile's `orchestration.gpus` by default; no more than one a shard is used.
+        sample: trajectories whose tokens are counted; 0 counts them all.
+        parameters: parameters to reckon with, by role, for models whose config is not on this disk.
+        advance: told of every chunk that is counted, and how many there are.
+
+    Raises:
+        CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is not at hand.
+    """
+    lake = Lake(settings.home)
+    card = load_hardware(hardware or default_hardware(settings.models.labeler))
+    chosen = choose_chunks(lake, settings, sample)
+    revisions = HubLock(settings.home).revisions()
+    specs = {role: getattr(settings.models, role) for role in ROLES}
+    models = {
+        role: planned_model(role, spec, spec.revision or revisions.get(f"model {spec.name}"), parameters.get(role))
+        for role, spec in specs.items()
+    }
+    costs = []
+    for chunk in chosen.read(lake, settings):
+        costs.append(chunk_costs(chunk, models, settings, card))
+        advance(1, len(chosen.places))
+    names = {role: model.name for role, model in models.items()}
+    busy = min(gpus or settings.orchestration.gpus, settings.shards)
+    return make_plan(costs, chosen.trajectories, settings.rewards.methods, names, card, busy, settings.shards)
