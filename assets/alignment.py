@@ -7,7 +7,7 @@ from cpmi_dagster.alignment.align import ReferenceIndex, align_trajectories
 from cpmi_dagster.alignment.review import render_review, review_alignment
 from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
 from resources.stage import stage
-from resources.stage_run import Made, StageRun
+from resources.stage_run import StageOutput, StageRun
 
 SHARD_EXAMPLES = 5
 
@@ -26,7 +26,7 @@ SHARD_EXAMPLES = 5
         "reason": ["sources/math_shepherd.input", "sources/math_shepherd.label"],
     },
 )
-def trajectories(run: StageRun, shard: str) -> Made:
+def trajectories(run: StageRun, shard: str) -> StageOutput:
     """Parse each row into steps, find its question among the references, take that problem's answer as gold."""
     parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
     parsed, repeated = without_duplicates(parsed)
@@ -35,7 +35,7 @@ def trajectories(run: StageRun, shard: str) -> Made:
     rejected = pl.concat([malformed, repeated, unmatched]).sort("row_number")
     rows = aligned.height + rejected.height
     review = review_alignment(aligned, rejected, index.references, SHARD_EXAMPLES)
-    return Made(
+    return StageOutput(
         frames={"alignment/trajectories": aligned, "alignment/rejected_rows": rejected},
         metadata={
             "match_rate": aligned.height / rows if rows else 1.0,

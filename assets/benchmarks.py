@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from resources.stage import stage
-from resources.stage_run import Made, StageRun
+from resources.stage_run import StageOutput, StageRun
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -38,7 +38,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
     kinds=TORCH,
     lineage={"correct": ["sources/benchmark_problems.answer"]},
 )
-def candidate_solutions(run: StageRun, benchmark: str) -> Made:
+def candidate_solutions(run: StageRun, benchmark: str) -> StageOutput:
     """N solutions of every problem of a question set, sampled once for all N and all recipes."""
     settings = run.settings.benchmarks
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == benchmark)
@@ -48,7 +48,7 @@ def candidate_solutions(run: StageRun, benchmark: str) -> Made:
     frame, cost = sample_candidates(
         problems, engine, settings.candidates, settings.sampling, run.settings.seed, progress=advance
     )
-    return Made(frame, labeler=engine.identity, cost=cost, metadata={"pass_at_1": _mean(frame["correct"])})
+    return StageOutput(frame, model=engine.identity, cost=cost, metadata={"pass_at_1": _mean(frame["correct"])})
 
 
 predicts = partial(
@@ -63,14 +63,14 @@ predicts = partial(
 
 
 @predicts("benchmarks/processbench_predictions")
-def processbench_predictions(run: StageRun, recipe: str) -> Made:
+def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     """The probability that each ProcessBench step is right."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
     return _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
 
 
 @predicts("benchmarks/prmbench_predictions")
-def prmbench_predictions(run: StageRun, recipe: str) -> Made:
+def prmbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     """The probability that each PRMBench step is valid."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == PRMBENCH)
     return _predictions(run, recipe, problems.select("category", "problem_id", "question", "steps"))
@@ -92,7 +92,7 @@ def _judge_files(settings: Settings) -> dict[str, DataSource]:
     lineage={"probability": ["sources/benchmark_problems.steps"]},
     eager=True,
 )
-def judge_predictions(run: StageRun) -> Made:
+def judge_predictions(run: StageRun) -> StageOutput:
     """Step probabilities of judges that are not ours, read from files; empty unless the profile names one."""
     judges = run.settings.benchmarks.judges
     problems = run.read(PROBLEMS) if judges else pl.DataFrame()
@@ -100,7 +100,7 @@ def judge_predictions(run: StageRun) -> Made:
     for judge, files in judges.items():
         lines = [line for file in files for line in read_judged_lines(Path(file.path), file.benchmark)]
         frames.append(predictions_of_judge(lines, problems).select(pl.lit(judge).alias("judge"), pl.all()))
-    return Made(pl.concat(frames))
+    return StageOutput(pl.concat(frames))
 
 
 @stage(
@@ -113,7 +113,7 @@ def judge_predictions(run: StageRun) -> Made:
     lineage={"correct": ["benchmarks/candidate_solutions.correct"]},
     eager=True,
 )
-def best_of_n_choices(run: StageRun, recipe: str) -> Made:
+def best_of_n_choices(run: StageRun, recipe: str) -> StageOutput:
     """Of the first N candidates the one with the highest mean step probability wins; other rules beside it."""
     candidates = run.read(CANDIDATES)
     questions = run.read(PROBLEMS, columns=["benchmark", "problem_id", "question"])
@@ -123,12 +123,12 @@ def best_of_n_choices(run: StageRun, recipe: str) -> Made:
     probabilities = _scored(run, recipe, solutions)
     choices = best_of_n.choose(candidates, probabilities, best_of_n.powers_of_two(run.settings.benchmarks.candidates))
     ties = {"tied_choices": best_of_n.ties(choices)}
-    return Made(choices.with_columns(recipe=pl.lit(recipe)), labeler=_identity(run, recipe), metadata=ties)
+    return StageOutput(choices.with_columns(recipe=pl.lit(recipe)), model=_identity(run, recipe), metadata=ties)
 
 
-def _predictions(run: StageRun, recipe: str, problems: pl.DataFrame) -> Made:
+def _predictions(run: StageRun, recipe: str, problems: pl.DataFrame) -> StageOutput:
     scored = _scored(run, recipe, problems)
-    return Made(scored.with_columns(recipe=pl.lit(recipe)), labeler=_identity(run, recipe))
+    return StageOutput(scored.with_columns(recipe=pl.lit(recipe)), model=_identity(run, recipe))
 
 
 def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from cpmi_dagster.rewards.dataset import cpmi_80k as assemble
 from cpmi_dagster.rewards.soft_labels import soft_labels as normalise
 from cpmi_dagster.selection.select import dataset_statistics as count_statistics
 from resources.stage import stage
-from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
+from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 
 @stage(
@@ -14,10 +14,10 @@ from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
     lineage={"soft_label": ["labels/step_rewards.reward"]},
     eager=True,
 )
-def soft_labels(run: StageRun) -> Made:
+def soft_labels(run: StageRun) -> StageOutput:
     """Robust z-score and sigmoid over the whole labelled set (Eq. 7)."""
     rewards, own = run.read("labels/step_rewards"), run.settings.sources.probability_labels
-    return Made(normalise(rewards, run.settings.soft_labels, own))
+    return StageOutput(normalise(rewards, run.settings.soft_labels, own))
 
 
 @stage(
@@ -30,12 +30,12 @@ def soft_labels(run: StageRun) -> Made:
     },
     eager=True,
 )
-def cpmi_80k(run: StageRun) -> Made:
+def cpmi_80k(run: StageRun) -> StageOutput:
     """CPMI-80k: each selected trajectory with its step labels as lists."""
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
     negatives, rewards = run.read("labels/hard_negatives"), run.read("labels/step_rewards")
     frame = assemble(trajectories, negatives, rewards, run.read("dataset/soft_labels"))
-    return Made(frame, labeler=run.models.identity("labeler"))
+    return StageOutput(frame, model=run.models.identity("labeler"))
 
 
 @stage(
@@ -44,9 +44,9 @@ def cpmi_80k(run: StageRun) -> Made:
     settings=["selection"],
     eager=True,
 )
-def dataset_statistics(run: StageRun) -> Made:
+def dataset_statistics(run: StageRun) -> StageOutput:
     """What appendix B aims at beside what was built."""
-    return Made(count_statistics(run.read(SELECTED), run.read(TRAJECTORIES), run.settings.selection))
+    return StageOutput(count_statistics(run.read(SELECTED), run.read(TRAJECTORIES), run.settings.selection))
 
 
 STAGES = (soft_labels, cpmi_80k, dataset_statistics)

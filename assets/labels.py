@@ -17,7 +17,7 @@ from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.trajectories import own_labels
 from resources.language_models import Role
 from resources.stage import stage
-from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
+from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 GPU = "gpu"
 TORCH = ("pytorch", "huggingface")
@@ -33,15 +33,15 @@ TORCH = ("pytorch", "huggingface")
     kinds=TORCH,
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
-def hard_negatives(run: StageRun, shard: str) -> Made:
+def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     """Sampled from the labeler with the paper's prompt, filled up by heuristic edits of the gold answer (5.1)."""
     settings = run.settings
     engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if settings.negatives.samples else None
 
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         result = negatives.hard_negatives(chunk, engine, settings.negatives, settings.seed, advance)
         notes = [f"{name} has fewer than {settings.negatives.count} hard negatives" for name in result.short]
-        return Made(result.negatives, run.models.identity("labeler"), result.cost, notes)
+        return StageOutput(result.negatives, run.models.identity("labeler"), result.cost, notes)
 
     return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
 
@@ -68,7 +68,7 @@ LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
         "token_count": ["alignment/trajectories.gold_answer", "labels/hard_negatives.answer"],
     },
 )
-def answer_logprobs(run: StageRun, shard: str) -> Made:
+def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
     """One forward pass per packed token tree scores every answer under every context and template (Eq. 3).
 
     Where only the conditionings changed since, their contexts are added and nothing is scored again.
@@ -77,7 +77,7 @@ def answer_logprobs(run: StageRun, shard: str) -> Made:
     scoring, negative_answers = run.settings.scoring, run.read("labels/hard_negatives", shard)
     known, before = run.made_before("scoring.conditionings", shard) or ((), None)
 
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
         scored = score_answers(chunk, mine, model, scoring, advance, known=known)
         return _scored(scored, model.identity)
@@ -89,12 +89,12 @@ def answer_logprobs(run: StageRun, shard: str) -> Made:
     return _scored(scored, model.identity)
 
 
-def _scored(scored: ScoredAnswers, identity: str) -> Made:
+def _scored(scored: ScoredAnswers, identity: str) -> StageOutput:
     notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
-    return Made({LOGPROBS: scored.logprobs, REJECTED: scored.rejected}, identity, scored.cost, notes)
+    return StageOutput({LOGPROBS: scored.logprobs, REJECTED: scored.rejected}, identity, scored.cost, notes)
 
 
-def _answers(made: Made) -> ScoredAnswers:
+def _answers(made: StageOutput) -> ScoredAnswers:
     logprobs = made.frame(LOGPROBS).sort(AnswerLogprobs.primary_key())
     return ScoredAnswers(logprobs, made.frame(REJECTED), made.cost)
 
@@ -108,12 +108,12 @@ def _answers(made: Made) -> ScoredAnswers:
         for name in ("gold_shift", "negative_shift", "cpmi")
     },
 )
-def template_scores(run: StageRun, shard: str) -> Made:
+def template_scores(run: StageRun, shard: str) -> StageOutput:
     """CPMI of every step under every template and conditioning (Eq. 3)."""
     logprobs = run.read("labels/answer_logprobs", shard)
-    return Made(
+    return StageOutput(
         conditionings.template_scores(logprobs, run.settings.scoring.conditionings),
-        labeler=run.models.identity("labeler"),
+        model=run.models.identity("labeler"),
     )
 
 
@@ -135,7 +135,7 @@ rolls_out = partial(
     settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
     models=["policy"],
 )
-def policy_rollouts(run: StageRun, shard: str) -> Made:
+def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
     """T completions of every prefix by the policy: what MC rewards are means of (Eq. 1)."""
     return _rollouts(run, shard, "policy", run.settings.rollouts.policy_count, include_question=False)
 
@@ -145,20 +145,20 @@ def policy_rollouts(run: StageRun, shard: str) -> Made:
     settings=["rollouts.prover_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
     models=["prover"],
 )
-def prover_rollouts(run: StageRun, shard: str) -> Made:
+def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
     """Completions by the prover, from the bare question on: PAV's advantage term (Eq. 2)."""
     return _rollouts(run, shard, "prover", run.settings.rollouts.prover_count, include_question=True)
 
 
-def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_question: bool) -> Made:
+def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_question: bool) -> StageOutput:
     rollouts = run.settings.rollouts
     engine = run.models.engine(role, rollouts.batch_sequences)
 
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         frame, cost = prefix_rollouts(
             chunk, engine, count, rollouts.sampling, run.settings.seed, include_question, progress=advance
         )
-        return Made(frame, engine.identity, cost)
+        return StageOutput(frame, engine.identity, cost)
 
     return run.in_chunks(shard, run.selected(shard), rollouts.chunk_trajectories, make)
 
@@ -187,7 +187,7 @@ OWN_LABELS = "sources/step_labels"
         ]
     },
 )
-def step_rewards(run: StageRun, shard: str) -> Made:
+def step_rewards(run: StageRun, shard: str) -> StageOutput:
     """Every reward type is a query over log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls.
 
     The user's own labels stand beside them, each under its name.
@@ -204,7 +204,7 @@ def step_rewards(run: StageRun, shard: str) -> Made:
     )
     own = own_labels.own_rewards(given, trajectories)
     notes = own_labels.notes_on_others(given, run.read(SELECTED))
-    return Made(own_labels.joined(frame, own), labeler=run.models.identity("labeler"), notes=notes)
+    return StageOutput(own_labels.joined(frame, own), model=run.models.identity("labeler"), notes=notes)
 
 
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
@@ -218,7 +218,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
     },
 )
-def labeling_costs(run: StageRun, shard: str) -> Made:
+def labeling_costs(run: StageRun, shard: str) -> StageOutput:
     """Time and tokens by method, measured where they were spent; a merge pays only for the rollouts it uses."""
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     frame = costs.labeling_costs(
@@ -230,7 +230,7 @@ def labeling_costs(run: StageRun, shard: str) -> Made:
         models={role: run.models.identity(role) for role in ("labeler", "policy", "prover")},
         methods=run.settings.rewards.methods,
     )
-    return Made(frame)
+    return StageOutput(frame)
 
 
 STAGES = (

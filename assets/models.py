@@ -10,7 +10,7 @@ from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.table_plots import draw_training_curves
 from cpmi_dagster.rewards.dataset import training_examples
 from resources.stage import stage
-from resources.stage_run import SELECTED, TRAJECTORIES, Made, StageRun
+from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.training import TrainedModel
@@ -28,7 +28,7 @@ SOFT_LABELS = "dataset/soft_labels"
     lineage={"path": ["dataset/soft_labels.soft_label", "alignment/trajectories.steps"]},
     eager=True,
 )
-def process_reward_models(run: StageRun, recipe: str) -> Made:
+def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
     """A two-layer head on the backbone, read at the end of each step, trained on soft labels (5.3)."""
     from cpmi_dagster.prm.examples import trainings
     from cpmi_dagster.prm.training import train_reward_model
@@ -54,7 +54,7 @@ def process_reward_models(run: StageRun, recipe: str) -> Made:
     losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
     plot = dg.MetadataValue.md(to_markdown(draw_training_curves(model)))
     metadata = {**losses, "learning_curve": plot, "truncated_trajectories": trained.truncated}
-    return Made(model, labeler=trained.backbone, files=[folder], metadata=metadata)
+    return StageOutput(model, model=trained.backbone, files=[folder], metadata=metadata)
 
 
 def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from resources.lake import Lake
 from resources.stage import Stage, stage
-from resources.stage_run import Made, StageRun
+from resources.stage_run import StageOutput, StageRun
 
 REPORT_FILE = Path("report") / "index.html"
 MEASURED_BY = ["recipes", "benchmarks.bootstrap_samples", "models.labeler"]
@@ -39,8 +39,8 @@ def _inputs(run: StageRun, needs: tuple[str, ...]) -> ReportInputs:
 def _artifact_stage(artifact: Artifact) -> Stage:
     """The asset of one table or figure."""
 
-    def measure(run: StageRun) -> Made:
-        return Made(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
+    def measure(run: StageRun) -> StageOutput:
+        return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
     measure.__name__ = artifact.name
     beside = f" ({artifact.label}): the paper's figures beside ours." if artifact.label else "; ours alone."
@@ -68,7 +68,7 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
     kinds=("html", "matplotlib"),
     eager=True,
 )
-def report(run: StageRun) -> Made:
+def report(run: StageRun) -> StageOutput:
     """One self-contained HTML file: every artifact beside the paper's figures, with plots and provenance."""
     from cpmi_dagster.alignment.review import review_alignment
     from cpmi_dagster.reports.differences import differences_to_baseline
@@ -90,7 +90,7 @@ def report(run: StageRun) -> Made:
     write_whole(run.settings.home / REPORT_FILE, render_report(context))
     _complete_model_cards(run, inputs)
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
-    return Made(pl.DataFrame(row), files=[str(REPORT_FILE)])
+    return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)])
 
 
 @stage(
@@ -100,11 +100,11 @@ def report(run: StageRun) -> Made:
     kinds=("duckdb",),
     eager=True,
 )
-def results_database(run: StageRun) -> Made:
+def results_database(run: StageRun) -> StageOutput:
     """`cpmi.duckdb`: views over the lake, real tables of results, comments on every table and column."""
     run.database.publish()
     counts = run.database.row_counts().filter(pl.col("relation") != 'reports."results_database"')
-    return Made(counts, files=[run.database.path.name])
+    return StageOutput(counts, files=[run.database.path.name])
 
 
 def headline(settings: Settings) -> pl.DataFrame:
@@ -140,7 +140,7 @@ def _provenance(lake: Lake) -> pl.DataFrame:
                     "relation": key.replace("/", "."),
                     "rows": sum(record.rows for record in records),
                     "code_version": _one_or_count((record.code_version for record in records), "versions"),
-                    "model": _one_or_count((record.labeler for record in records), "models"),
+                    "model": _one_or_count((record.model for record in records), "models"),
                     "run_id": _one_or_count((record.run_id[:8] for record in records), "runs"),
                     "fingerprint": " ".join(sorted({record.fingerprint[:8] for record in records})),
                 }

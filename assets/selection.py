@@ -2,7 +2,7 @@
 
 from cpmi_dagster.selection.select import select_trajectories
 from resources.stage import stage
-from resources.stage_run import Made, StageRun
+from resources.stage_run import StageOutput, StageRun
 
 
 @stage(
@@ -14,11 +14,11 @@ from resources.stage_run import Made, StageRun
         "composition": ["alignment/trajectories.shepherd_labels"],
     },
 )
-def selected_trajectories(run: StageRun) -> Made:
+def selected_trajectories(run: StageRun) -> StageOutput:
     """GSM8K : MATH = 1 : 1, mixed : pure = 7 : 3, too hard questions left out, spread over questions (appendix B)."""
     settings = run.settings
     result = select_trajectories(run.read("alignment/trajectories"), settings.selection, settings.seed, settings.shards)
-    return Made(result.selected, notes=result.shortfalls)
+    return StageOutput(result.selected, notes=result.shortfalls)
 
 
 STAGES = (selected_trajectories,)

@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
 from resources.shard_spool import ShardSpool
 from resources.stage import stage
-from resources.stage_run import Made, StageRun
+from resources.stage_run import StageOutput, StageRun
 
 SPOOL = "spool"
 BATCH_ROWS = 10_000
@@ -27,9 +27,9 @@ PERCENT = 100
     sources=lambda settings: {"math_shepherd": settings.sources.math_shepherd},
     settings=["shards"],
 )
-def math_shepherd(run: StageRun, shard: str) -> Made:
+def math_shepherd(run: StageRun, shard: str) -> StageOutput:
     """Rows are dealt to shards by a hash of their question, so that a question's trajectories stay together."""
-    return Made(run.once("rows by shard", lambda: _deal(run)).read(shard))
+    return StageOutput(run.once("rows by shard", lambda: _deal(run)).read(shard))
 
 
 def _deal(run: StageRun) -> ShardSpool:
@@ -56,10 +56,10 @@ def _step_truth(settings: Settings) -> dict[str, DataSource]:
 
 
 @stage("sources/step_truth", sources=_step_truth)
-def step_truth(run: StageRun) -> Made:
+def step_truth(run: StageRun) -> StageOutput:
     """Empty unless the profile names a source: no large corpus has true step labels."""
     source = run.settings.sources.step_truth
-    return Made(run.sources.rows(source) if source else StepTruth.create_empty())
+    return StageOutput(run.sources.rows(source) if source else StepTruth.create_empty())
 
 
 @stage(
@@ -67,13 +67,13 @@ def step_truth(run: StageRun) -> Made:
     sources=lambda settings: settings.sources.step_labels,
     settings=["sources.probability_labels"],
 )
-def step_labels(run: StageRun) -> Made:
+def step_labels(run: StageRun) -> StageOutput:
     """The user's own labels beside ours, each file a reward type; empty unless the profile names one."""
     read = [
         read_step_labels(name, (row for row, _ in run.sources.stream(source)), source.probabilities)
         for name, source in run.settings.sources.step_labels.items()
     ]
-    return Made(pl.concat([StepLabels.create_empty(), *read]))
+    return StageOutput(pl.concat([StepLabels.create_empty(), *read]))
 
 
 @stage(
@@ -82,13 +82,13 @@ def step_labels(run: StageRun) -> Made:
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
     settings=["sources.references"],
 )
-def reference_problems(run: StageRun) -> Made:
+def reference_problems(run: StageRun) -> StageOutput:
     """The reference solution's `#### n` or last `\\boxed{}` is the gold answer."""
     read = [
         read_references(run.sources.rows(source), source.source, source.split, source.config)
         for source in run.settings.sources.references
     ]
-    return Made(pl.concat(read))
+    return StageOutput(pl.concat(read))
 
 
 def _benchmarks(settings: Settings) -> dict[str, DataSource]:
@@ -98,10 +98,10 @@ def _benchmarks(settings: Settings) -> dict[str, DataSource]:
 
 
 @stage("sources/benchmark_problems", sources=_benchmarks)
-def benchmark_problems(run: StageRun) -> Made:
+def benchmark_problems(run: StageRun) -> StageOutput:
     """Process benchmarks carry the steps to be judged, question sets the gold answer."""
     read = [read_benchmark(name, run.sources.rows(source)) for name, source in run.settings.sources.benchmarks.items()]
-    return Made(pl.concat([BenchmarkProblems.create_empty(), *read]))
+    return StageOutput(pl.concat([BenchmarkProblems.create_empty(), *read]))
 
 
 STAGES = (math_shepherd, step_truth, step_labels, reference_problems, benchmark_problems)

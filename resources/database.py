@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 from filelock import FileLock
 
-from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
+from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, Table, column_meanings, columns_of, provenance_of
 from cpmi_dagster.errors import CpmiError, LakeError, first_line
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.profiles.settings import Settings
@@ -75,13 +75,15 @@ class Database:
             connection.execute(f'comment on column {relation}."{column}" is {_quoted(meaning)}')
 
     def _select(self, table: Table) -> str:
-        columns = ", ".join(f'"{name}"' for name in columns_of(table))
+        provenance = provenance_of(table)
+        columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
         if table.partitioning is None:
             path = self._lake.path(table.key)
         else:
             path = self._lake.root / table.key / f"{table.partitioning}=*.parquet"
         if self._lake.exists(table.key):
-            return f"select {columns} from read_parquet({_quoted(str(path))}, hive_partitioning = false)"
+            rows = f"read_parquet({_quoted(str(path))}, union_by_name = true, hive_partitioning = false)"
+            return f"select {columns} from {rows}"
         return _empty_select(table)
 
 
@@ -133,6 +135,13 @@ def _show_comparison(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"comment on view {COMPARISON} is {_quoted(meaning)}")
     for column, text in column_meanings(reports[0]).items():
         connection.execute(f'comment on column {COMPARISON}."{column}" is {_quoted(text)}')
+
+
+def _provenance(name: str) -> str:
+    """A provenance column, also of files that an earlier version wrote under another name."""
+    if name not in EARLIER_NAMES:
+        return f'"{name}"'
+    return f"coalesce(*columns(lambda c: c in ('{name}', '{EARLIER_NAMES[name]}'))) as \"{name}\""
 
 
 def _empty_select(table: Table) -> str:

@@ -22,7 +22,7 @@ import polars as pl
 from dataframely.exc import SchemaError, ValidationError
 from filelock import FileLock
 
-from cpmi_dagster.contracts.tables import PROVENANCE, TABLES
+from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.whole_files import whole_file, write_whole
 
@@ -41,7 +41,7 @@ class FileRecord:
     partition: str | None
     fingerprint: str
     run_id: str
-    labeler: str
+    model: str
     code_version: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Lake:
         if not path.is_file():
             return None
         try:
-            return FileRecord(**json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY]))
+            return FileRecord(**_with_todays_names(json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])))
         except (pl.exceptions.PolarsError, KeyError, TypeError, ValueError, OSError) as error:
             raise _damaged(path, error) from error
 
@@ -135,7 +135,10 @@ class Lake:
             }
         )
         stamped = valid.with_columns(
-            **{name: pl.lit(getattr(record, name), dtype) for name, dtype in PROVENANCE.items()}
+            **{
+                name: pl.lit(getattr(record, name), dtype)
+                for name, dtype in provenance_of(TABLES[record.table]).items()
+            }
         )
         _write_parquet(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
         return complete
@@ -206,7 +209,7 @@ class ChunkStore:
             return None
         stored = json.loads(facts.read_text(encoding="utf-8"))
         frames = {name: pl.read_parquet(self._path(chunk, name)) for name in stored["frames"]}
-        return frames, stored["facts"]
+        return frames, _with_todays_names(stored["facts"])
 
     def save(self, chunk: str, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
         """Commit a chunk: its frames first, then the small file that says they are whole."""
@@ -226,16 +229,21 @@ class ChunkStore:
 
 
 def content_hash(frame: pl.DataFrame) -> str:
-    """Sha256 of the rows, whatever run wrote them."""
-    own = frame.drop(name for name in PROVENANCE if name in frame.columns)
+    """Sha256 of rows without their provenance."""
     buffer = io.BytesIO()
-    own.rechunk().write_ipc(buffer)
+    frame.rechunk().write_ipc(buffer)
     return hashlib.sha256(buffer.getbuffer()).hexdigest()
 
 
 def fingerprint_of(parts: Mapping[str, Any]) -> str:
     """Sha256 of a JSON-able description."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _with_todays_names(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier version wrote about a file or chunk, under the names of today."""
+    today = {earlier: name for name, earlier in EARLIER_NAMES.items()}
+    return {today.get(name, name): value for name, value in facts.items()}
 
 
 def _own_columns(key: str) -> list[str]:

@@ -1,10 +1,10 @@
 """A stage of the DAG: it reads tables, calls the method, and hands back the rows of the tables it makes.
 
     @stage("labels/template_scores", inputs=["labels/answer_logprobs"], settings=["scoring.conditionings"])
-    def template_scores(run: StageRun, shard: str) -> Made:
+    def template_scores(run: StageRun, shard: str) -> StageOutput:
         '''CPMI of every step under every template and conditioning (Eq. 3).'''
         logprobs = run.read("labels/answer_logprobs", shard)
-        return Made(conditionings.template_scores(logprobs, run.settings.scoring.conditionings))
+        return StageOutput(conditionings.template_scores(logprobs, run.settings.scoring.conditionings))
 
 What the decorator adds: a fingerprint over the code version, the named settings and models and the content of every
 input, so that unchanged work is skipped; a lock, so that two runs do not make the same file; the contract check, the
@@ -14,14 +14,14 @@ is missing or stale; each partition is reported as materialized the moment it is
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.tables import TABLES, Partitioning, columns_of
+from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.models.language_models import model_identity
 from cpmi_dagster.profiles.settings import Settings
@@ -29,10 +29,11 @@ from cpmi_dagster.profiles.sources import DataSource
 from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import RESULT_GROUPS, Database
+from resources.declaration import Declaration
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
 from resources.language_models import LanguageModels, Role
 from resources.progress import Progress
-from resources.stage_run import SELECTED, Made, StageRun, partitions_of
+from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 
 Metadata = dict[str, Any]
 
@@ -46,27 +47,8 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
 }
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One stage as declared; `bind` makes the Dagster asset of it for a profile."""
-
-    name: str
-    body: Callable[..., Made]
-    tables: tuple[str, ...]
-    inputs: tuple[str, ...]
-    settings: tuple[str, ...]
-    models: tuple[Role, ...]
-    sources: Callable[[Settings], Mapping[str, DataSource]]
-    code_version: str
-    pool: str | None
-    kinds: frozenset[str]
-    lineage: Mapping[str, Sequence[str]]
-    eager: bool
-
-    @property
-    def partitioning(self) -> Partitioning | None:
-        """How this stage's tables are partitioned."""
-        return TABLES[self.tables[0]].partitioning
+class Stage(Declaration):
+    """A declared stage; `bind` makes the Dagster asset of it for a profile."""
 
     def bind(self, settings: Settings) -> dg.AssetsDefinition:
         """The Dagster asset of this stage under a profile."""
@@ -140,7 +122,8 @@ class Stage:
         facts = {
             "code_version": self.code_version,
             "columns": {
-                key: {name: str(kind) for name, kind in columns_of(TABLES[key]).items()} for key in self.tables
+                key: {name: str(kind) for name, kind in fingerprinted_columns(TABLES[key]).items()}
+                for key in self.tables
             },
             "seed": run.settings.seed,
             "settings": {path: _setting(run.settings, path) for path in self.settings},
@@ -168,14 +151,20 @@ class Stage:
         return {part: _content(run.lake, key, part) for part in partitions_of(key, run.settings) or []}
 
     def _write(
-        self, run: StageRun, made: Made, key: str, partition: str | None, fingerprint: str, facts: Mapping[str, Any]
+        self,
+        run: StageRun,
+        made: StageOutput,
+        key: str,
+        partition: str | None,
+        fingerprint: str,
+        facts: Mapping[str, Any],
     ) -> FileRecord:
         record = FileRecord(
             table=key,
             partition=partition,
             fingerprint=fingerprint,
             run_id=run.run_id,
-            labeler=made.labeler,
+            model=made.model,
             code_version=self.code_version,
             inputs={name: facts[name] for name in ("inputs", "sources", "models")},
             settings={"seed": facts["seed"], **facts["settings"]},
@@ -214,7 +203,7 @@ def stage(
     kinds: Sequence[str] = ("polars",),
     lineage: Mapping[str, Sequence[str]] | None = None,
     eager: bool = False,
-) -> Callable[[Callable[..., Made]], Stage]:
+) -> Callable[[Callable[..., StageOutput]], Stage]:
     """Declare a stage.
 
     Args:
@@ -230,7 +219,7 @@ def stage(
         eager: made again by itself when its inputs change, where automation is on.
     """
 
-    def declare(body: Callable[..., Made]) -> Stage:
+    def declare(body: Callable[..., StageOutput]) -> Stage:
         return Stage(
             name=body.__name__,
             body=body,

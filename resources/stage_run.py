@@ -21,15 +21,20 @@ TRAJECTORIES = "alignment/trajectories"
 
 
 @dataclass(frozen=True)
-class Made:
+class StageOutput:
     """What a stage hands back for one partition: its rows, and what should be remembered about them.
 
-    `frames` is one frame, or a frame per table where a stage makes several. `labeler` names the model behind the rows,
-    `files` are paths (relative to the home) that the rows point at, `notes` are shown and kept.
+    Attributes:
+        frames: one frame, or a frame per table where a stage makes several.
+        model: the language model or recipe behind the rows, by its identity.
+        cost: of the work.
+        notes: shown, and kept with the rows.
+        files: paths that the rows point at, relative to the home.
+        metadata: shown.
     """
 
     frames: pl.DataFrame | Mapping[str, pl.DataFrame]
-    labeler: str = ""
+    model: str = ""
     cost: Cost = field(default_factory=Cost.zero)
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
@@ -40,7 +45,7 @@ class Made:
         return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
 
 
-ChunkMaker = Callable[[pl.DataFrame, Callable[[int], None]], Made]
+ChunkMaker = Callable[[pl.DataFrame, Callable[[int], None]], StageOutput]
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class StageRun:
         record = self.lake.record(key, None)
         return record.fingerprint if record else ""
 
-    def made_before(self, setting: str, partition: str) -> tuple[Any, Made] | None:
+    def made_before(self, setting: str, partition: str) -> tuple[Any, StageOutput] | None:
         """What is on disk, with the value a setting then had, if nothing but that setting has changed since.
 
         Args:
@@ -94,7 +99,7 @@ class StageRun:
         if fingerprint_of(then) != record.fingerprint:
             return None
         frames = {key: self.read(key, partition) for key in self.tables}
-        return value, Made(frames, record.labeler, Cost.from_dict(record.cost))
+        return value, StageOutput(frames, record.model, Cost.from_dict(record.cost))
 
     @property
     def checkpoints(self) -> Path | None:
@@ -111,7 +116,7 @@ class StageRun:
         """A function to be told how many items were just finished."""
         return self.progress.start(f"{self.name} {partition}" if partition else self.name, total, self.log)
 
-    def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> Made:
+    def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> StageOutput:
         """Make a partition chunk by chunk; a killed run continues after its last finished chunk.
 
         Args:
@@ -127,22 +132,22 @@ class StageRun:
         slices = list(frame.iter_slices(size)) or [frame]
         names = [f"{number:05d}-rows-{size}" for number in range(len(slices))]
         made = [self._chunk(name, rows, make, advance) for name, rows in zip(names, slices, strict=True)]
-        return Made(
+        return StageOutput(
             frames={key: pl.concat([chunk.frame(key) for chunk in made]) for key in self.tables},
-            labeler=made[0].labeler,
+            model=made[0].model,
             cost=sum((chunk.cost for chunk in made), Cost.zero()),
             notes=[note for chunk in made for note in chunk.notes],
         )
 
-    def _chunk(self, name: str, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]) -> Made:
+    def _chunk(self, name: str, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]) -> StageOutput:
         stored = self.chunks.load(name) if self.chunks else None
         if stored is not None:
             frames, facts = stored
             advance(rows.height)
-            return Made(frames, facts["labeler"], Cost.from_dict(facts["cost"]), facts["notes"])
+            return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"])
         made = make(rows, advance)
         if self.chunks:
-            facts = {"labeler": made.labeler, "cost": made.cost.to_dict(), "notes": list(made.notes)}
+            facts = {"model": made.model, "cost": made.cost.to_dict(), "notes": list(made.notes)}
             self.chunks.save(name, {key: made.frame(key) for key in self.tables}, facts)
         return made
 

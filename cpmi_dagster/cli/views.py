@@ -174,7 +174,7 @@ def _files_table(trace: "Trace") -> Table:
         table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in trace.files.items():
         written = record.written_at.removesuffix("+00:00")
-        table.add_row(key, record.labeler, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
+        table.add_row(key, record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
     return table
 
 

@@ -16,10 +16,12 @@ from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison
 
 Partitioning = Literal["shard", "recipe", "benchmark"]
 
-PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "labeler": pl.String(), "code_version": pl.String()}
+PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "model": pl.String(), "code_version": pl.String()}
+EARLIER_NAMES = {"model": "labeler"}
+"""What homes made by earlier versions call a provenance column; they are read under today's name."""
 PROVENANCE_MEANING: dict[str, str] = {
     "run_id": "Dagster run that wrote the row",
-    "labeler": "model behind the row: id + revision or weights hash; empty where no model is involved",
+    "model": "language model or recipe behind the row: id + revision or weights hash; empty where no model is involved",
     "code_version": "version of the code that made the row",
 }
 
@@ -362,10 +364,22 @@ TABLES: dict[str, Table] = {table.key: table for table in (*_TABLE_LIST, *_REPOR
 def columns_of(table: Table) -> dict[str, pl.DataType]:
     """Column names and polars types as written to the lake, provenance included."""
     own = {name: column.dtype for name, column in table.schema.columns().items()}
-    return {**own, **PROVENANCE}
+    return {**own, **provenance_of(table)}
+
+
+def provenance_of(table: Table) -> dict[str, pl.DataType]:
+    """The provenance columns of a table; a column of its own under such a name says more, and stands instead."""
+    own = table.schema.columns()
+    return {name: dtype for name, dtype in PROVENANCE.items() if name not in own}
+
+
+def fingerprinted_columns(table: Table) -> dict[str, pl.DataType]:
+    """The columns that decide whether rows must be made again: what provenance is called makes no difference."""
+    own = {name: column.dtype for name, column in table.schema.columns().items()}
+    return {**own, **{EARLIER_NAMES.get(name, name): dtype for name, dtype in PROVENANCE.items()}}
 
 
 def column_meanings(table: Table) -> dict[str, str]:
     """One-line meaning of every column, provenance included."""
     own = {name: column.description or "" for name, column in table.schema.columns().items()}
-    return {**own, **PROVENANCE_MEANING}
+    return {**PROVENANCE_MEANING, **own}

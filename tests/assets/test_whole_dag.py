@@ -61,7 +61,7 @@ def test_every_row_can_be_traced_to_its_run_and_code(finished):
             stored = pl.read_parquet(lake.path(key, partition), columns=list(PROVENANCE))
             record = lake.record(key, partition)
             assert record is not None
-            assert stored.unique().rows() in ([], [(record.run_id, record.labeler, record.code_version)])
+            assert stored.unique().rows() in ([], [(record.run_id, record.model, record.code_version)])
 
 
 def test_the_report_shows_every_artifact_and_fetches_nothing(finished):

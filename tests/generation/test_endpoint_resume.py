@@ -19,7 +19,7 @@ from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress
 from resources.stage import Stage, stage
-from resources.stage_run import Made, StageRun
+from resources.stage_run import StageOutput, StageRun
 
 ROLLOUTS = "labels/policy_rollouts"
 SAMPLING = Sampling(temperature=0.6, top_p=0.95, max_new_tokens=16)
@@ -37,12 +37,12 @@ def rollouts_from(url: str) -> Stage:
     engine = EndpointEngine(Endpoint(url, "tiny", max_retries=1, first_wait_seconds=0.01), "tiny@here", lambda: None)
 
     @stage(ROLLOUTS, inputs=[])
-    def policy_rollouts(run: StageRun, shard: str) -> Made:
+    def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
         """Two trajectories a chunk."""
 
-        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
             frame, cost = prefix_rollouts(chunk, engine, 1, SAMPLING, 0, include_question=False, progress=advance)
-            return Made(frame, engine.identity, cost)
+            return StageOutput(frame, engine.identity, cost)
 
         return run.in_chunks(shard, TRAJECTORIES, 2, make)
 

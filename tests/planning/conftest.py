@@ -63,4 +63,4 @@ def home(trajectories, tmp_path, monkeypatch):
 
 
 def _record(table: str, partition: str | None) -> FileRecord:
-    return FileRecord(table, partition, fingerprint="", run_id="", labeler="", code_version="1")
+    return FileRecord(table, partition, fingerprint="", run_id="", model="", code_version="1")

@@ -81,3 +81,24 @@ def test_a_query_cannot_write(database):
 def test_without_a_database_the_error_says_what_to_run(database):
     with pytest.raises(LakeError, match="run `cpmi run` first"), database.reader():
         pass
+
+
+def test_files_of_an_earlier_version_show_their_model_beside_new_ones(database, lake):
+    lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "m@1", "1"))
+    path = lake.path(NEGATIVES, "000")
+    pl.read_parquet(path).rename({"model": "labeler"}).write_parquet(path)
+    database.publish()
+    with database.reader() as connection:
+        models = "select model from labels.hard_negatives order by trajectory_id"
+        assert connection.sql(models).fetchall() == [("m@1",)]
+        lake.write(ROWS.with_columns(trajectory_id=pl.lit("t2")), FileRecord(NEGATIVES, "001", "f", "r", "m@2", "1"))
+        assert connection.sql(models).fetchall() == [("m@1",), ("m@2",)]
+
+
+def test_a_column_of_the_table_itself_stands_before_provenance_of_that_name(database, lake):
+    row = {"shard": "000", "method": "mc", "model": "policy", "trajectories": 1, "wall_seconds": 1.0}
+    costs = pl.DataFrame([row | {"forward_tokens": 1, "generated_tokens": 1}])
+    lake.write(costs, FileRecord("labels/labeling_costs", "000", "f", "r", "nobody", "1"))
+    database.publish()
+    with database.reader() as connection:
+        assert connection.sql("select model from labels.labeling_costs").fetchall() == [("policy",)]

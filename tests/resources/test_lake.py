@@ -1,17 +1,20 @@
 """The lake: whole files or none, provenance in the file itself, chunks that survive a kill."""
 
+import json
+
 import polars as pl
 import pytest
 
+from cpmi_dagster.contracts.tables import TABLES, fingerprinted_columns
 from cpmi_dagster.errors import LakeError
-from resources.lake import FileRecord, Lake, content_hash
+from resources.lake import FOOTER_KEY, FileRecord, Lake, content_hash
 
 KEY = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})
 
 
 def record(fingerprint: str = "f", partition: str | None = "000") -> FileRecord:
-    return FileRecord(KEY, partition, fingerprint, run_id="r", labeler="m@1", code_version="1")
+    return FileRecord(KEY, partition, fingerprint, run_id="r", model="m@1", code_version="1")
 
 
 @pytest.fixture
@@ -27,7 +30,7 @@ def test_rows_come_back_as_they_were_written(lake):
 def test_every_row_on_disk_carries_its_provenance(lake):
     lake.write(ROWS, record())
     stored = pl.read_parquet(lake.path(KEY, "000"))
-    assert stored.select("run_id", "labeler", "code_version").unique().rows() == [("r", "m@1", "1")]
+    assert stored.select("run_id", "model", "code_version").unique().rows() == [("r", "m@1", "1")]
 
 
 def test_a_file_is_current_only_for_the_fingerprint_that_made_it(lake):
@@ -88,9 +91,9 @@ def test_a_missing_table_says_how_to_get_it(lake):
         lake.read(KEY, "000")
 
 
-def test_content_does_not_depend_on_the_run_that_wrote_it():
-    stamped = ROWS.with_columns(run_id=pl.lit("x"), labeler=pl.lit("y"), code_version=pl.lit("z"))
-    assert content_hash(stamped) == content_hash(ROWS)
+def test_content_does_not_depend_on_the_run_that_wrote_it(lake):
+    written = [lake.write(ROWS, FileRecord(KEY, "000", "f", *facts)) for facts in (("r", "m", "1"), ("s", "n", "2"))]
+    assert {each.content for each in written} == {content_hash(ROWS)}
     assert content_hash(ROWS.reverse()) != content_hash(ROWS)
 
 
@@ -121,3 +124,18 @@ def test_reading_no_partitions_gives_no_rows(lake):
     lake.write(ROWS, record())
     assert lake.read(KEY, []).is_empty()
     assert lake.read(KEY).height == 2
+
+
+def test_what_an_earlier_version_wrote_about_a_file_is_read_under_todays_names(lake):
+    lake.write(ROWS, record())
+    path = lake.path(KEY, "000")
+    facts = json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])
+    facts["labeler"] = facts.pop("model")
+    pl.read_parquet(path).rename({"model": "labeler"}).write_parquet(path, metadata={FOOTER_KEY: json.dumps(facts)})
+    assert lake.record(KEY, "000").model == "m@1"
+    assert lake.is_current(KEY, "000", "f")
+    assert lake.read(KEY, "000").equals(ROWS)
+
+
+def test_what_provenance_is_called_makes_no_rows_stale():
+    assert {"run_id", "labeler", "code_version"} < set(fingerprinted_columns(TABLES[KEY]))

@@ -16,7 +16,7 @@ from resources.lake import FileRecord, Lake
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress
 from resources.stage import Stage, stage
-from resources.stage_run import SELECTED, Made, StageRun
+from resources.stage_run import SELECTED, StageOutput, StageRun
 
 NEGATIVES = "labels/hard_negatives"
 SCORES = "labels/step_rewards"
@@ -75,10 +75,10 @@ def select(run: StageRun, shards: dict[str, str]) -> None:
 
 def counting_stage(calls: list[str], **changes: object) -> Stage:
     @stage(NEGATIVES, inputs=[SELECTED], settings=["negatives.count"])
-    def make(run: StageRun, shard: str) -> Made:
+    def make(run: StageRun, shard: str) -> StageOutput:
         """Counts its calls."""
         calls.append(shard)
-        return Made(negatives("t1"))
+        return StageOutput(negatives("t1"))
 
     return replace(make, **changes)
 
@@ -156,7 +156,7 @@ def test_a_missing_input_says_what_to_run(run_of):
 
 def test_a_recipe_depends_on_its_own_soft_labels_only(run_of):
     @stage("models/process_reward_models", inputs=[LABELS])
-    def train(run: StageRun, recipe: str) -> Made:
+    def train(run: StageRun, recipe: str) -> StageOutput:
         raise AssertionError
 
     run = run_of(train)
@@ -183,15 +183,15 @@ class Killed(Exception):
 
 def chunked_stage(calls: list[list[str]], die_at: str | None) -> Stage:
     @stage(SCORES, inputs=[])
-    def score(run: StageRun, shard: str) -> Made:
+    def score(run: StageRun, shard: str) -> StageOutput:
         """Scores two trajectories a chunk."""
 
-        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> Made:
+        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
             ids = chunk["trajectory_id"].to_list()
             if die_at in ids:
                 raise Killed
             calls.append(ids)
-            return Made(rewards(*ids), "model", Cost(1.0, 10, 0), [f"note {ids[0]}"])
+            return StageOutput(rewards(*ids), "model", Cost(1.0, 10, 0), [f"note {ids[0]}"])
 
         return run.in_chunks(shard, pl.DataFrame({"trajectory_id": ["a", "b", "c", "d", "e"]}), 2, make)
 
@@ -242,11 +242,11 @@ def materialize(declared: Stage, run: StageRun, partitions: tuple[str, str], ins
 
 def test_each_shard_is_reported_the_moment_it_is_done(run_of):
     @stage(NEGATIVES)
-    def fails_late(run: StageRun, shard: str) -> Made:
+    def fails_late(run: StageRun, shard: str) -> StageOutput:
         """Fails at the third shard."""
         if shard == "002":
             raise ScoringError("trajectory t7 cannot be scored")
-        return Made(negatives(f"t{shard}"))
+        return StageOutput(negatives(f"t{shard}"))
 
     run = run_of(fails_late)
     with dg.DagsterInstance.ephemeral() as instance:
@@ -273,12 +273,12 @@ def test_dagster_shows_schema_lineage_rows_and_preview(run_of):
     spec = next(iter(declared.bind(run.settings).specs))
     columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
     assert columns["rank"].type == "Int64"
-    assert {"run_id", "labeler", "code_version"} <= set(columns)
+    assert {"run_id", "model", "code_version"} <= set(columns)
 
 
 def test_a_setting_that_is_no_setting_fails_at_once(run_of):
     @stage(NEGATIVES, settings=["nothing.there"])
-    def make(run: StageRun, shard: str) -> Made:
+    def make(run: StageRun, shard: str) -> StageOutput:
         raise AssertionError
 
     with pytest.raises(AttributeError):
