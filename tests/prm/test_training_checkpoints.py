@@ -1,6 +1,8 @@
 """A killed training goes on from its last checkpoint, to the weights it would have had; the best weights are kept."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -15,6 +17,7 @@ from cpmi_dagster.prm.fitting import last_checkpoint
 from cpmi_dagster.prm.inputs import pad_batch, pad_rows
 from cpmi_dagster.prm.objectives import binary_cross_entropy
 from cpmi_dagster.prm.settings import Lora, Recipe, Training
+from cpmi_dagster.prm.trainer import StepTrainer
 from cpmi_dagster.prm.training import TrainedModel, train_reward_model
 
 
@@ -66,34 +69,105 @@ def test_a_checkpoint_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path / "checkpoint-13") is last_checkpoint(None) is None
 
 
+class ScriptedValidation:
+    """Stands in for what training says of the validation set: the loss of each validation, five steps apart.
+
+    `weights` holds the model as it was at each of them.
+    """
+
+    def __init__(self, losses: Sequence[float], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.losses = losses
+        self.weights: dict[int, dict[str, torch.Tensor]] = {}
+        monkeypatch.setattr(StepTrainer, "evaluation_loop", self.said_by(StepTrainer.evaluation_loop))
+
+    def said_by(self, evaluation_loop: Callable[..., Any]) -> Callable[..., Any]:
+        """The trainer's own validation with another loss."""
+
+        def scripted(trainer: StepTrainer, *args: Any, **kwargs: Any) -> Any:
+            output = evaluation_loop(trainer, *args, **kwargs)
+            number = trainer.state.global_step // 5
+            self.weights[number] = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+            return output._replace(metrics={**output.metrics, "eval_loss": self.losses[number]})
+
+        return scripted
+
+
+LATER_BETTER = [0.7, *(0.6 - 0.01 * number for number in range(12))]
+
+
+@pytest.mark.parametrize(
+    ("losses", "last", "best"),
+    [
+        ([0.7, 0.5, 0.6, 0.6], 3, 1),
+        ([0.7, 0.5, 0.6, 0.4, 0.45, 0.3, 0.35, 0.35], 7, 5),
+        ([0.7, 0.5, 0.5, 0.5], 3, 1),
+        ([0.3, 0.5, 0.4, 0.45, 0.45], 4, 2),
+        ([*LATER_BETTER[:-1], 0.9], 12, 11),
+        (LATER_BETTER, 12, 12),
+    ],
+    ids=["at once", "later", "a loss as good is not better", "the start does not count", "all but the last", "never"],
+)
 def test_early_stopping_ends_the_training_and_keeps_the_best_weights(
+    decoder: LoadedModel,
+    recipe: Recipe,
+    training: Training,
+    toy: pl.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    losses: list[float],
+    last: int,
+    best: int,
+) -> None:
+    said = ScriptedValidation(losses, monkeypatch)
+    patient = training.model_copy(update={"epochs": 6, "validations": 12, "early_stopping": 2})
+    stopped = train_reward_model(toy, recipe, patient, decoder, tmp_path / "stopped", seed=0)
+    assert validation_losses(stopped) == losses[: last + 1]
+
+    kept = load_reward_model(stopped.path).model.state_dict()
+    assert max(said.weights) == last
+    assert all(torch.equal(kept[name], tensor) for name, tensor in said.weights[best].items())
+
+
+def test_early_stopping_goes_by_the_losses_of_the_validation_set(
     decoder: LoadedModel, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
 ) -> None:
     wild = training.model_copy(update={"learning_rate": 0.05, "epochs": 6, "validations": 12, "early_stopping": 2})
     stopped = train_reward_model(toy, recipe, wild, decoder, tmp_path / "stopped", seed=0)
-    losses = [point["loss"] for point in stopped.curve if point["split"] == "validation"]
-    best = losses.index(min(losses))
-    assert best == len(losses) - 3 < 12
-
+    losses = validation_losses(stopped)[1:]
+    # how these losses go is the processor's business
+    without_better = [number - losses.index(min(losses[: number + 1])) for number in range(len(losses))]
+    assert all(count < 2 for count in without_better[:-1])
+    assert without_better[-1] == 2 or len(losses) == 12
     assert loss_of(stopped, toy) == approx(min(losses), abs=1e-4)
 
 
 def test_a_killed_training_keeps_its_patience(
-    decoder: LoadedModel, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
+    decoder: LoadedModel,
+    recipe: Recipe,
+    training: Training,
+    toy: pl.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wild = training.model_copy(update={"learning_rate": 0.05, "epochs": 6, "validations": 12, "early_stopping": 3})
-    whole = train_reward_model(toy, recipe, wild, decoder, tmp_path / "whole", seed=0)
-    stopped_at = whole.curve[-1]["step"]
+    ScriptedValidation([0.7, 0.6, 0.5, 0.55, 0.55, 0.55, *LATER_BETTER[6:]], monkeypatch)
+    patient = training.model_copy(update={"epochs": 6, "validations": 12, "early_stopping": 3})
+    whole = train_reward_model(toy, recipe, patient, decoder, tmp_path / "whole", seed=0)
+    assert whole.curve[-1]["step"] == 25
     saves = tmp_path / "saves"
     with pytest.raises(Killed):
         # between the last two validations, when most of the patience is gone
         train_reward_model(
-            toy, recipe, wild, decoder, tmp_path / "m", 0, KillAfter(76 * stopped_at // 10 - 20), checkpoints=saves
+            toy, recipe, patient, decoder, tmp_path / "m", 0, KillAfter(76 * 25 // 10 - 20), checkpoints=saves
         )
-    assert last_checkpoint(saves) == str(saves / f"checkpoint-{stopped_at - 5}")
-    resumed = train_reward_model(toy, recipe, wild, decoder, tmp_path / "m", 0, checkpoints=saves)
+    assert last_checkpoint(saves) == str(saves / "checkpoint-20")
+    resumed = train_reward_model(toy, recipe, patient, decoder, tmp_path / "m", 0, checkpoints=saves)
     assert resumed.curve == whole.curve
     assert resumed.weights_fingerprint == whole.weights_fingerprint
+
+
+def validation_losses(trained: TrainedModel) -> list[float]:
+    """What each validation said, that at the start first."""
+    return [point["loss"] for point in trained.curve if point["split"] == "validation"]
 
 
 def loss_of(trained: TrainedModel, examples: pl.DataFrame) -> float:
