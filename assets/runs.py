@@ -9,8 +9,9 @@ import dagster as dg
 from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.process_identity import this_process
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import PROCESS_TAG, this_process, wait_for_pool
+from resources.dagster_home import PROCESS_TAG, wait_for_pool
 from resources.lake import Lake
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import dagster as dg
 import yaml
 
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.files.process_identity import has_died
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
 
@@ -113,29 +113,3 @@ def _configuration(settings: Settings) -> dict[str, object]:
         "run_monitoring": {"enabled": True, "free_slots_after_run_end_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }
-
-
-def this_process() -> str:
-    """Names this process as a run's tag: host, pid and start time, since pids are used again."""
-    return f"{socket.gethostname()} {os.getpid()} {_start_time(os.getpid())}"
-
-
-def has_died(process: str) -> bool:
-    """Whether a process named by `this_process` ran on this host and is gone; False for other hosts and other text."""
-    host, _, rest = process.partition(" ")
-    pid, _, started = rest.partition(" ")
-    return host == socket.gethostname() and pid.isdigit() and _start_time(int(pid)) != started
-
-
-def _start_time(pid: int) -> str:
-    """When a process started, in the kernel's ticks; where there is no /proc, whether it is there at all."""
-    stat = Path(f"/proc/{pid}/stat")
-    if stat.is_file():
-        return stat.read_text().rpartition(")")[2].split()[19]
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return "gone"
-    except PermissionError:
-        return "alive"
-    return "alive"

@@ -1,1 +1,1 @@
-"""Reading and writing files: JSON Lines, text that any file can hold, files written whole or not at all."""
+"""Files and processes: JSON Lines, text that any file can hold, files written whole or not at all, who wrote."""

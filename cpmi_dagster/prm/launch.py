@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import yaml
 
 from cpmi_dagster.errors import CpmiError, TrainingError
 from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.files.process_identity import has_died, this_process
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.settings import LanguageModel
@@ -99,13 +99,12 @@ def main(place: Path) -> None:
 class _Teller:
     """Writes how many trajectories are done, and ends the training when the process that asked for it is gone."""
 
-    def __init__(self, file: Path, parent: tuple[str, int]) -> None:
+    def __init__(self, file: Path, parent: str) -> None:
         self._file, self._parent, self._done = file, parent, 0
         self._launcher = os.getppid()
 
     def __call__(self, count: int) -> None:
-        host, process = self._parent
-        if os.getppid() != self._launcher or (host == socket.gethostname() and not _alive(process)):
+        if os.getppid() != self._launcher or has_died(self._parent):
             raise TrainingError("the run that asked for this training is gone")
         self._done += count
         if _is_first():
@@ -129,7 +128,7 @@ def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
         "backbone": backbone.model_dump(),
         "seed": job.seed,
         "checkpoints": str(job.checkpoints.absolute()) if job.checkpoints else None,
-        "parent": [socket.gethostname(), os.getpid()],
+        "parent": this_process(),
     }
     job.examples.write_parquet(place / "examples.parquet")
     (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
@@ -137,7 +136,7 @@ def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
     (place / "job.json").write_text(text, encoding="utf-8")
 
 
-def _read_job(place: Path) -> tuple[Job, tuple[str, int]]:
+def _read_job(place: Path) -> tuple[Job, str]:
     facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
     job = Job(
         examples=pl.read_parquet(place / "examples.parquet"),
@@ -148,7 +147,7 @@ def _read_job(place: Path) -> tuple[Job, tuple[str, int]]:
         seed=facts["seed"],
         checkpoints=Path(facts["checkpoints"]) if facts["checkpoints"] else None,
     )
-    return job, tuple(facts["parent"])
+    return job, facts["parent"]
 
 
 def _follow(process: "subprocess.Popen[bytes]", file: Path, progress: Callable[[int], None]) -> None:
@@ -181,16 +180,6 @@ def _complaint(place: Path) -> str:
         return (place / "error.txt").read_text(encoding="utf-8")
     lines = (place / "output.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Dagster's own folder: its configuration, and runs whose process is gone."""
 
-import os
-import socket
 import subprocess
 import sys
 
@@ -10,9 +8,10 @@ import pytest
 import yaml
 
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.files.process_identity import this_process
 from cpmi_dagster.profiles.settings import load_settings
 from resources import dagster_home
-from resources.dagster_home import PROCESS_TAG, has_died, open_instance, this_process, wait_for_pool, write_dagster_yaml
+from resources.dagster_home import PROCESS_TAG, open_instance, wait_for_pool, write_dagster_yaml
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def settings(tmp_path):
 
 
 def process_that_ended() -> str:
-    script = "from resources.dagster_home import this_process; print(this_process())"
+    script = "from cpmi_dagster.files.process_identity import this_process; print(this_process())"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -31,14 +30,6 @@ def test_the_pool_has_as_many_slots_as_there_are_gpus(settings):
     written = yaml.safe_load((folder / "dagster.yaml").read_text())
     assert written["concurrency"]["pools"]["default_limit"] == 3
     assert written["telemetry"] == {"enabled": False}
-
-
-def test_a_process_is_known_by_host_pid_and_start():
-    assert not has_died(this_process())
-    assert has_died(process_that_ended())
-    assert has_died(f"{socket.gethostname()} {os.getpid()} 1"), "a pid that is used again is another process"
-    assert not has_died("elsewhere 1 1"), "nothing is known of other hosts"
-    assert not has_died("")
 
 
 def test_a_run_whose_process_is_gone_is_marked_failed(settings):
