@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,12 +20,13 @@ from cpmi_dagster.models.language_models import LoadedModel
 
 @dataclass
 class Answer:
-    """What the server says to one request."""
+    """What the server says to one request, `delay` seconds after it; with a `pause`, byte by byte."""
 
     body: Any
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0
+    pause: float = 0
 
     def payload(self) -> bytes:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
@@ -36,7 +38,7 @@ class Server:
 
     url: str
     requests: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
+    headers: list[Message] = field(default_factory=list)
     most_at_once: int = 0
     at_once: int = 0
 
@@ -53,7 +55,7 @@ def serve(answer: Callable[[dict[str, Any]], Answer]) -> Iterator[Server]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
                 server.requests.append({"path": self.path, **body})
-                server.headers.append(dict(self.headers))
+                server.headers.append(self.headers)
                 server.at_once += 1
                 server.most_at_once = max(server.most_at_once, server.at_once)
             said = answer(body)
@@ -67,7 +69,9 @@ def serve(answer: Callable[[dict[str, Any]], Answer]) -> Iterator[Server]:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(payload)))
                 self.end_headers()
-                self.wfile.write(payload)
+                for piece in [payload[i : i + 1] for i in range(len(payload))] if said.pause else [payload]:
+                    self.wfile.write(piece)
+                    time.sleep(said.pause)
             except OSError:
                 self.close_connection = True
 

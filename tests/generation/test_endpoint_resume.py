@@ -34,7 +34,7 @@ TRAJECTORIES = pl.DataFrame(
 
 
 def rollouts_from(url: str) -> Stage:
-    engine = EndpointEngine(Endpoint(url, "tiny", max_retries=1, first_wait_seconds=0.01), "tiny@here", lambda: None)
+    engine = EndpointEngine(Endpoint(url, "tiny", max_retries=1), "tiny@here", lambda: None)
 
     @stage(ROLLOUTS, inputs=[])
     def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
