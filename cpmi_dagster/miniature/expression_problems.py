@@ -3,8 +3,8 @@ r"""Expression problems in MATH's manner: LaTeX questions whose plans work on fr
     What is the value of $\frac{1}{2}+\frac{3}{4}-\frac{1}{3}$?     (Prealgebra)
     → "$\frac{1}{2}+\frac{3}{4}=\frac{5}{4}$."  "$\frac{5}{4}-\frac{1}{3}=\frac{11}{12}$."   answer \frac{11}{12}
 
-Each maker takes a random generator, the number of operations wanted (kinds of fixed length ignore it) and the scale of
-the numbers, and returns the question and the plan.
+Each maker takes a random generator, the number of operations wanted (some have a fixed length and ignore it) and the
+scale of the numbers, and returns the question and the plan.
 """
 
 import random
@@ -44,16 +44,13 @@ STRETCH = ("First $@work$.", "The factor gives $@work$.")
 SHIFT = ("Then $@work$.", "So $f$ is $@work$.")
 
 
-def _newest(operations: list[Operation]) -> Earlier:
-    """The result of the operation added last."""
+def _add(
+    operations: list[Operation], left: Operand | int, operator: str, right: Operand | int, sentences: tuple[str, ...]
+) -> Earlier:
+    """Add an operation to a plan; its result, for later operations."""
+    left, right = (whole(operand) if isinstance(operand, int) else operand for operand in (left, right))
+    operations.append(Operation(left, operator, right, sentences))
     return Earlier(len(operations) - 1)
-
-
-def _join(operations: list[Operation], total: Earlier | None, sign: str, sentences: tuple[str, ...]) -> Earlier:
-    """Add the newest result to a running total, if there is one yet; returns the new total."""
-    if total is not None:
-        operations.append(Operation(total, sign, _newest(operations), sentences))
-    return _newest(operations)
 
 
 def _draw_fraction(rng: random.Random) -> Quantity:
@@ -76,16 +73,15 @@ def make_fraction_sum(rng: random.Random, length: int, scale: int) -> Draft:
 
 
 def make_nested_fraction(rng: random.Random, length: int, scale: int) -> Draft:
-    """A continued fraction, worked from the inside out, two operations a storey."""
+    """A continued fraction, worked from the inside out, two operations for each level."""
     value: Operand = whole(rng.randint(2, 9))
     expression = as_latex(value)
     operations: list[Operation] = []
-    for _storey in range(max(1, length // 2)):
+    for _level in range(max(1, length // 2)):
         top, front = rng.randint(1, 9), rng.randint(1, 9 * scale)
         expression = rf"{front}+\frac{{{top}}}{{{expression}}}"
-        operations.append(Operation(whole(top), "/", value, FRACTION))
-        operations.append(Operation(whole(front), "+", _newest(operations), PLAIN))
-        value = _newest(operations)
+        fraction = _add(operations, top, "/", value, FRACTION)
+        value = _add(operations, front, "+", fraction, PLAIN)
     return f"Simplify ${expression}$.", operations
 
 
@@ -119,9 +115,9 @@ def make_root_sum(rng: random.Random, length: int, scale: int) -> Draft:
         factor, square = rng.randint(2, 9), rng.randint(2, 6 + scale) ** 2
         sign = "+" if term == 0 else rng.choice("+-")
         expression += rf"{sign if term else ''}{factor}\sqrt{{{square * radicand}}}"
-        operations.append(Operation(whole(square * radicand), "sqrt", whole(2), SIMPLE_ROOT))
-        operations.append(Operation(whole(factor), "*", _newest(operations), PLAIN))
-        total = _join(operations, total, sign, SUM)
+        root = _add(operations, square * radicand, "sqrt", 2, SIMPLE_ROOT)
+        product = _add(operations, factor, "*", root, PLAIN)
+        total = product if total is None else _add(operations, total, sign, product, SUM)
     return f"Simplify ${expression}$.", operations
 
 
@@ -134,9 +130,9 @@ def make_remainder(rng: random.Random, length: int, scale: int) -> Draft:
     for _product in range(max(1, length // 2)):
         a, b = rng.randint(6, 40 * scale), rng.randint(3, 19)
         products.append(rf"{a} \cdot {b}")
-        operations.append(Operation(whole(a), "*", whole(b), PRODUCT))
-        total = _join(operations, total, "+", SUM)
-    operations.append(Operation(_newest(operations), "mod", whole(modulus), REMAINDER))
+        product = _add(operations, a, "*", b, PRODUCT)
+        total = product if total is None else _add(operations, total, "+", product, SUM)
+    _add(operations, Earlier(len(operations) - 1), "mod", modulus, REMAINDER)
     return f"What is the remainder when ${'+'.join(products)}$ is divided by ${modulus}$?", operations
 
 
@@ -148,11 +144,9 @@ def make_marbles(rng: random.Random, length: int, scale: int) -> Draft:
     operations: list[Operation] = []
     total: Operand = whole(counts[0])
     for count in counts[1:]:
-        operations.append(Operation(total, "+", whole(count), COUNT))
-        total = _newest(operations)
-    operations.append(Operation(whole(counts[wanted[0]]), "+", whole(counts[wanted[1]]), WANTED))
-    good = _newest(operations)
-    operations.append(Operation(good, "/", total, PROBABILITY))
+        total = _add(operations, total, "+", count, COUNT)
+    good = _add(operations, counts[wanted[0]], "+", counts[wanted[1]], WANTED)
+    _add(operations, good, "/", total, PROBABILITY)
     bag = ", ".join(f"${count}$ {color}" for count, color in zip(counts, colors, strict=True))
     pair = " or ".join(colors[index] for index in wanted)
     return f"A bag holds marbles: {bag}. One is drawn. What is the probability that it is {pair}?", operations
@@ -164,9 +158,9 @@ def make_hypotenuse(rng: random.Random, length: int, scale: int) -> Draft:
     operations: list[Operation] = []
     total: Earlier | None = None
     for side in sides:
-        operations.append(Operation(whole(side), "*", whole(side), SQUARE))
-        total = _join(operations, total, "+", SUM_OF_SQUARES)
-    operations.append(Operation(_newest(operations), "sqrt", whole(2), DIAGONAL))
+        square = _add(operations, side, "*", side, SQUARE)
+        total = square if total is None else _add(operations, total, "+", square, SUM_OF_SQUARES)
+    _add(operations, Earlier(len(operations) - 1), "sqrt", 2, DIAGONAL)
     shape = "box" if len(sides) == 3 else "rectangle"
     lengths = r" \times ".join(map(str, sides))
     return f"What is the length of the diagonal of a ${lengths}$ {shape}?", operations
@@ -179,9 +173,8 @@ def make_iterated_function(rng: random.Random, length: int, scale: int) -> Draft
     operations: list[Operation] = []
     value: Operand = whole(start)
     for _time in range(times):
-        operations.append(Operation(whole(factor), "*", value, STRETCH))
-        operations.append(Operation(_newest(operations), sign, whole(shift), SHIFT))
-        value = _newest(operations)
+        stretched = _add(operations, factor, "*", value, STRETCH)
+        value = _add(operations, stretched, sign, shift, SHIFT)
     expression = "f(" * times + str(start) + ")" * times
     return f"If $f(x)={factor}x{sign}{shift}$, what is ${expression}$?", operations
 
@@ -198,12 +191,12 @@ SUBJECTS: dict[str, Maker] = {
 SECOND_MAKERS: dict[str, Maker] = {"Algebra": make_nested_fraction}
 
 
-def _is_writable(operations: list[Operation], fewest: int) -> bool:
+def _has_results(operations: list[Operation]) -> bool:
     try:
-        run_plan(tuple(operations))
+        run_plan(operations)
     except UndefinedResult:
         return False
-    return len(operations) >= fewest
+    return True
 
 
 def make_expression_problem(rng: random.Random, difficulty: Difficulty = STANDARD) -> Problem:
@@ -217,6 +210,6 @@ def make_expression_problem(rng: random.Random, difficulty: Difficulty = STANDAR
         subject = rng.choice(list(SUBJECTS))
         maker = SUBJECTS[subject] if rng.random() < 0.5 else SECOND_MAKERS.get(subject, SUBJECTS[subject])
         question, operations = maker(rng, draw_length(rng, difficulty), difficulty.scale)
-        if _is_writable(operations, min(difficulty.fewest, 5)) and len(operations) <= difficulty.most + 1:
+        if min(difficulty.fewest, 5) <= len(operations) <= difficulty.most + 1 and _has_results(operations):
             level = min(5, max(1, len(operations) - 1))
             return Problem("MATH", subject, level, question, tuple(operations))

@@ -1,16 +1,19 @@
 """Which questions the miniature world keeps for itself, so that its language models never train on them.
 
-A question's own text decides, by a hash: one question in four is held out. The world is drawn from those only, whatever
-its seed; training documents are drawn from the others only. So the two cannot meet.
+A hash of the question's text decides: one question in four is held out. The world is drawn from those only, whatever
+its seed; training documents are drawn from the others only. So the two cannot overlap.
 """
 
 import hashlib
 import random
 from collections.abc import Callable
 
-from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.miniature.expression_problems import make_expression_problem
+from cpmi_dagster.miniature.plans import Problem, Task
+from cpmi_dagster.miniature.word_problems import STANDARD, Difficulty, make_word_problem
 
 HELD_OUT_SHARE = 4
+MAKERS = {"GSM8K": make_word_problem, "MATH": make_expression_problem}
 
 
 def is_held_out(question: str) -> bool:
@@ -19,15 +22,37 @@ def is_held_out(question: str) -> bool:
     return digest[0] % HELD_OUT_SHARE == 0
 
 
-def draw_held_out(make: Callable[[random.Random], Problem], rng: random.Random) -> Problem:
-    """The next problem from `make` whose question is held out."""
-    while not is_held_out((problem := make(rng)).question):
+def draw(make: Callable[[random.Random], Problem], rng: random.Random, held_out: bool) -> Problem:
+    """The next problem from `make` whose question is held out, or is not."""
+    while is_held_out((problem := make(rng)).question) != held_out:
         pass
     return problem
 
 
-def draw_for_training(make: Callable[[random.Random], Problem], rng: random.Random) -> Problem:
-    """The next problem from `make` whose question is not held out."""
-    while is_held_out((problem := make(rng)).question):
-        pass
-    return problem
+class QuestionPool:
+    """Draws held-out problems, each question at most once, so that no two of a world's files share one."""
+
+    def __init__(self, seed: int) -> None:
+        """A pool whose whole sequence of draws is decided by `seed`."""
+        self._rng = random.Random(seed)
+        self._used: set[str] = set()
+
+    def draw(self, task: Task, count: int, difficulty: Difficulty = STANDARD) -> list[Problem]:
+        """New problems of one task.
+
+        Args:
+            task: Word problems (GSM8K) or expression problems (MATH).
+            count: How many.
+            difficulty: How long and how large they are.
+        """
+        problems: list[Problem] = []
+        while len(problems) < count:
+            problem = draw(lambda rng: MAKERS[task](rng, difficulty), self._rng, held_out=True)
+            if problem.question not in self._used:
+                self._used.add(problem.question)
+                problems.append(problem)
+        return problems
+
+    def draw_both(self, count: int, difficulty: Difficulty = STANDARD) -> list[Problem]:
+        """New problems, the first half word problems, the rest expression problems."""
+        return self.draw("GSM8K", count // 2, difficulty) + self.draw("MATH", count - count // 2, difficulty)

@@ -6,19 +6,19 @@
     Leo has fewer than 20 shells.    False       30 or more
     Leo has more shells than Ben.    Uncertain   30, or 61
 
-Amounts are whole numbers, so a verdict is a fact about intervals and never a matter of opinion.
+Amounts are whole numbers, so a verdict follows from intervals alone.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from cpmi_dagster.miniature.story_themes import NAMES, THEMES
 
 Verdict = Literal["True", "False", "Uncertain"]
-VERDICTS: tuple[Verdict, ...] = ("True", "False", "Uncertain")
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 PEOPLE = 5
 LARGEST = 400
 
@@ -43,8 +43,8 @@ class Holdings:
 
     Attributes:
         things: what is counted, in the plural.
-        facts: what is said, each person's amount once.
-        amounts: what follows of each person's amount.
+        facts: one statement about each person's amount.
+        amounts: what follows for each person's amount.
     """
 
     things: str
@@ -53,52 +53,46 @@ class Holdings:
 
 
 class Claim(NamedTuple):
-    """Something said about the amounts, and what the facts make of it."""
+    """A statement about the amounts, and the verdict that follows from the facts."""
 
     text: str
     formula: str
     verdict: Verdict
 
 
-class _Told(NamedTuple):
-    """A person's amount and the fact that tells it."""
-
-    amount: int
-    fact: Fact
+Relation = Literal["more", "fewer", "times", "together"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 
-def _more(name: str, other: str, known: int, things: str, rng: random.Random) -> _Told:
-    b = rng.randint(2, 60)
-    return _Told(known + b, Fact(f"{name} has {b} more {things} than {other}.", f"{of(name)} = {of(other)} + {b}"))
+def _amount_by_relation(
+    relation: Relation, name: str, other: str, other_amount: int, things: str, rng: random.Random
+) -> tuple[int, Fact]:
+    """A person's amount, and the fact that states it in terms of another's amount."""
+    match relation:
+        case "more":
+            b = rng.randint(2, 60)
+            amount, text, formula = other_amount + b, f"{b} more {things} than {other}", f"{of(other)} + {b}"
+        case "fewer":
+            b = rng.randint(1, max(1, other_amount // 2))
+            amount, text, formula = other_amount - b, f"{b} fewer {things} than {other}", f"{of(other)} - {b}"
+        case "times":
+            b = rng.randint(2, 5)
+            amount, text, formula = other_amount * b, f"{b} times as many {things} as {other}", f"{b} * {of(other)}"
+        case "together":
+            amount = rng.randint(5, 150)
+            total = amount + other_amount
+            return amount, Fact(f"{name} and {other} have {total} {things} together.",
+                                f"{of(name)} + {of(other)} = {total}")  # fmt: skip
+    return amount, Fact(f"{name} has {text}.", f"{of(name)} = {formula}")
 
 
-def _fewer(name: str, other: str, known: int, things: str, rng: random.Random) -> _Told:
-    b = rng.randint(1, max(1, known // 2))
-    return _Told(known - b, Fact(f"{name} has {b} fewer {things} than {other}.", f"{of(name)} = {of(other)} - {b}"))
-
-
-def _times(name: str, other: str, known: int, things: str, rng: random.Random) -> _Told:
-    b = rng.randint(2, 5)
-    text = f"{name} has {b} times as many {things} as {other}."
-    return _Told(known * b, Fact(text, f"{of(name)} = {b} * {of(other)}"))
-
-
-def _together(name: str, other: str, known: int, things: str, rng: random.Random) -> _Told:
-    amount = rng.randint(5, 150)
-    text = f"{name} and {other} have {amount + known} {things} together."
-    return _Told(amount, Fact(text, f"{of(name)} + {of(other)} = {amount + known}"))
-
-
-RELATIONS: tuple[Callable[[str, str, int, str, random.Random], _Told], ...] = (_more, _fewer, _times, _together)
-
-
-def _relate(name: str, known: Mapping[str, int], things: str, rng: random.Random) -> _Told:
-    """A person's amount in terms of someone's whose amount is known."""
+def _draw_related(name: str, amounts: Mapping[str, int], things: str, rng: random.Random) -> tuple[int, Fact]:
+    """An amount for a person, stated in terms of one of the amounts that are fixed already."""
     while True:
-        other = rng.choice(list(known))
-        told = rng.choice(RELATIONS)(name, other, known[other], things, rng)
-        if 0 < told.amount <= LARGEST:
-            return told
+        other = rng.choice(list(amounts))
+        amount, fact = _amount_by_relation(rng.choice(RELATIONS), name, other, amounts[other], things, rng)
+        if 0 < amount <= LARGEST:
+            return amount, fact
 
 
 def of(name: str) -> str:
@@ -107,17 +101,17 @@ def of(name: str) -> str:
 
 
 def draw_holdings(rng: random.Random) -> Holdings:
-    """Five people: one amount is said outright, three in terms of another's, of the last only a lower bound."""
+    """Five people: one amount is given, three in terms of another's, for the last only a lower bound."""
     first, *others, last = (name for name, _ in rng.sample(NAMES, PEOPLE))
     things = rng.choice(rng.choice(THEMES).things)
-    known = {first: rng.randint(10, 120)}
-    facts = [Fact(f"{first} has {known[first]} {things}.", f"{of(first)} = {known[first]}")]
+    exact = {first: rng.randint(10, 120)}
+    facts = [Fact(f"{first} has {exact[first]} {things}.", f"{of(first)} = {exact[first]}")]
     for name in others:
-        known[name], fact = _relate(name, known, things, rng)
+        exact[name], fact = _draw_related(name, exact, things, rng)
         facts.append(fact)
     least = rng.randint(10, 150)
     facts.append(Fact(f"{last} has at least {least} {things}.", f"{of(last)} >= {least}"))
-    amounts = {name: Amount(amount, amount) for name, amount in known.items()} | {last: Amount(least, inf)}
+    amounts = {name: Amount(amount, amount) for name, amount in exact.items()} | {last: Amount(least, inf)}
     return Holdings(things, tuple(rng.sample(facts, len(facts))), amounts)
 
 
@@ -134,13 +128,10 @@ def draw_claim(holdings: Holdings, rng: random.Random) -> Claim:
     own, things = holdings.amounts[name], holdings.things
     number = max(1, int(own.least) + rng.randint(-20, 20))
     exactly = Amount(number, number)
+    over_other = exceeds(own, holdings.amounts[other])
     return rng.choice(
         (
-            Claim(
-                f"{name} has more {things} than {other}.",
-                f"{of(name)} > {of(other)}",
-                exceeds(own, holdings.amounts[other]),
-            ),
+            Claim(f"{name} has more {things} than {other}.", f"{of(name)} > {of(other)}", over_other),
             Claim(f"{name} has more than {number} {things}.", f"{of(name)} > {number}", exceeds(own, exactly)),
             Claim(f"{name} has fewer than {number} {things}.", f"{of(name)} < {number}", exceeds(exactly, own)),
         )
@@ -148,7 +139,7 @@ def draw_claim(holdings: Holdings, rng: random.Random) -> Claim:
 
 
 def draw_claims(holdings: Holdings, wanted: Mapping[Verdict, int], rng: random.Random) -> list[Claim]:
-    """Different claims, so many of each verdict, in the order of the verdicts."""
+    """Different claims, as many of each verdict as wanted, in the order of the verdicts."""
     found: dict[Verdict, dict[str, Claim]] = {verdict: {} for verdict in wanted}
     while any(len(found[verdict]) < count for verdict, count in wanted.items()):
         claim = draw_claim(holdings, rng)

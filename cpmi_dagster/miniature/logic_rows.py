@@ -20,7 +20,7 @@ from cpmi_dagster.miniature.question_rows import Row
 OPTIONS = 4
 
 
-class Asked(NamedTuple):
+class VerdictQuestion(NamedTuple):
     """A question about claims: the verdict of the right option, and those that the others may have."""
 
     question: str
@@ -29,14 +29,14 @@ class Asked(NamedTuple):
 
 
 QUESTIONS = (
-    Asked("Which of the following must be true?", "True", ("False", "Uncertain")),
-    Asked("Which of the following cannot be true?", "False", ("True", "Uncertain")),
-    Asked("Of which of the following can it not be said whether it is true?", "Uncertain", ("True", "False")),
+    VerdictQuestion("Which of the following must be true?", "True", ("False", "Uncertain")),
+    VerdictQuestion("Which of the following cannot be true?", "False", ("True", "Uncertain")),
+    VerdictQuestion("Of which of the following can it not be said whether it is true?", "Uncertain", ("True", "False")),
 )
 
 
 def folio_row(verdict: Verdict, rng: random.Random) -> Row:
-    """A row of FOLIO with a label of one's choice."""
+    """A row of FOLIO with the given label."""
     holdings = draw_holdings(rng)
     (claim,) = draw_claims(holdings, {verdict: 1}, rng)
     return {
@@ -48,8 +48,8 @@ def folio_row(verdict: Verdict, rng: random.Random) -> Row:
     }
 
 
-def logiqa2_row(number: int, asked: Asked, rng: random.Random) -> Row:
-    """A row of LogiQA 2.0: four claims, one of which has the verdict asked for."""
+def logiqa2_row(number: int, asked: VerdictQuestion, rng: random.Random) -> Row:
+    """A row of LogiQA 2.0: four claims, one of which has the verdict that the question wants."""
     holdings = draw_holdings(rng)
     first, second = rng.sample(asked.others, 2)
     claims = draw_claims(holdings, {asked.right: 1, first: OPTIONS - 2, second: 1}, rng)
@@ -85,8 +85,3 @@ def folio_rows(count: int, rng: random.Random) -> list[Row]:
 def logiqa2_rows(count: int, rng: random.Random) -> list[Row]:
     """Rows with the three questions in turn."""
     return [logiqa2_row(number, QUESTIONS[number % len(QUESTIONS)], rng) for number in range(count)]
-
-
-def logicnli_rows(count: int, rng: random.Random) -> list[Row]:
-    """So many stories."""
-    return [logicnli_row(number, rng) for number in range(count)]

@@ -1,4 +1,4 @@
-"""Stories of facts and rules in LogicNLI's manner, and what they say of each person.
+"""Stories of facts and rules in LogicNLI's manner, and what follows for each person.
 
     facts   Ana has 48 shells.   Ben has 7 shells.   Leo has some shells.
     rules   If someone has more than 40 shells, then he is glad.
@@ -8,9 +8,9 @@
     Ben is glad.    neutral              no rule speaks of 7 shells
     Ana is glad.    self_contradiction   48 is more than 40, and even
 
-What rules say of a person's number is worked out first; rules from one property to another are then followed in both
+The rules about numbers are applied first; rules from one property to another are then followed in both
 directions (who is not calm is not glad). No property is the conclusion of two such rules, so that this finds all that
-follows. Of people about whom the story contradicts itself, only what it contradicts is stated.
+follows. For people about whom the story contradicts itself, only the contradicted properties are stated.
 """
 
 import random
@@ -35,7 +35,7 @@ class Property(NamedTuple):
     holds: bool = True
 
     def __str__(self) -> str:
-        """As a rule says it: `not glad`."""
+        """As rules write it: `not glad`."""
         return self.name if self.holds else f"not {self.name}"
 
     @property
@@ -45,7 +45,7 @@ class Property(NamedTuple):
 
 
 class NumberRule(NamedTuple):
-    """What a number says of who has so many."""
+    """What follows for a person whose number meets a condition."""
 
     condition: str
     applies: Callable[[int], bool]
@@ -53,14 +53,14 @@ class NumberRule(NamedTuple):
 
 
 class PropertyRule(NamedTuple):
-    """What one property says of another."""
+    """A property that follows from another."""
 
     given: Property
     then: Property
 
 
 class Story(NamedTuple):
-    """Sentences, and statements with what the sentences make of them, two of each label."""
+    """Facts, rules, and statements with their labels, two of each label."""
 
     facts: tuple[str, ...]
     rules: tuple[str, ...]
@@ -68,10 +68,10 @@ class Story(NamedTuple):
 
 
 def follows(number: int | None, numbers: Iterable[NumberRule], properties: Iterable[PropertyRule]) -> set[Property]:
-    """Everything the rules say of a person; a property and its opposite where they contradict each other.
+    """Every property that follows for a person; a property and its opposite where the rules contradict each other.
 
     Args:
-        number: how many things the person has; None where nobody says.
+        number: how many things the person has; None where the facts do not give it.
         numbers: rules about numbers.
         properties: rules from one property to another, no two with the same conclusion.
     """
@@ -83,7 +83,7 @@ def follows(number: int | None, numbers: Iterable[NumberRule], properties: Itera
 
 
 def label_of(stated: Property, known: set[Property]) -> Label:
-    """What is to be said of a statement, given all that follows."""
+    """The label of a statement, given all that follows."""
     if stated in known and stated.opposite in known:
         return "self_contradiction"
     if stated in known:
@@ -112,24 +112,24 @@ def draw_story(rng: random.Random) -> Story:
 def _draw_rules(rng: random.Random) -> tuple[list[NumberRule], list[PropertyRule]]:
     low, high, divisor = rng.randint(15, 45), rng.randint(46, 80), rng.choice((3, 5, 7))
     names = rng.sample(PROPERTIES, len(PROPERTIES))
-    said, derived = names[:OF_NUMBERS], names[OF_NUMBERS:]
-    # every number is even or odd: were both to say the same, it would hold of people whose number nobody knows
+    numbered, derived = names[:OF_NUMBERS], names[OF_NUMBERS:]
+    # every number is even or odd: were both to give one property, it would hold for people without a number too
     conditions: tuple[tuple[str, Callable[[int], bool], str], ...] = (
-        ("an even number of {}", lambda number: number % 2 == 0, said[0]),
-        ("an odd number of {}", lambda number: number % 2 == 1, said[1]),
-        (f"more than {high} {{}}", lambda number: number > high, rng.choice(said)),
-        (f"fewer than {low} {{}}", lambda number: number < low, rng.choice(said)),
-        (f"a multiple of {divisor} {{}}", lambda number: number % divisor == 0, rng.choice(said)),
+        ("an even number of {}", lambda number: number % 2 == 0, numbered[0]),
+        ("an odd number of {}", lambda number: number % 2 == 1, numbered[1]),
+        (f"more than {high} {{}}", lambda number: number > high, rng.choice(numbered)),
+        (f"fewer than {low} {{}}", lambda number: number < low, rng.choice(numbered)),
+        (f"a multiple of {divisor} {{}}", lambda number: number % divisor == 0, rng.choice(numbered)),
     )
     numbers = [
         NumberRule(condition, applies, Property(name, rng.random() < 0.6)) for condition, applies, name in conditions
     ]
-    properties = [PropertyRule(Property(rng.choice(said)), Property(name, rng.random() < 0.7)) for name in derived]
+    properties = [PropertyRule(Property(rng.choice(numbered)), Property(name, rng.random() < 0.7)) for name in derived]
     return numbers, properties
 
 
 def _draw_people(rng: random.Random) -> dict[str, int | None]:
-    """Names and numbers; of the last the number is not said."""
+    """Names and numbers; the last has no number."""
     names = [name for name, _ in rng.sample(NAMES, PEOPLE)]
     return {name: rng.randint(2, LARGEST) if name != names[-1] else None for name in names}
 
@@ -141,9 +141,9 @@ def _statements(
     found: dict[Label, list[str]] = {label: [] for label in LABELS}
     for name, number in people.items():
         known = follows(number, numbers, properties)
-        torn = any(one.opposite in known for one in known)
+        is_contradictory = any(one.opposite in known for one in known)
         for stated in (Property(one, holds) for one in PROPERTIES for holds in (True, False)):
             label = label_of(stated, known)
-            if not torn or label == "self_contradiction":
+            if not is_contradictory or label == "self_contradiction":
                 found[label].append(f"{name} is {stated}.")
     return found

@@ -40,7 +40,7 @@ def _inserted(problem: Problem, rng: random.Random, sentence: Callable[[str], st
 def _slipped(
     problem: Problem, rng: random.Random, opening: str, reason: str, kinds: tuple[SlipKind, ...] = ("calculation",)
 ) -> Modification:
-    """A process with a slip that is carried on; the first wrong step starts with `opening`."""
+    """A process with a slip that later steps build on; the first wrong step starts with `opening`."""
     solution = make_mistake(problem, rng, kinds=kinds)
     steps = list(solution.steps)
     steps[solution.first_error] = f"{opening}{steps[solution.first_error]}"
@@ -49,7 +49,7 @@ def _slipped(
 
 
 def redundant(problem: Problem, rng: random.Random) -> Modification:
-    """Non-redundancy: a step is said twice."""
+    """Non-redundancy: a step is repeated."""
     return _inserted(problem, rng, lambda step: f"Let us repeat this once more: {step}", "A step only repeats another.")
 
 
@@ -86,7 +86,7 @@ def deceptive(problem: Problem, rng: random.Random) -> Modification:
 
 
 def underdetermined(problem: Problem, rng: random.Random) -> Modification:
-    """Prerequisite sensitivity: the question loses its last condition, but the process goes on as if it were there."""
+    """Prerequisite sensitivity: the question loses its last condition, but the process uses it all the same."""
     steps = list(solve(problem).steps)
     head, mark, tail = problem.question.rpartition(". ")
     before, _mark, _condition = head.rpartition(". ")

@@ -4,7 +4,7 @@ r"""Exact numbers of the miniature world: a fraction times a square root, and th
     Quantity(Fraction(2), 3)      is 2√3, written `2\sqrt{3}`
     apply("sqrt", 72)             is 6√2, since 72 = 6² · 2
 
-Results are exact, so that a solution's correctness is a fact and never a matter of rounding.
+Results are exact, so that a solution's correctness never depends on rounding.
 """
 
 from collections.abc import Callable

@@ -8,7 +8,7 @@ mmlu_stem   {"question", "type": "elementary_mathematics", "choices": ["6", "8",
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.slips import make_mistake
@@ -40,20 +40,16 @@ def math_row(problem: Problem) -> Row:
     }
 
 
-def subject_folder(subject: str) -> str:
-    """A subject as MATH's file paths write it: `Counting & Probability` is `counting_and_probability`."""
-    return subject.lower().replace("&", "and").replace(" ", "_")
-
-
 def math500_row(problem: Problem, number: int) -> Row:
-    """A row of MATH-500."""
+    """A row of MATH-500, whose id has the subject as MATH's file paths write it: `counting_and_probability`."""
+    folder = problem.subject.lower().replace("&", "and").replace(" ", "_")
     return {
         "problem": problem.question,
         "solution": boxed_solution(problem),
         "answer": problem.answer,
         "subject": problem.subject,
         "level": problem.level,
-        "unique_id": f"test/{subject_folder(problem.subject)}/{number}.json",
+        "unique_id": f"test/{folder}/{number}.json",
     }
 
 
@@ -72,18 +68,8 @@ def omni_math_row(problem: Problem) -> Row:
 def mmlu_stem_row(problem: Problem, rng: random.Random) -> Row:
     """A row of MMLU; the wrong choices are where slips lead."""
     choices, right = draw_choices(problem, rng)
-    kind = "elementary_mathematics" if problem.task == "GSM8K" else "high_school_mathematics"
-    return {"question": problem.question, "type": kind, "choices": choices, "answer": right}
-
-
-def math500_rows(problems: Sequence[Problem]) -> list[Row]:
-    """MATH-500 rows with running numbers in their ids."""
-    return [math500_row(problem, number) for number, problem in enumerate(problems)]
-
-
-def mmlu_stem_rows(problems: Sequence[Problem], rng: random.Random) -> list[Row]:
-    """MMLU rows, word problems and expression problems in turn of a shuffle."""
-    return [mmlu_stem_row(problem, rng) for problem in rng.sample(problems, len(problems))]
+    subject = "elementary_mathematics" if problem.task == "GSM8K" else "high_school_mathematics"
+    return {"question": problem.question, "type": subject, "choices": choices, "answer": right}
 
 
 def draw_choices(problem: Problem, rng: random.Random) -> tuple[list[str], int]:

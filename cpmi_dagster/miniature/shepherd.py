@@ -5,8 +5,8 @@ r"""Math-Shepherd rows: five solvers' attempts at each question, with step label
     task    GSM8K or MATH
 
 As in the original, + means that some completion from there reached the answer. So labels are noisy both ways: a right
-step may find no completion that succeeds, a wrong one may be recovered from by luck. What is really so is in `truth`,
-{"row_number": 7, "correct": [true, false]}. Rows stand in blocks by task, wrong answers before right ones.
+step may have no completion that succeeds, a wrong one may be recovered from by luck. `truth` has the true correctness,
+{"row_number": 7, "correct": [true, false]}. Rows are in blocks by task, wrong answers before right ones.
 """
 
 import random
@@ -60,7 +60,7 @@ def estimate_labels(problem: Problem, solution: Solution, skill: float, rng: ran
 
 
 def attempt(problem: Problem, skill: float, rng: random.Random) -> Attempt:
-    """One solver's try; a solver without skill slips at once."""
+    """One solver's try; a solver without skill slips in the first step."""
     if rng.random() < skill * 0.7:
         solution = solve(problem, rng)
     else:
@@ -107,11 +107,6 @@ def shepherd_row(one: Attempt, question: str) -> Row:
     return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}
 
 
-def loosely_spaced(question: str) -> str:
-    """The question with a doubled space, as careless copies have it."""
-    return question.replace(". ", ".  ", 1)
-
-
 def irregular_rows() -> list[Row]:
     """Rows that cannot be used, as the published file has some: each fails for another reason."""
     unknown = "A lighthouse blinks 3 times a minute. How often does it blink during one hour of fog?"
@@ -131,16 +126,8 @@ def irregular_rows() -> list[Row]:
     ]
 
 
-@dataclass(frozen=True)
-class ShepherdFiles:
-    """The rows of `math_shepherd.jsonl`, and the truth about those that can be used."""
-
-    rows: list[Row]
-    truth: list[Row]
-
-
-def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> ShepherdFiles:
-    """Rows in order, the irregular ones strewn among them, and the truth by row number."""
+def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[Row], list[Row]]:
+    """The rows of `math_shepherd.jsonl`, irregular ones among them, and the truth about the others by row number."""
     entries: list[Attempt | Row] = list(found)
     for row in irregular_rows():
         entries.insert(rng.randrange(len(entries)), row)
@@ -151,6 +138,8 @@ def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> ShepherdFile
             rows.append(entry)
             continue
         question = entry.problem.question
-        rows.append(shepherd_row(entry, loosely_spaced(question) if number % RESPACED_EVERY == 0 else question))
+        if number % RESPACED_EVERY == 0:  # a doubled space, as careless copies have it
+            question = question.replace(". ", ".  ", 1)
+        rows.append(shepherd_row(entry, question))
         truth.append({"row_number": number, "correct": list(entry.solution.correct)})
-    return ShepherdFiles(rows, truth)
+    return rows, truth

@@ -1,4 +1,4 @@
-"""Solutions with one injected error, carried on consistently, each step with its true correctness.
+"""Solutions with one injected error and its consequences, each step with its true correctness.
 
 Kinds of slip at a step `60/5=<<60/5=12>>12` whose left operand came from `48+12=<<48+12=60>>60`:
 
@@ -55,7 +55,7 @@ def _miscalculate(problem: Problem, index: int, rng: random.Random) -> Slip:
 
 def _check_swappable(operation: Operation) -> None:
     if operation.operator not in SWAPPABLE_OPERATORS:
-        raise ImpossibleSlip(f"{operation.operator} has no careless twin")
+        raise ImpossibleSlip(f"{operation.operator} is not confused with another operator")
 
 
 def _mistake_operator(problem: Problem, index: int, rng: random.Random) -> Slip:
@@ -126,7 +126,7 @@ def solve_with_slip(problem: Problem, slip: Slip, wording: random.Random | None 
 
 
 def _looks_odd(step: str) -> bool:
-    """Whether a word problem's step ends in less than nothing or in a broken thing."""
+    """Whether a word problem's step ends in a negative number or a fraction of a thing."""
     outcome = step.split(">>")[-1]
     return outcome.startswith("-") or "." in outcome[:-1]
 

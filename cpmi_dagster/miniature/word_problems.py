@@ -6,9 +6,8 @@ one bag. How many shells does Ana have now?
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan
 from cpmi_dagster.miniature.quantities import rational, whole
@@ -36,17 +35,15 @@ STANDARD = Difficulty()
 HARD = Difficulty(fewest=7, most=11, scale=3)
 
 
-class Drawn(NamedTuple):
-    """The numbers of one event and the operations they make, as (left, operator, right)."""
-
-    b: int
-    c: int | None
-    calculations: tuple[tuple[Operand, str, Operand], ...]
+OPERATORS: dict[EventKind, str] = {
+    "add": "+", "subtract": "-", "times": "*", "share": "/", "add_groups": "+", "subtract_groups": "-",
+    "lose_percent": "-", "add_multiple": "+",
+}  # fmt: skip
 
 
 @dataclass
 class Story:
-    """A story in the making: its sentences, its plan and where the running amount stands."""
+    """An unfinished story: its sentences, its plan and the running amount so far."""
 
     cast: dict[str, str]
     difficulty: Difficulty
@@ -59,11 +56,6 @@ class Story:
         """The running amount as an operand."""
         return Earlier(len(self.operations) - 1) if self.operations else whole(self.amount)
 
-    @property
-    def next_result(self) -> Earlier:
-        """The result of the operation that comes next."""
-        return Earlier(len(self.operations))
-
     def fill(self, sentence: str) -> str:
         """The sentence with the cast's names in it, longest mark first so that @he spares @He and @her."""
         for mark in sorted(self.cast, key=len, reverse=True):
@@ -71,84 +63,62 @@ class Story:
         return sentence
 
 
-def _draw_add(story: Story, rng: random.Random) -> Drawn:
-    b = rng.randint(12, 180 * story.difficulty.scale)
-    return Drawn(b, None, ((story.current, "+", whole(b)),))
+def _possible_numbers(kind: EventKind, amount: int, scale: int) -> tuple[Sequence[int], Sequence[int]]:
+    """What @b and @c of an event may be: no @b where none fits the running amount, no @c where the event has none."""
+    match kind:
+        case "add":
+            return range(12, 180 * scale + 1), ()
+        case "subtract":
+            return range(8, amount - 9) if amount >= 30 else (), ()
+        case "times":
+            return range(2, 9 + scale), ()
+        case "share":
+            return [divisor for divisor in DIVISORS if amount % divisor == 0 and amount // divisor >= 6], ()
+        case "add_groups":
+            return range(3, 12 * scale + 1), range(4, 30)
+        case "subtract_groups":
+            return range(2, 13), range(3, 25)
+        case "lose_percent":
+            return [percentage for percentage in PERCENTAGES if amount * percentage % 100 == 0], ()
+        case "add_multiple":
+            return range(2, 8), ()
 
 
-def _draw_subtract(story: Story, rng: random.Random) -> Drawn:
-    if story.amount < 30:
-        raise NoRoom
-    b = rng.randint(8, story.amount - 10)
-    return Drawn(b, None, ((story.current, "-", whole(b)),))
+def _calculations(kind: EventKind, b: int, c: int, story: Story) -> list[tuple[Operand, str, Operand]]:
+    """The calculations of an event, as (left, operator, right): a part first, where the event has one."""
+    match kind:
+        case "add_groups" | "subtract_groups":
+            part = (whole(b), "*", whole(c))
+        case "lose_percent":
+            part = (story.current, "*", rational(b, 100))
+        case "add_multiple":
+            part = (story.current, "*", whole(b))
+        case _:
+            return [(story.current, OPERATORS[kind], whole(b))]
+    return [part, (story.current, OPERATORS[kind], Earlier(len(story.operations)))]
 
 
-def _draw_times(story: Story, rng: random.Random) -> Drawn:
-    b = rng.randint(2, 8 + story.difficulty.scale)
-    return Drawn(b, None, ((story.current, "*", whole(b)),))
-
-
-def _draw_share(story: Story, rng: random.Random) -> Drawn:
-    divisors = [divisor for divisor in DIVISORS if story.amount % divisor == 0 and story.amount // divisor >= 6]
-    if not divisors:
-        raise NoRoom
-    b = rng.choice(divisors)
-    return Drawn(b, None, ((story.current, "/", whole(b)),))
-
-
-def _draw_add_groups(story: Story, rng: random.Random) -> Drawn:
-    b, c = rng.randint(3, 12 * story.difficulty.scale), rng.randint(4, 29)
-    return Drawn(b, c, ((whole(b), "*", whole(c)), (story.current, "+", story.next_result)))
-
-
-def _draw_subtract_groups(story: Story, rng: random.Random) -> Drawn:
-    b, c = rng.randint(2, 12), rng.randint(3, 24)
-    if b * c > story.amount - 6:
-        raise NoRoom
-    return Drawn(b, c, ((whole(b), "*", whole(c)), (story.current, "-", story.next_result)))
-
-
-def _draw_lose_percent(story: Story, rng: random.Random) -> Drawn:
-    percentages = [percentage for percentage in PERCENTAGES if story.amount * percentage % 100 == 0]
-    if not percentages:
-        raise NoRoom
-    b = rng.choice(percentages)
-    return Drawn(b, None, ((story.current, "*", rational(b, 100)), (story.current, "-", story.next_result)))
-
-
-def _draw_add_multiple(story: Story, rng: random.Random) -> Drawn:
-    b = rng.randint(2, 7)
-    return Drawn(b, None, ((story.current, "*", whole(b)), (story.current, "+", story.next_result)))
-
-
-DRAWS: dict[EventKind, Callable[[Story, random.Random], Drawn]] = {
-    "add": _draw_add,
-    "subtract": _draw_subtract,
-    "times": _draw_times,
-    "share": _draw_share,
-    "add_groups": _draw_add_groups,
-    "subtract_groups": _draw_subtract_groups,
-    "lose_percent": _draw_lose_percent,
-    "add_multiple": _draw_add_multiple,
-}
-
-
-def _tell(story: Story, event: Event, rng: random.Random) -> None:
-    """Let an event happen in the story.
+def _add_event(story: Story, event: Event, rng: random.Random) -> None:
+    """Draw an event's numbers and add it to the story.
 
     Raises:
         NoRoom: It does not fit the running amount; the story is left as it was.
     """
-    drawn = DRAWS[event.kind](story, rng)
+    b_choices, c_choices = _possible_numbers(event.kind, story.amount, story.difficulty.scale)
+    if not b_choices:
+        raise NoRoom
+    b, c = rng.choice(b_choices), rng.choice(c_choices) if c_choices else 0
+    if event.kind == "subtract_groups" and b * c > story.amount - 6:
+        raise NoRoom
     operations = [
         Operation(left, operator, right, tuple(story.fill(wording) for wording in wordings))
-        for (left, operator, right), wordings in zip(drawn.calculations, event.steps, strict=True)
+        for (left, operator, right), wordings in zip(_calculations(event.kind, b, c, story), event.steps, strict=True)
     ]
     amount = run_plan((*story.operations, *operations))[-1]
     if not amount.is_whole or not 5 <= amount.coefficient <= LARGEST_AMOUNT * story.difficulty.scale:
         raise NoRoom
-    text = story.fill(event.text).replace("@a", str(story.amount)).replace("@b", str(drawn.b))
-    story.sentences.append(text.replace("@c", str(drawn.c)))
+    text = story.fill(event.text).replace("@a", str(story.amount)).replace("@b", str(b))
+    story.sentences.append(text.replace("@c", str(c)))
     story.operations += operations
     story.amount = int(amount.coefficient)
 
@@ -173,15 +143,14 @@ def _try_story(rng: random.Random, difficulty: Difficulty, length: int) -> Probl
     """
     theme = rng.choice(THEMES)
     story = Story(_cast(theme, rng), difficulty, amount=rng.randint(40, 300 * difficulty.scale))
-    _tell(story, rng.choice(theme.openings), rng)
+    _add_event(story, rng.choice(theme.openings), rng)
     while len(story.operations) < length:
         fitting = [event for event in theme.events if len(event.steps) <= length - len(story.operations)]
-        _tell(story, rng.choice(fitting), rng)
+        _add_event(story, rng.choice(fitting), rng)
     if len(story.operations) != length:
         raise NoRoom
     question = " ".join([*story.sentences, story.fill(rng.choice(theme.questions))])
-    level = min(5, (length + 1) // 2)
-    return Problem("GSM8K", "Word problem", level, question, tuple(story.operations))
+    return Problem("GSM8K", "Word problem", min(5, (length + 1) // 2), question, tuple(story.operations))
 
 
 def draw_length(rng: random.Random, difficulty: Difficulty) -> int:

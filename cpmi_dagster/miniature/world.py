@@ -9,17 +9,15 @@ and no question occurs in two of its files, except that Math-Shepherd's are amon
 
 import json
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_rows, logiqa2_rows
-from cpmi_dagster.miniature.plans import Problem, Task
+from cpmi_dagster.miniature.held_out import QuestionPool
+from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_row, logiqa2_rows
 from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
 from cpmi_dagster.miniature.processbench_rows import processbench_rows
-from cpmi_dagster.miniature.question_pool import QuestionPool
-from cpmi_dagster.miniature.question_rows import Row, gsm8k_row, math500_rows, math_row, mmlu_stem_rows, omni_math_row
+from cpmi_dagster.miniature.question_rows import Row, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
 from cpmi_dagster.miniature.word_problems import HARD
 
@@ -58,7 +56,7 @@ class WorldSize:
         processbench: Rows of each ProcessBench subset.
         prmbench: Rows of each PRMBench category.
         test_questions: Problems of each question set for best-of-N.
-        logic_stories: Stories of the logic set that asks eight times of each.
+        logic_stories: Stories of LogicNLI, with eight statements each.
     """
 
     shepherd_questions: int = 120
@@ -71,26 +69,17 @@ class WorldSize:
     logic_stories: int = 9
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write JSON Lines so that the file is either there whole or not at all."""
-    write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-
-
-def _references(pool: QuestionPool, size: WorldSize) -> dict[Task, list[Problem]]:
-    half = size.references // 2
-    return {"GSM8K": pool.draw("GSM8K", half), "MATH": pool.draw("MATH", size.references - half)}
-
-
 def _training_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
-    references = _references(pool, size)
+    gsm8k = pool.draw("GSM8K", size.references // 2)
+    math = pool.draw("MATH", size.references - len(gsm8k))
     half = size.shepherd_questions // 2
-    questions = rng.sample(references["GSM8K"], half) + rng.sample(references["MATH"], size.shepherd_questions - half)
-    found = shepherd_files(all_attempts(questions, size.too_hard, size.attempts, rng), rng)
+    questions = rng.sample(gsm8k, half) + rng.sample(math, size.shepherd_questions - half)
+    rows, truth = shepherd_files(all_attempts(questions, size.too_hard, size.attempts, rng), rng)
     return {
-        "math_shepherd": found.rows,
-        "step_truth": found.truth,
-        "gsm8k_train": [gsm8k_row(problem) for problem in references["GSM8K"]],
-        "math_train": [math_row(problem) for problem in references["MATH"]],
+        "math_shepherd": rows,
+        "step_truth": truth,
+        "gsm8k_train": [gsm8k_row(problem) for problem in gsm8k],
+        "math_train": [math_row(problem) for problem in math],
     }
 
 
@@ -98,9 +87,9 @@ def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) 
     count = size.test_questions
     return {
         "gsm8k_test": [gsm8k_row(problem) for problem in pool.draw("GSM8K", count)],
-        "math500_test": math500_rows(pool.draw("MATH", count)),
+        "math500_test": [math500_row(problem, number) for number, problem in enumerate(pool.draw("MATH", count))],
         "omni_math_test": [omni_math_row(problem) for problem in pool.draw("MATH", count, HARD)],
-        "mmlu_stem_test": mmlu_stem_rows(pool.draw_both(count), rng),
+        "mmlu_stem_test": [mmlu_stem_row(problem, rng) for problem in rng.sample(pool.draw_both(count), count)],
     }
 
 
@@ -108,7 +97,7 @@ def _logic_rows(size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
     return {
         "folio_validation": folio_rows(size.test_questions, rng),
         "logiqa2_test": logiqa2_rows(size.test_questions, rng),
-        "logicnli_test": logicnli_rows(size.logic_stories, rng),
+        "logicnli_test": [logicnli_row(number, rng) for number in range(size.logic_stories)],
     }
 
 
@@ -151,14 +140,4 @@ def write_world(folder: Path, seed: int = 0, size: WorldSize | None = None) -> N
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in world_rows(seed, size).items():
-        write_rows(folder / WORLD_FILES[name], rows)
-
-
-def world_file(folder: Path, name: str) -> Path:
-    """The path of one of the world's files.
-
-    Args:
-        folder: Where the world was written.
-        name: A key of `WORLD_FILES`.
-    """
-    return folder / WORLD_FILES[name]
+        write_whole(folder / WORLD_FILES[name], "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

@@ -5,7 +5,7 @@
                   One bag holds 60/5=<<60/5=12>>12 shells.\\n
                   The answer is: 12\\n
 
-Most documents are full correct solutions. As in any text from the wild there are others: answers without a solution,
+Most documents are full correct solutions. As in web text there are others: answers without a solution,
 solutions with steps left out, steps that already end in "The answer is: 12", multiple choice, and some wrong solutions.
 """
 
@@ -13,13 +13,11 @@ import random
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cpmi_dagster.miniature.expression_problems import make_expression_problem
-from cpmi_dagster.miniature.held_out import draw_for_training
+from cpmi_dagster.miniature.held_out import MAKERS, draw
 from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.question_rows import CHOICE_LETTERS, draw_choices
 from cpmi_dagster.miniature.slips import make_mistake
 from cpmi_dagster.miniature.solutions import Solution, solve
-from cpmi_dagster.miniature.word_problems import make_word_problem
 from cpmi_dagster.trajectories.templates import TEMPLATES, render_question, render_step, render_target
 
 
@@ -108,9 +106,8 @@ def documents(seed: int) -> Iterator[Document]:
         seed: Decides the whole stream.
     """
     rng = random.Random(seed)
-    kinds, weights = zip(*SHARES, strict=True)
+    writers, weights = zip(*SHARES, strict=True)
     while True:
-        make = make_word_problem if rng.random() < 0.5 else make_expression_problem
-        problem = draw_for_training(make, rng)
-        (kind,) = rng.choices(kinds, weights)
-        yield kind(problem, rng)
+        problem = draw(MAKERS["GSM8K" if rng.random() < 0.5 else "MATH"], rng, held_out=False)
+        (write,) = rng.choices(writers, weights)
+        yield write(problem, rng)

@@ -2,8 +2,8 @@
 
     python -m scripts.miniature_models.train --output cpmi_dagster/miniature/weights/labeler --model labeler
 
-Writes config.json, model.safetensors, generation_config.json and the tokenizer into the output folder, first after
-`--save-every` steps and then again and again, so that a run can be stopped once the model is as good as wanted.
+Writes config.json, model.safetensors, generation_config.json and the tokenizer into the output folder every
+`--save-every` steps, so that a run can be stopped once the model is good enough.
 """
 
 import argparse
@@ -19,9 +19,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from cpmi_dagster.miniature.expression_problems import make_expression_problem
-from cpmi_dagster.miniature.held_out import draw_held_out
-from cpmi_dagster.miniature.word_problems import make_word_problem
+from cpmi_dagster.miniature.held_out import MAKERS, draw
 from scripts.miniature_models.batches import Batch, training_batches
 from scripts.miniature_models.measure import accuracy
 from scripts.miniature_models.muon import Muon
@@ -115,8 +113,7 @@ def train_steps(model: Qwen3ForCausalLM, recipe: ModelRecipe, batches: Iterator[
 def probe_problems() -> list[tuple[str, str]]:
     """A few held-out problems, half of each task, to watch a training run by."""
     rng = random.Random(PROBE_SEED)
-    makers = [make_word_problem, make_expression_problem] * (PROBE_PROBLEMS // 2)
-    problems = [draw_held_out(make, rng) for make in makers]
+    problems = [draw(make, rng, held_out=True) for _ in range(PROBE_PROBLEMS // 2) for make in MAKERS.values()]
     return [(problem.question, problem.answer) for problem in problems]
 
 
@@ -155,7 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train a language model of the miniature world from scratch.")
     parser.add_argument("--output", type=Path, required=True, help="folder to write the model to")
     parser.add_argument("--model", choices=sorted(RECIPES), required=True, help="which model")
-    parser.add_argument("--initial", type=Path, help="folder of a model to go on from, with fresh optimiser state")
+    parser.add_argument("--initial", type=Path, help="folder of a model to continue from, with fresh optimiser state")
     parser.add_argument("--save-every", type=int, default=500, help="steps between checkpoints")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads")
     arguments = parser.parse_args()

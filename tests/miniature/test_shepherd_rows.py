@@ -71,8 +71,8 @@ def test_rows_stand_in_blocks(found: list[Attempt]) -> None:
 
 
 def test_truth_points_at_the_regular_rows(found: list[Attempt]) -> None:
-    files = shepherd_files(found, random.Random(1))
-    assert len(files.rows) == len(found) + len(irregular_rows())
-    for one, truth in zip(found, files.truth, strict=True):
+    rows, truths = shepherd_files(found, random.Random(1))
+    assert len(rows) == len(found) + len(irregular_rows())
+    for one, truth in zip(found, truths, strict=True):
         assert truth["correct"] == list(one.solution.correct)
-        assert str(files.rows[int(str(truth["row_number"]))]["input"]).count("ки") == len(one.solution.steps)
+        assert str(rows[int(str(truth["row_number"]))]["input"]).count("ки") == len(one.solution.steps)

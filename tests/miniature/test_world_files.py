@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sample_problems import SMALL
 
-from cpmi_dagster.miniature import WORLD_FILES, world_file, write_world
+from cpmi_dagster.miniature import WORLD_FILES, write_world
 from cpmi_dagster.miniature.held_out import is_held_out
 
 FIELDS = {
@@ -37,7 +37,7 @@ SOLVED = [name for name in FIELDS if name not in ("math_shepherd", "step_truth",
 
 
 def read(folder: Path, name: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in world_file(folder, name).read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (folder / WORLD_FILES[name]).read_text(encoding="utf-8").splitlines()]
 
 
 def questions(folder: Path, name: str) -> set[str]:
