@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 
 import polars as pl
 
@@ -113,7 +113,7 @@ def hard_negatives(
         engine: Samples from the labeler; None for heuristics only.
         negatives: How many, and how they are sampled.
         seed: For sampling (once for all of them) and, with each trajectory's id, for the heuristics.
-        progress: Told after every trajectory.
+        progress: Called with 1 after every trajectory.
 
     Returns:
         Rows of `labels.hard_negatives` in the order of the trajectories.
@@ -172,17 +172,16 @@ def _is_whole(answer: str) -> bool:
 
 
 def _heuristics(gold: str, seed: int) -> Iterator[HardNegative]:
-    for _, proposal in zip(range(MOST_PROPOSALS), propose(gold, seed), strict=False):
-        yield HardNegative(proposal.answer, proposal.heuristic)
+    return (HardNegative(*proposal) for proposal in islice(propose(gold, seed), MOST_PROPOSALS))
 
 
-def _distinct(gold: str, offered: Iterable[HardNegative], count: int) -> list[HardNegative]:
+def _distinct(gold: str, proposed: Iterable[HardNegative], count: int) -> list[HardNegative]:
     """The first `count` that differ from the gold answer and from one another."""
     chosen: list[HardNegative] = []
-    for negative in offered:
+    for negative in proposed:
         if len(chosen) == count:
             break
-        if not any(_same(known, negative.answer) for known in (gold, *(other.answer for other in chosen))):
+        if not any(_same(earlier, negative.answer) for earlier in (gold, *(other.answer for other in chosen))):
             chosen.append(negative)
     return chosen
 

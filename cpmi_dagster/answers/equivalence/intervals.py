@@ -3,15 +3,15 @@ r"""Unions of intervals as sets of numbers: overlapping or touching ones are one
     "(0,2) \cup [1,3]"      -> [((0, +1), (3, 0))]
     "(0,1) \cup (1,2)"      -> [((0, +1), (1, -1)), ((1, +1), (2, -1))]
 
-An end is a pair (value, step): step 0 stands at the value, +1 just above it, -1 just below it. So `(0` starts at
+An end is a pair (value, step): step 0 is the value itself, +1 just above it, -1 just below it. So `(0` starts at
 (0, +1), `2)` ends at (2, -1), and pairs are ordered as the ends are.
 """
 
 from fractions import Fraction
-from math import fsum, inf, pi, sqrt
+from math import inf
 
 from cpmi_dagster.answers.equivalence.forms import SET, UNION, Collection, Form, Quantity, Relation
-from cpmi_dagster.answers.equivalence.polynomials import Polynomial, as_rational
+from cpmi_dagster.answers.equivalence.polynomials import as_rational, real_value
 from cpmi_dagster.answers.equivalence.relations import INFINITY, MINUS_INFINITY, as_set
 
 End = tuple[int | float | Fraction, int]
@@ -50,29 +50,14 @@ def _value(form: Form) -> int | float | Fraction | None:
     if form.value in (INFINITY.value, MINUS_INFINITY.value):
         return inf if form.value == INFINITY.value else -inf
     rational = as_rational(form.value)
-    return _real_value(form.value) if rational is None else rational
-
-
-def _real_value(value: Polynomial) -> float | None:
-    """A constant with roots and π, the same for equal constants; None with other letters in it."""
-    if any(name != "pi" for _, symbols in value for name, _ in symbols):
-        return None
-    terms = sorted(value.items())
-    try:
-        return fsum(factor * sqrt(root) * pi ** sum(power for _, power in symbols) for (root, symbols), factor in terms)
-    except OverflowError:
-        return None
+    return real_value(form.value) if rational is None else rational
 
 
 def _merged(pieces: list[Interval]) -> list[Interval]:
     merged: list[Interval] = []
     for start, end in pieces:
-        if merged and start <= _next_to(merged[-1][1]):
+        if merged and start <= (merged[-1][1][0], merged[-1][1][1] + 1):
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((start, end))
     return merged
-
-
-def _next_to(end: End) -> End:
-    return end[0], end[1] + 1

@@ -11,7 +11,7 @@ nothing. Whole coefficients are ints, which are a good deal faster than fraction
 
 from fractions import Fraction
 from hashlib import blake2b
-from math import comb, factorial, gcd, isqrt
+from math import comb, factorial, fsum, gcd, isqrt, pi, sqrt
 
 Symbols = tuple[tuple[str, int], ...]
 Monomial = tuple[int, Symbols]
@@ -58,6 +58,17 @@ def as_rational(polynomial: Polynomial) -> Rational | None:
     if not polynomial:
         return 0
     return polynomial.get(ONE) if len(polynomial) == 1 else None
+
+
+def real_value(polynomial: Polynomial) -> float | None:
+    """The value of a constant with roots and π, the same for equal constants; None for anything else."""
+    if any(name != "pi" for _, symbols in polynomial for name, _ in symbols):
+        return None
+    terms = sorted(polynomial.items())
+    try:
+        return fsum(factor * sqrt(root) * pi ** sum(power for _, power in symbols) for (root, symbols), factor in terms)
+    except OverflowError:
+        return None
 
 
 def describe(polynomial: Polynomial) -> str:

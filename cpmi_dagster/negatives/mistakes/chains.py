@@ -1,4 +1,4 @@
-r"""Answers that state one value twice: both sides change together.
+r"""Answers that state one value in two notations: both sides change together.
 
 0.56 = 56\%                    -> 0.57 = 57\%, 0.62 = 62\%
 \$\dfrac{2}{3} \approx \$0.67  -> \$\dfrac{1}{3} \approx \$0.33
@@ -76,6 +76,4 @@ def _value(side: str) -> Fraction | None:
         value = as_rational(read_expression(plain_text(_PERCENT.sub("", side))))
     except (Undecidable, RecursionError):
         return None
-    if value is None:
-        return None
-    return Fraction(value) / (_PER_CENT if percent else 1)
+    return None if value is None else Fraction(value) / (_PER_CENT if percent else 1)

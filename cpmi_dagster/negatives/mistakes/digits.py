@@ -48,7 +48,7 @@ def _with_digit_changed(answer: str, steps: tuple[int, ...]) -> Iterator[Proposa
 
 
 def _parts(answer: str) -> tuple[str, str, str, int]:
-    """What stands before the digits, the digits, what follows, and the base."""
+    """The text before the digits, the digits, the text after them, and the base."""
     found = _IN_BASE.search(answer)
     if found is None:
         raise ValueError(f"no number in a base: {answer!r}")

@@ -2,7 +2,7 @@ r"""Intervals and their unions: other brackets, another half of the line; and wh
 
 [2, 5)           -> (2, 5) (bracket)                          (-\infty,\infty) -> (0,\infty) (half_line)
 [1,\infty)       -> (-\infty,1] (half_line)
-are_in_order("(1, 4) \cup [6, \infty)") True      are_in_order("[2,-5)") False      are_in_order("(1,1]") False
+is_out_of_order("(1, 4) \cup [6, \infty)") False   is_out_of_order("[2,-5)") True   is_out_of_order("(1,1]") True
 """
 
 import re
@@ -23,7 +23,7 @@ _PARTS_OF_LINE = ("(-\\infty,0)", "(0,\\infty)", "(-\\infty,0)\\cup(0,\\infty)",
 
 
 class Ends(NamedTuple):
-    """The ends of an interval and whether it has them; None where an end's value is not known."""
+    """The ends of an interval and whether they belong to it; None where an end has no numeric value."""
 
     left: float | None
     right: float | None
@@ -38,17 +38,15 @@ def is_interval(answer: str) -> bool:
     return is_set and "matrix" not in answer and _INTERVAL.search(bare) is not None
 
 
-def are_in_order(answer: str) -> bool:
-    """Whether each interval of the answer, or a chain of inequalities, goes from a smaller to a larger number."""
-    chain = _CHAIN.fullmatch(answer)
-    if chain:
-        ends = [numeric_value(chain.group(1)), numeric_value(chain.group(5))]
-        return None in ends or _is_less(*ends)
-    return all(_is_less(ends.left, ends.right) for ends in _all_ends(answer))
+def is_out_of_order(answer: str) -> bool:
+    """Whether an interval of the answer, or a chain of inequalities, does not go from a smaller to a larger number."""
+    if chain := _CHAIN.fullmatch(answer):
+        return not _is_less(numeric_value(chain.group(1)), numeric_value(chain.group(5)))
+    return not all(_is_less(ends.left, ends.right) for ends in _all_ends(answer))
 
 
 def are_apart(answer: str) -> bool:
-    """Whether the intervals of a union follow one another and do not touch in a point of theirs."""
+    """Whether the intervals of a union follow one another and do not share an end point."""
     ends = _all_ends(answer)
     return all(
         _is_less(one.right, other.left) or (one.right == other.left and not (one.has_right or other.has_left))

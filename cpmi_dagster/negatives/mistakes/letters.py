@@ -28,7 +28,7 @@ def propose_letters(answer: str) -> Iterator[Proposal]:
     if any(character.isdigit() or character in "+-=^_" for character in bare):
         return
     if not re.search(r"[a-z]", bare):
-        yield from _exchanged(answer, [found.span() for found in _LETTER.finditer(answer)])
+        yield from _exchanged(answer, [found.start() for found in _LETTER.finditer(answer)])
     for found in _LETTER_STRING.finditer(answer):
         letters, before, after = found.group(), answer[: found.start()], answer[found.end() :]
         is_order = len(letters) >= SHORTEST_ORDER and "\\" in answer
@@ -36,21 +36,18 @@ def propose_letters(answer: str) -> Iterator[Proposal]:
         yield from (Proposal(before + string + after, "letter") for string in changed)
 
 
-def _exchanged(answer: str, spans: list[tuple[int, int]]) -> Iterator[Proposal]:
+def _exchanged(answer: str, positions: list[int]) -> Iterator[Proposal]:
     """One of the letters for another option; letters in alphabetical order stay so."""
-    letters = [answer[start:end] for start, end in spans]
+    letters = [answer[position] for position in positions]
     for place in range(len(letters)):
         for letter in _others(letters):
             changed = [*letters[:place], letter, *letters[place + 1 :]]
             if letters == sorted(letters):
                 changed.sort()
-            yield Proposal(_with_letters(answer, spans, changed), "letter")
-
-
-def _with_letters(answer: str, spans: list[tuple[int, int]], letters: list[str]) -> str:
-    for (start, end), letter in zip(spans, letters, strict=True):
-        answer = answer[:start] + letter + answer[end:]
-    return answer
+            characters = list(answer)
+            for position, changed_letter in zip(positions, changed, strict=True):
+                characters[position] = changed_letter
+            yield Proposal("".join(characters), "letter")
 
 
 def _others(letters: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ r"""Make a multiple of an answer, or of one of its terms.
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from cpmi_dagster.negatives.mistakes.lists import is_unordered
 from cpmi_dagster.negatives.mistakes.proposal import Proposal
@@ -36,7 +37,8 @@ def propose_term_multiples(answer: str) -> Iterator[Proposal]:
         if not _APPLIED.search(before.rstrip()) and not _LEFT_SIDE.match(after):
             places[found.group(2) if is_unordered(answer) else str(found.start())].append(found.end())
     for starts in places.values():
-        yield from (Proposal(_with_factor(answer, starts, multiple), "multiple") for multiple in "23")
+        pieces = [answer[start:end] for start, end in pairwise([0, *starts, len(answer)])]
+        yield from (Proposal(multiple.join(pieces), "multiple") for multiple in "23")
 
 
 def propose_multiples(answer: str) -> Iterator[Proposal]:
@@ -56,9 +58,3 @@ def _is_text(answer: str) -> bool:
     if _TEXT.search(answer) or is_known_word(answer):
         return True
     return bool(_WORD.fullmatch(answer)) and not (answer.islower() and len(answer) <= _LONGEST_PRODUCT)
-
-
-def _with_factor(answer: str, starts: list[int], factor: str) -> str:
-    for start in reversed(starts):
-        answer = answer[:start] + factor + answer[start:]
-    return answer

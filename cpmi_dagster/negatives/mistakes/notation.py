@@ -12,20 +12,20 @@ from typing import NamedTuple
 _COMMAND = re.compile(r"(\\[dtc]?frac|\\sqrt(?:\s*\[[^\[\]]*\])?)(?![A-Za-z])|\^")
 _BARE_ARGUMENT = re.compile(r"[0-9A-Za-z]|\\(?:pi|theta|alpha)(?![A-Za-z])")
 _BARE_POWER = re.compile(r"[0-9]")
-_BLANKS = re.compile(r"\s*")
 _SINGLE = r"\{([0-9A-Za-z])\}"
 
 
 class Argument(NamedTuple):
-    """Where an argument stands, its braces included, and whether it has any."""
+    """The place of an argument, its braces included: where the blanks before it start, where it does, and its end."""
 
+    blanks_start: int
     start: int
     end: int
     is_bare: bool
 
 
 class FractionText(NamedTuple):
-    r"""A `\frac{top}{bottom}` or `top/bottom` as it stands in an answer."""
+    r"""A `\frac{top}{bottom}` or `top/bottom` in an answer."""
 
     start: int
     end: int
@@ -44,15 +44,10 @@ _SLASH = re.compile(r"(?<![\d.^{])([0-9]+)(\s*/\s*)([0-9]+)(?![\d.])|(?<=\^\{)([
 def brace_arguments(answer: str) -> str:
     r"""Every argument of `\frac` and `\sqrt` and every digit in a power in braces, with no blanks before them."""
     pieces, position = [], 0
-    replacements = sorted(
-        (blanks_start, argument, answer[argument.start : argument.end])
-        for command in _COMMAND.finditer(answer)
-        for blanks_start, argument in _arguments(answer, command)
-    )
-    for blanks_start, argument, text in replacements:
-        opening = argument.start + (0 if argument.is_bare else 1)
-        pieces += [answer[position:blanks_start], f"{{{text}}}" if argument.is_bare else "{"]
-        position = argument.end if argument.is_bare else opening + len(_blanks(answer, opening))
+    for argument in sorted(found for command in _COMMAND.finditer(answer) for found in _arguments(answer, command)):
+        text = answer[argument.start : argument.end]
+        pieces += [answer[position : argument.blanks_start], f"{{{text}}}" if argument.is_bare else "{"]
+        position = argument.end if argument.is_bare else _behind_blanks(answer, argument.start + 1)
     return "".join([*pieces, answer[position:]])
 
 
@@ -65,7 +60,7 @@ def written_like(edited: str, gold: str) -> str:
     """
     for command in {found.group() for found in _COMMAND.finditer(gold)}:
         uses = [_arguments(gold, found) for found in _COMMAND.finditer(gold) if found.group() == command]
-        bare = [any(use[place][1].is_bare for use in uses if len(use) > place) for place in range(2)]
+        bare = [any(use[place].is_bare for use in uses if len(use) > place) for place in range(2)]
         gap = " " if f"{command} " in gold and bare[0] else ""
         edited = _without_braces(edited, command, gap, bare)
     return edited
@@ -76,8 +71,8 @@ def find_fractions(answer: str) -> Iterator[FractionText]:
     for command in _COMMAND.finditer(answer):
         arguments = _arguments(answer, command)
         if "frac" in command.group() and len(arguments) == 2:
-            top, bottom = (answer[argument.start + 1 : argument.end - 1] for _, argument in arguments)
-            yield FractionText(command.start(), arguments[1][1].end, command.group(), top, bottom)
+            top, bottom = (answer[argument.start + 1 : argument.end - 1] for argument in arguments)
+            yield FractionText(command.start(), arguments[1].end, command.group(), top, bottom)
     for found in _SLASH.finditer(answer):
         top, slash, bottom = (part for part in found.groups() if part is not None)
         yield FractionText(found.start(), found.end(), slash, top, bottom)
@@ -99,28 +94,26 @@ def _gap(command: str, argument: str) -> str:
     return " " if command[-1].isalpha() and argument.isalpha() else ""
 
 
-def _arguments(answer: str, command: re.Match[str]) -> list[tuple[int, Argument]]:
-    """The arguments of a command, each with the place where the blanks before it start."""
-    found: list[tuple[int, Argument]] = []
+def _arguments(answer: str, command: re.Match[str]) -> list[Argument]:
+    found: list[Argument] = []
     position = command.end()
     for _ in range(2 if "frac" in command.group() else 1):
-        start = position + len(_blanks(answer, position))
+        start = _behind_blanks(answer, position)
         bare = (_BARE_POWER if command.group() == "^" else _BARE_ARGUMENT).match(answer, start)
         end = bare.end() if bare else _group_end(answer, start)
         if end < 0:
             break
-        found.append((position, Argument(start, end, bare is not None)))
+        found.append(Argument(position, start, end, bare is not None))
         position = end
     return found
 
 
-def _blanks(answer: str, position: int) -> str:
-    blanks = _BLANKS.match(answer, position)
-    return blanks.group() if blanks else ""
+def _behind_blanks(answer: str, position: int) -> int:
+    return len(answer) - len(answer[position:].lstrip())
 
 
 def _group_end(answer: str, start: int) -> int:
-    """Behind the brace that closes the one at `start`; -1 where there is none."""
+    """The position after the brace that closes the one at `start`; -1 where there is none."""
     if answer[start : start + 1] != "{":
         return -1
     depth = 0

@@ -1,4 +1,4 @@
-r"""The numbers of an answer, the part each plays, and how another number is written in its place.
+r"""The numbers of an answer, the role of each, and how another number is written in its place.
 
 3x^{2}+\frac{5}{8}  -> Numeral("3", inner), Numeral("2", exponent), Numeral("5", fraction), Numeral("8", fraction)
 \$1,\!250.50        -> Numeral("1,\!250.50", whole), in cents: 125050; 125150 is written 1,\!251.50

@@ -1,4 +1,4 @@
-r"""Which edits nobody would write, and which one would have simplified.
+r"""Which edits nobody would write, and which edits would have been simplified further.
 
 is_nonsense("[2,-5)", gold="[2,5)")                  True: an interval the wrong way round
 is_nonsense("2, 2", gold="2, -2")                    True: a solution listed twice
@@ -8,9 +8,10 @@ is_unpolished(r"\frac{2}{4}", gold=r"\frac{1}{4}")   True
 
 import re
 from calendar import monthrange
+from functools import partial
 
 from cpmi_dagster.negatives.mistakes.fraction_changes import count_unreduced, has_improper_mixed_number
-from cpmi_dagster.negatives.mistakes.intervals import are_apart, are_in_order
+from cpmi_dagster.negatives.mistakes.intervals import are_apart, is_out_of_order
 from cpmi_dagster.negatives.mistakes.lists import list_entries
 from cpmi_dagster.negatives.mistakes.numerals import find_numerals, is_plain_number
 from cpmi_dagster.negatives.mistakes.values import numeric_value
@@ -31,7 +32,7 @@ def is_nonsense(answer: str, gold: str) -> bool:
         answer: An edit of the gold answer, with braces round all arguments.
         gold: The gold answer, likewise.
     """
-    faults = (_is_out_of_order, _lists_twice, _is_no_time, _is_no_date, has_improper_mixed_number, _repeats_a_power)
+    faults = (is_out_of_order, _lists_twice, _is_no_time, _is_no_date, has_improper_mixed_number, _repeats_a_power)
     return any(has_fault(answer) and not has_fault(gold) for has_fault in faults)
 
 
@@ -39,13 +40,12 @@ def is_unpolished(answer: str, gold: str) -> bool:
     """Whether an edit has more to simplify than the gold answer, overlaps, loses its order, or counts nothing."""
     if count_unreduced(answer) > count_unreduced(gold):
         return True
-    if any(is_tidy(gold) and not is_tidy(answer) for is_tidy in (are_apart, _rises, _falls)):
+    if any(
+        is_tidy(gold) and not is_tidy(answer)
+        for is_tidy in (are_apart, _is_sorted, partial(_is_sorted, descending=True))
+    ):
         return True
     return is_plain_number(answer) and not find_numerals(answer)[0].scaled and answer != "0"
-
-
-def _is_out_of_order(answer: str) -> bool:
-    return not are_in_order(answer)
 
 
 def _lists_twice(answer: str) -> bool:
@@ -53,23 +53,16 @@ def _lists_twice(answer: str) -> bool:
     return len(set(entries)) < len(entries)
 
 
-def _rises(answer: str) -> bool:
-    """Whether the numbers of a list stand from small to large."""
+def _is_sorted(answer: str, descending: bool = False) -> bool:
+    """Whether the numbers of a list are sorted."""
     values = _list_values(answer)
-    return values == sorted(values)
-
-
-def _falls(answer: str) -> bool:
-    """Whether the numbers of a list stand from large to small."""
-    values = _list_values(answer)
-    return values == sorted(values, reverse=True)
+    return values == sorted(values, reverse=descending)
 
 
 def _list_values(answer: str) -> list[float]:
     """The values of a list's entries; none if it has other entries than numbers."""
     values = [numeric_value(entry) for entry in list_entries(answer)]
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else []
+    return [] if None in values else [value for value in values if value is not None]
 
 
 def _is_no_time(answer: str) -> bool:

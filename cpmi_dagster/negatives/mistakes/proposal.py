@@ -1,4 +1,4 @@
-"""A wrong answer on offer and the heuristic behind it."""
+"""A proposed wrong answer and the heuristic that made it."""
 
 from typing import NamedTuple
 

@@ -39,7 +39,7 @@ Proposer = Callable[[str], Iterator[Proposal]]
 
 
 class Proposers(NamedTuple):
-    """Who proposes edits of an answer: the likely mistakes, two tiers of less likely ones, the last resorts."""
+    """Functions that propose edits of an answer: likely mistakes, two tiers of less likely ones, last resorts."""
 
     likely: tuple[Proposer, ...]
     less_likely: tuple[Proposer, ...] = ()
@@ -94,13 +94,12 @@ def propose(answer: str, seed: int) -> Iterator[Proposal]:
 
 @lru_cache(maxsize=CACHED_GOLDS)
 def _tiers(gold: str) -> tuple[list[Proposal], ...]:
-    """Likely mistakes, less likely ones, last resorts, and what one would have simplified before giving it."""
+    """Likely mistakes, less likely ones, last resorts, and edits that would have been simplified further."""
     tiers: list[list[Proposal]] = []
     unpolished: list[Proposal] = []
     for proposers in _proposers(gold):
-        offered = (proposal for proposer in proposers for proposal in proposer(gold))
         tiers.append([])
-        for proposal in offered:
+        for proposal in chain.from_iterable(proposer(gold) for proposer in proposers):
             if not is_nonsense(proposal.answer, gold):
                 (unpolished if is_unpolished(proposal.answer, gold) else tiers[-1]).append(proposal)
     return (*tiers, unpolished)

@@ -41,7 +41,7 @@ _TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm|mathbf|overline)\
 
 
 def propose_words(answer: str) -> Iterator[Proposal]:
-    """The answer with one word exchanged for another of its group, in an order for one near by."""
+    """The answer with one word exchanged for another of its group; in an ordered group, for one close to it."""
     for found in _words_of(answer):
         for word in _others_of_group(found.group()):
             changed = word.capitalize() if found.group()[0].isupper() else word
@@ -49,7 +49,7 @@ def propose_words(answer: str) -> Iterator[Proposal]:
 
 
 def propose_phrases(answer: str) -> Iterator[Proposal]:
-    """Another name for a name, another short phrase for a text no group knows; nothing for lists and letters."""
+    """Another name for a name, another short phrase for a text that is in no group; nothing for lists and letters."""
     if any(character.isdigit() or character == "," for character in answer):
         return
     for found in _words_of(answer):

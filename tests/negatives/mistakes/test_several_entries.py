@@ -4,8 +4,8 @@ import pytest
 
 from cpmi_dagster.negatives.mistakes.intervals import (
     are_apart,
-    are_in_order,
     is_interval,
+    is_out_of_order,
     propose_bracket_changes,
     propose_other_half_lines,
 )
@@ -33,12 +33,12 @@ def test_the_value_of_an_end(text: str, value: float | None):
     ],
 )
 def test_intervals_in_order(answer: str):
-    assert are_in_order(answer)
+    assert not is_out_of_order(answer)
 
 
 @pytest.mark.parametrize("answer", ["[2,-5)", "(1,1]", r"(-\infty,2)\cup[3,1)", r"82 \leq g(x) \leq -80"])
 def test_intervals_the_wrong_way_round(answer: str):
-    assert not are_in_order(answer)
+    assert is_out_of_order(answer)
 
 
 def test_parts_of_a_union_are_apart_when_they_share_no_point():
