@@ -1,4 +1,4 @@
-"""Does a reward model tell right steps from wrong ones at all? Its step AUC beside 0.5, what a coin would reach.
+"""Does a reward model tell right steps from wrong ones at all? Its step AUC compared with chance, 0.5.
 
 row    measured  low    high          verdict
 MC        0.459  0.374  0.548   ->    chance
@@ -16,7 +16,7 @@ CONTROLS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kin
 
 
 def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
-    """Say for every reward model where its 95 % interval lies.
+    """Whether the 95 % interval of each reward model's step AUC is above, around or below chance.
 
     Args:
         distribution: comparison of the artifact `distribution`.

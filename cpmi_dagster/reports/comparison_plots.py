@@ -1,10 +1,9 @@
-"""Plots of the figures in comparison frames (`tables.PaperComparison`): ours only, with their 95 % intervals.
+"""Plots of the measured figures in comparison frames (`tables.PaperComparison`), with their 95 % intervals.
 
 draw_best_of_n(frame, rows)   four panels, one per question set; accuracy against N, a line per reward type
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -25,6 +24,7 @@ METRIC_UNITS = {
 }
 """Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {"Pass@N": ":", "Majority vote": "--", "Pass@1": "-."}
+POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
 
@@ -34,20 +34,17 @@ def draw_best_of_n(comparison: pl.DataFrame, rows: tuple[str, ...]) -> "Figure":
 
     Args:
         comparison: `best_of_n` with columns like `MATH500 N=8`, in percent.
-        rows: reward types to draw; what needs no reward model is drawn beside them in thin lines.
+        rows: reward types to draw; thin lines show what needs no reward model.
     """
     measured = comparison.filter(pl.col("measured").is_not_null()).with_columns(
         pl.col("column").str.extract(r"^(.*) N=\d+$").alias("set"),
         pl.col("column").str.extract(r" N=(\d+)$").cast(pl.Int64).alias("candidates"),
     )
     sets = measured["set"].drop_nulls().unique(maintain_order=True).to_list()
-    columns = 2 if len(sets) > 1 else 1
-    figure, panels = new_figure(2.9 * -(-len(sets) // columns) + 0.5, -(-len(sets) // columns), columns)
-    for panel, name in zip(panels, sets, strict=False):
+    figure, panels = new_figure(2.9, len(sets), columns=2, margin=0.5)
+    for panel, name in zip(panels, sets, strict=True):
         _draw_curves(panel, measured.filter(pl.col("set") == name), rows)
         label_axes(panel, "candidates N", "accuracy (%)", name)
-    for panel in panels[len(sets) :]:
-        panel.set_axis_off()
     return figure
 
 
@@ -60,18 +57,15 @@ def draw_ablation(comparison: pl.DataFrame, order: tuple[str, ...]) -> "Figure":
     """
     measured = comparison.filter(pl.col("measured").is_not_null(), pl.col("row").is_in(order))
     metrics = [metric for metric in METRIC_UNITS if measured["column"].to_list().count(metric) > 1]
-    rows = -(-len(metrics) // 3)
-    figure, panels = new_figure(2.5 * rows + 0.3, rows, min(3, len(metrics)))
+    figure, panels = new_figure(2.5, len(metrics), columns=3, margin=0.3)
     present = [row for row in order if row in set(measured["row"])]
-    for panel, metric in zip(panels, metrics, strict=False):
+    for panel, metric in zip(panels, metrics, strict=True):
         figures = measured.filter(pl.col("column") == metric)
         positions = [present.index(row) for row in figures["row"]]
-        _error_points(panel, positions, figures, "#009e73", vertical=True)
+        panel.errorbar(positions, figures["measured"], yerr=_error_arms(figures), color="#009e73", **POINTS)
         panel.set_xticks(range(len(present)), [row.replace("_", "\n").replace(" = ", "=") for row in present])
         panel.set_xlim(-0.5, len(present) - 0.5)
         label_axes(panel, "", "", METRIC_UNITS[metric])
-    for panel in panels[len(metrics) :]:
-        panel.set_axis_off()
     return figure
 
 
@@ -83,7 +77,7 @@ def draw_label_quality(comparison: pl.DataFrame) -> "Figure":
     """
     ranked = comparison.filter(pl.col("column") == LABEL_AUC, pl.col("measured").is_not_null()).sort("measured")
     figure, (panel,) = new_figure(0.32 * ranked.height + 0.9)
-    _error_points(panel, list(range(ranked.height)), ranked, "#0072b2", vertical=False)
+    panel.errorbar(ranked["measured"], range(ranked.height), xerr=_error_arms(ranked), color="#0072b2", **POINTS)
     panel.axvline(0.5, color=INK, linewidth=0.9, linestyle=":")
     panel.text(0.5, ranked.height - 0.4, " chance", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
@@ -102,8 +96,7 @@ def draw_quality_against_cost(comparison: pl.DataFrame) -> "Figure":
     time = measured.filter(pl.col("column") == "Time").select("row", pl.col("measured").alias("time"))
     quality = measured.filter(pl.col("column") == "PB").join(time, on="row", maintain_order="left")
     figure, (panel,) = new_figure(3.4)
-    for point in quality.iter_rows(named=True):
-        low, high = _arms(point)
+    for point, low, high in zip(quality.iter_rows(named=True), *_error_arms(quality), strict=True):
         panel.errorbar(
             point["time"], point["measured"], yerr=[[low], [high]], fmt=marker_of(point["row"]), markersize=8,
             color=colour_of(point["row"]), ecolor=colour_of(point["row"]), elinewidth=1.2, capsize=3,
@@ -142,25 +135,12 @@ def _draw_curves(panel: "Axes", figures: pl.DataFrame, rows: tuple[str, ...]) ->
 
 
 def _nearest(place: float, places: list[float]) -> float:
-    """The nearest of the other places; itself where it is alone."""
+    """The nearest of the other places; the place itself where there is no other."""
     return min((other for other in places if other != place), key=lambda other: abs(other - place), default=place)
 
 
-def _error_points(panel: "Axes", positions: list[int], figures: pl.DataFrame, colour: str, vertical: bool) -> None:
-    values, arms = figures["measured"].to_list(), _error_arms(figures)
-    points = (positions, values) if vertical else (values, positions)
-    across, up = (None, arms) if vertical else (arms, None)
-    panel.errorbar(*points, xerr=across, yerr=up, fmt="o", color=colour, markersize=6, elinewidth=1.4, capsize=3)
-
-
 def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
-    """[2, points] lengths below and above each figure, 0 where there is no interval."""
-    arms = [_arms(figure) for figure in figures.iter_rows(named=True)]
-    return [[low for low, _ in arms], [high for _, high in arms]]
-
-
-def _arms(figure: Mapping[str, float | None]) -> tuple[float, float]:
-    measured, low, high = figure["measured"], figure["low"], figure["high"]
-    if measured is None or low is None or high is None:
-        return 0.0, 0.0
-    return max(0.0, measured - low), max(0.0, high - measured)
+    """[2, points] lengths of the interval below and above each figure, 0 where there is none."""
+    measured = pl.col("measured")
+    arms = figures.select(below=measured - pl.col("low"), above=pl.col("high") - measured)
+    return [arm.fill_null(0).clip(0).to_list() for arm in arms]

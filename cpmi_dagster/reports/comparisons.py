@@ -1,4 +1,4 @@
-"""Tables that set recipes against each other: terms of CPMI, hard negatives, training objectives.
+"""Tables that compare recipes: terms of CPMI, hard negatives, training objectives.
 
 row "M = 2"       reward type cpmi_m2, trained with BCE
 row "PQM, CPMI"   reward type cpmi, trained with PQM
@@ -6,27 +6,21 @@ row "PQM, CPMI"   reward type cpmi, trained with PQM
 
 import polars as pl
 
-from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import LABEL_AUC, measure_label_quality
-from cpmi_dagster.reports.quality import measure_quality
+from cpmi_dagster.reports.quality import QUALITY, measure_quality, quality_columns
 from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, NEGATIVES_ROWS, objective_rows
 from cpmi_dagster.rewards.registry import reward_label
 
-CONTRAST_COLUMNS = {
-    "AUC": "AUC",
-    "PB": "PB",
-    "PB (official)": "PB (official)",
-    "PRMB": "PRMB",
-    "Math": "MATH",
-    "MMLU": "MMLU",
+CONTRAST_COLUMNS = quality_columns(QUALITY, {"MATH": "Math"})
+NEGATIVES_COLUMNS = quality_columns(QUALITY, {"AUC": "ROC-AUC", "MATH": "Math"})
+OBJECTIVE_HEADINGS = {
+    "PB": "ProcessBench",
+    "PB (official)": "ProcessBench (official)",
+    "PRMB": "PRMBench",
+    "MATH": "MATH500",
 }
-NEGATIVES_COLUMNS = {"ROC-AUC" if column == "AUC" else column: measure for column, measure in CONTRAST_COLUMNS.items()}
-OBJECTIVE_COLUMNS = {
-    "ProcessBench": "PB",
-    "ProcessBench (official)": "PB (official)",
-    "PRMBench": "PRMB",
-    "MATH500": "MATH",
-}
+OBJECTIVE_COLUMNS = quality_columns(OBJECTIVE_HEADINGS, OBJECTIVE_HEADINGS)
 
 
 def measure_contrast(inputs: ReportInputs) -> pl.DataFrame:
@@ -41,11 +35,8 @@ def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
     """The number of hard negatives: reward models, and the labels themselves where the truth is known."""
-    rows = pl.DataFrame({"label": [reward_label(row.reward_type) for row in NEGATIVES_ROWS]}).with_columns(
-        new=pl.Series([row.row for row in NEGATIVES_ROWS])
-    )
-    labels = measure_label_quality(inputs).filter(pl.col("column") == LABEL_AUC)
-    of_labels = rows.join(labels, left_on="label", right_on="row", how="inner", maintain_order="left").select(
-        pl.col("new").alias("row"), "column", "measured", "low", "high", "n"
-    )
-    return pl.concat([measured_frame(measure_quality(inputs, NEGATIVES_ROWS, NEGATIVES_COLUMNS)), of_labels])
+    aucs = {row: figure for row, *figure in measure_label_quality(inputs).filter(column=LABEL_AUC).iter_rows()}
+    of_labels = [
+        Measurement(row.row, *aucs[label]) for row in NEGATIVES_ROWS if (label := reward_label(row.reward_type)) in aucs
+    ]
+    return measured_frame([*measure_quality(inputs, NEGATIVES_ROWS, NEGATIVES_COLUMNS), *of_labels])

@@ -34,8 +34,13 @@ def cost_ratios(inputs: ReportInputs, rows: Iterable[RecipeRow], baseline: str, 
     Returns:
         By row label; rows without costs, or without any of the baseline's, are left out. n counts trajectories.
     """
-    ratios = {row.row: _cost_ratio(inputs, row.reward_type, baseline, cost) for row in rows}
-    return {row: ratio for row, ratio in ratios.items() if ratio is not None}
+    base, ratios = _costs(inputs, baseline, cost), {}
+    for row in rows:
+        shards = _costs(inputs, row.reward_type, cost).join(base, on="shard", suffix="_base", maintain_order="left")
+        if shards["cost_base"].sum() and shards["trajectories"].sum():
+            has_interval = shards.height > 1 and row.reward_type != baseline
+            ratios[row.row] = _resampled(inputs, shards, _ratio, has_interval)
+    return ratios
 
 
 def costs_per_subset(inputs: ReportInputs, rows: Iterable[RecipeRow], cost: str) -> dict[str, Estimate]:
@@ -63,20 +68,12 @@ def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
     return own.select("shard", pl.col(cost).cast(pl.Float64).alias("cost"), "trajectories")
 
 
-def _cost_ratio(inputs: ReportInputs, method: str, baseline: str, cost: str) -> Estimate | None:
-    own, base = (_costs(inputs, name, cost) for name in (method, baseline))
-    shards = own.join(base, on="shard", suffix="_base", maintain_order="left")
-    if not shards["cost_base"].sum() or not shards["trajectories"].sum():
-        return None
-    return _resampled(inputs, shards, _ratio, shards.height > 1 and method != baseline)
-
-
 def _resampled(
-    inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], uncertain: bool
+    inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], has_interval: bool
 ) -> Estimate:
-    """A figure of sums over shards with its interval, or without where resampling has nothing to say."""
+    """A figure of sums over shards, its interval NaN where resampling shards says nothing about it."""
     estimate = bootstrap(shards.drop("shard").to_numpy(), figure, inputs.bootstrap_samples, inputs.seed).estimate()
-    interval = (estimate.low, estimate.high) if uncertain else (math.nan, math.nan)
+    interval = (estimate.low, estimate.high) if has_interval else (math.nan, math.nan)
     return Estimate(estimate.value, *interval, int(shards["trajectories"].sum()))
 
 

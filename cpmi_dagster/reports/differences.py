@@ -7,7 +7,8 @@
 `measure` is a column of the headline; differences are in its unit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import polars as pl
 
@@ -15,7 +16,7 @@ from cpmi_dagster.benchmarks.best_of_n import accuracy_difference
 from cpmi_dagster.benchmarks.label_quality import label_quality_differences
 from cpmi_dagster.benchmarks.prmbench import prmbench_difference
 from cpmi_dagster.benchmarks.processbench import processbench_difference
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Difference
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, step_auc_difference
 from cpmi_dagster.reports.headline import BASELINE
@@ -36,14 +37,15 @@ BASELINE_REWARD = "mc"
 HEADLINE_NAMES = {"PB": "processbench_f1", "PRMB": "prm_score", "MATH": "best_of_8"}
 """Columns of the headline by measure."""
 DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
-    "reward": pl.String(),
-    "baseline": pl.String(),
-    "measure": pl.String(),
-    "difference": pl.Float64(),
-    "low": pl.Float64(),
-    "high": pl.Float64(),
-    "p_value": pl.Float64(),
+    **dict.fromkeys(("reward", "baseline", "measure"), pl.String()),
+    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
 }
+COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Difference]]] = {
+    "AUC": (PROCESSBENCH, (DISTRIBUTION_SUBSET,), step_auc_difference),
+    "PB": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_difference, protocol="paper")),
+    "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), prmbench_difference),
+}
+"""By measure: the table of predictions, the benchmarks that both models must have judged, the paired comparison."""
 
 
 def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
@@ -76,27 +78,30 @@ def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: 
     """
     if measure == "MATH":
         return _best_of_n(inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))
-    return {"AUC": _step_auc, "PB": _processbench, "PRMB": _prmbench}[measure](inputs, recipe, baseline)
+    table, benchmarks, difference = COMPARED_PREDICTIONS[measure]
+    both = [inputs.predictions(table, name) for name in (recipe, baseline)]
+    if not all(set(benchmarks) <= _benchmarks_of(table, predictions) for predictions in both):
+        return None
+    return difference(*both, problems=inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
 
 
 def _label_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
     tables = [inputs.table(key) for key in (REWARDS, TRAJECTORIES, TRUTH)]
     if any(table.is_empty() for table in tables) or BASELINE_REWARD not in tables[0]["reward_type"]:
         return
-    found = label_quality_differences(tables[0], tables[1], tables[2], inputs.bootstrap_samples, inputs.seed)
-    figures = {row["reward_type"]: row for row in found.iter_rows(named=True)}
+    measured = label_quality_differences(tables[0], tables[1], tables[2], inputs.bootstrap_samples, inputs.seed)
+    figures = measured.select("reward_type", "difference", "low", "high", "p_value", "n").iter_rows()
+    differences = {reward_type: Difference(*figure) for reward_type, *figure in figures}
     for row in main_rows(inputs.recipes):
-        figure = figures.get(row.reward_type)
-        if figure and row.recipe is None:
-            values = (figure[column] for column in ("difference", "low", "high", "p_value", "n"))
-            yield row, "label_auc", 1.0, Difference(*values)
+        if row.reward_type in differences and row.recipe is None:
+            yield row, "label_auc", 1.0, differences[row.reward_type]
 
 
 def _model_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
     baseline = inputs.recipe_name(BASELINE_REWARD)
     for row in main_rows(inputs.recipes):
         recipe = inputs.recipe_of(row)
-        # what differs in more than its labels is no comparison of labels
+        # a recipe that differs in more than its labels does not compare labels
         if baseline is None or recipe is None or recipe == baseline or row.recipe:
             continue
         for measure in ("PB", "PRMB", "MATH"):
@@ -114,27 +119,11 @@ def _differences_to_no_model(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, 
                 yield row, baseline, "best_of_8", 100.0, difference
 
 
-def _processbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
-    both = [inputs.predictions(PROCESSBENCH, name) for name in (recipe, baseline)]
-    if not all(set(AVERAGED_BENCHMARKS) <= set(each["benchmark"]) for each in both):
-        return None
-    draws = (inputs.bootstrap_samples, inputs.seed)
-    return processbench_difference(both[0], both[1], inputs.table(PROBLEMS), "paper", *draws)
-
-
-def _step_auc(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
-    subset = pl.col("benchmark") == DISTRIBUTION_SUBSET
-    both = [inputs.predictions(PROCESSBENCH, name).filter(subset) for name in (recipe, baseline)]
-    if any(each.is_empty() for each in both):
-        return None
-    return step_auc_difference(both[0], both[1], inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
-
-
-def _prmbench(inputs: ReportInputs, recipe: str, baseline: str) -> Difference | None:
-    both = [inputs.predictions(PRMBENCH_PREDICTIONS, name) for name in (recipe, baseline)]
-    if any(each.is_empty() for each in both):
-        return None
-    return prmbench_difference(both[0], both[1], inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+def _benchmarks_of(table: str, predictions: pl.DataFrame) -> set[str]:
+    """The benchmarks that predictions are for; those for PRMBench have no column that says so."""
+    if table == PRMBENCH_PREDICTIONS:
+        return set() if predictions.is_empty() else {PRMBENCH}
+    return set(predictions["benchmark"])
 
 
 def _best_of_n(inputs: ReportInputs, first: tuple[str, str], second: tuple[str, str]) -> Difference | None:

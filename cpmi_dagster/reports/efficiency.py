@@ -17,16 +17,16 @@ import polars as pl
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.quality import measure_quality, measurement
+from cpmi_dagster.reports.labels import REWARDS
+from cpmi_dagster.reports.quality import MAIN_MEASURES, measure_quality, measurement, quality_columns
 from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow, main_rows
 from cpmi_dagster.rewards.costs import relative_efficiency
 
-REWARDS = "labels/step_rewards"
 COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}
 RAW_COSTS = {"Time": "wall_seconds", "gen_tokens": "generated_tokens"}
-QUALITY_COLUMNS = {"AUC": "AUC", "PB": "PB", "PB (official)": "PB (official)", "PRMB": "PRMB", "MATH": "MATH"}
-MERGE_QUALITY = {"ROC-AUC": "AUC", **{column: column for column in ("PB", "PB (official)", "PRMB", "MATH")}}
-LABELER_QUALITY = {"ROC-AUC": "AUC", "PB": "PB", "PB (official)": "PB (official)", "PRMB": "PRMB", "MATH500": "MATH"}
+QUALITY_COLUMNS = quality_columns(MAIN_MEASURES, {})
+MERGE_COLUMNS = quality_columns(MAIN_MEASURES, {"AUC": "ROC-AUC"})
+LABELER_COLUMNS = quality_columns(MAIN_MEASURES, {"AUC": "ROC-AUC", "MATH": "MATH500"})
 RELATIVE = ("AUC", "PB", "PRMB", "MATH")
 
 
@@ -42,7 +42,8 @@ def measure_pav_merges(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
     """Shares of MC steps, quality, raw and relative cost, and RelEff by merge point."""
-    quality = measure_quality(inputs, MERGE_POINT_ROWS, MERGE_QUALITY)
+    quality = measure_quality(inputs, MERGE_POINT_ROWS, MERGE_COLUMNS)
+    step_auc_as_auc = [each._replace(column="AUC") if each.column == "ROC-AUC" else each for each in quality]
     ratios = cost_ratios(inputs, MERGE_POINT_ROWS, "mc", "wall_seconds")
     raw = [
         measurement(row, column, estimate)
@@ -55,7 +56,7 @@ def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
             *quality,
             *raw,
             *(measurement(row, "ratio", ratio) for row, ratio in ratios.items()),
-            *relative_efficiencies(_renamed(quality, {"ROC-AUC": "AUC"}), ratios, "MC"),
+            *relative_efficiencies(step_auc_as_auc, ratios, "MC"),
         ]
     )
 
@@ -64,7 +65,7 @@ def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
     """Quality and change of cost against MC with this profile's labeler."""
     name = labeler_name(inputs.labeler)
     rows = (RecipeRow(f"{name}, MC", "mc"), RecipeRow(f"{name}, CPMI-based", "cpmi_merge1"))
-    measurements = measure_quality(inputs, rows, LABELER_QUALITY)
+    measurements = measure_quality(inputs, rows, LABELER_COLUMNS)
     for column, cost in COST_COLUMNS.items():
         for row, ratio in cost_ratios(inputs, rows, "mc", cost).items():
             measurements.append(measurement(row, f"{column} change (%)", _scaled(ratio, 100, -100)))
@@ -83,7 +84,7 @@ def relative_efficiencies(
     """RelEff of every quality figure whose row has a time ratio (Eq. 8).
 
     Args:
-        quality: figures in the columns of `RELATIVE`; others are left aside.
+        quality: figures in the columns of `RELATIVE`; others are ignored.
         time: labeling time relative to the baseline, by row.
         baseline: row of the baseline.
     """
@@ -128,25 +129,15 @@ def _relative_efficiency(figure: Measurement, base: Measurement, time: Estimate)
     column = f"RelEff {figure.column}"
     if figure.row == base.row:
         return Measurement(figure.row, column, value, n=figure.n)
-    arms = [_log_arm(term.low, term.high) for term in (figure, base, time)]
-    if any(arm is None for arm in arms):
+    intervals = [(term.low or 0, term.high or 0) for term in (figure, base, time)]
+    if not all(0 < low <= high for low, high in intervals):
         return Measurement(figure.row, column, value, n=figure.n)
-    spread = math.exp(math.hypot(*(arm for arm in arms if arm is not None)))
+    # each interval's half width on the logarithmic scale
+    spread = math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in intervals)))
     return Measurement(figure.row, column, value, value / spread, value * spread, figure.n)
-
-
-def _log_arm(low: float | None, high: float | None) -> float | None:
-    """Half the width of an interval of positive numbers on the logarithmic scale; None where it is not one."""
-    if low is None or high is None or not 0 < low <= high:
-        return None
-    return math.log(high / low) / 2
 
 
 def _scaled(ratio: Estimate, factor: float, offset: float) -> Estimate:
     """`factor * ratio + offset` with its interval in order."""
     low, high = sorted((factor * ratio.low + offset, factor * ratio.high + offset))
     return Estimate(factor * ratio.value + offset, low, high, ratio.n)
-
-
-def _renamed(measurements: Iterable[Measurement], names: Mapping[str, str]) -> list[Measurement]:
-    return [each._replace(column=names.get(each.column, each.column)) for each in measurements]

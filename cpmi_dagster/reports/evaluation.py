@@ -1,14 +1,14 @@
-"""`cpmi evaluate`: the figures of a judge that is not ours, from a file of its step probabilities.
+"""`cpmi evaluate`: the figures of an external judge, from a file of its step probabilities.
 
     benchmark     protocol  figure    value  low   high  n
     ProcessBench  paper     GSM8K F1  47.9   42.1  53.0  200     threshold best on each subset
     ProcessBench  official  GSM8K F1  47.9   42.1  53.0  200     one threshold, the one best on GSM8K
     PRMBench      paper     NR        51.2   49.9  52.4  380     threshold with the best overall PRMScore
 
-They are those of the report: percent, with 95 % intervals over questions; AUC, Wasserstein and means in [0, 1].
+The figures are those of the report: percent, with 95 % intervals over questions; AUC, Wasserstein and means in [0, 1].
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import polars as pl
@@ -28,7 +28,7 @@ from cpmi_dagster.reports.quality import PROBLEMS
 
 
 class _Part(NamedTuple):
-    """An artifact whose figures are shown, what it is called, and whether its figures depend on a threshold."""
+    """An artifact whose figures are shown, the benchmark they are from, and whether they depend on a threshold."""
 
     artifact: str
     benchmark: str
@@ -52,10 +52,10 @@ def evaluate(
     """The figures of one judge on every benchmark it covers.
 
     Args:
-        name: what the judge is called.
+        name: name of the judge.
         lines: of its file.
         problems: `BenchmarkProblems` rows.
-        bootstrap_samples: resamples behind every interval.
+        bootstrap_samples: resamples per interval.
         seed: of the resamples.
 
     Returns:
@@ -66,13 +66,18 @@ def evaluate(
     """
     predictions = judge_predictions(lines, problems).select(pl.lit(name).alias("judge"), pl.all())
     inputs = ReportInputs({PROBLEMS: problems, JUDGES: predictions}, bootstrap_samples=bootstrap_samples, seed=seed)
-    found = [_named(part, part.measure(inputs), name) for part in PARTS]
-    return pl.concat(found).filter(pl.col("figure") != SAME_AS_OVERALL)
+    figures = [_named(part, part.measure(inputs), name) for part in PARTS]
+    return pl.concat(figures).filter(pl.col("figure") != SAME_AS_OVERALL)
 
 
 def readable(figures: pl.DataFrame) -> pl.DataFrame:
     """Figures for people: `47.9 [42.1, 53.0]`, with the decimals of the paper's tables."""
-    decimals = dict(_decimals())
+    tables = load_paper_tables()
+    decimals = {
+        (part.benchmark, column): places
+        for part in PARTS
+        for column, places in {**tables[part.artifact].columns, **tables[part.artifact].own_columns}.items()
+    }
     shown = [
         format_figure(row["value"], places := decimals.get((row["benchmark"], row["figure"]), 1))
         + f" {format_interval(row['low'], row['high'], places)}"
@@ -94,12 +99,3 @@ def _named(part: _Part, measured: pl.DataFrame, name: str) -> pl.DataFrame:
         "high",
         "n",
     )
-
-
-def _decimals() -> Iterator[tuple[tuple[str, str], int]]:
-    """Decimals by benchmark and figure."""
-    tables = load_paper_tables()
-    for part in PARTS:
-        table = tables[part.artifact]
-        for column, places in {**table.columns, **table.own_columns}.items():
-            yield (part.benchmark, column), places

@@ -1,7 +1,7 @@
 """How every plot looks, and how it becomes SVG or PNG.
 
-Colours are Okabe and Ito's, which stay apart for colour-blind readers; each reward type also has its own marker. Ink is
-one colour that the SVG hands over to the page (`currentColor`), so plots follow light and dark pages.
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; each reward type also has its own marker. Ink is
+one colour that the SVG takes from the page (`currentColor`), so plots follow light and dark pages.
 """
 
 import base64
@@ -23,37 +23,31 @@ WIDTH_INCHES = 8.2
 NAME_GAP = 0.075
 """Least distance of two names beside a panel, as a share of its height."""
 
-REWARD_COLOURS: dict[str, str] = {
-    "MC": "#0072b2",
-    "PAV": "#cc79a7",
-    "CPMI": "#009e73",
-    "CPMI_Merge": "#d55e00",
-    "Rand_Merge": "#8c959f",
-    "Gold_only": "#e69f00",
-    "Neg_only": "#56b4e9",
+REWARD_STYLES: dict[str, tuple[str, str]] = {
+    "MC": ("#0072b2", "o"),
+    "PAV": ("#cc79a7", "s"),
+    "CPMI": ("#009e73", "D"),
+    "CPMI_Merge": ("#d55e00", "^"),
+    "Rand_Merge": ("#8c959f", "X"),
+    "Gold_only": ("#e69f00", "v"),
+    "Neg_only": ("#56b4e9", "P"),
 }
-REWARD_MARKERS: dict[str, str] = {
-    "MC": "o",
-    "PAV": "s",
-    "CPMI": "D",
-    "CPMI_Merge": "^",
-    "Rand_Merge": "X",
-    "Gold_only": "v",
-    "Neg_only": "P",
-}
-OTHER_COLOUR = "#8c959f"
-OTHER_MARKER = "o"
+"""Colour and marker by row label."""
+OTHER_STYLE = ("#8c959f", "o")
 
 _XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+)?=\"[^\"]*\"", re.DOTALL)
 
 
-def new_figure(height: float, rows: int = 1, columns: int = 1, share_y: bool = False) -> tuple["Figure", list["Axes"]]:
+def new_figure(
+    height: float, panels: int = 1, columns: int = 1, margin: float = 0, share_y: bool = False
+) -> tuple["Figure", list["Axes"]]:
     """An empty figure at the report's width.
 
     Args:
-        height: inches.
-        rows: panels from top to bottom.
-        columns: panels from left to right.
+        height: inches of a row of panels.
+        panels: how many.
+        columns: most panels next to each other.
+        margin: inches added to the rows' height.
         share_y: whether panels share their vertical scale.
 
     Returns:
@@ -61,16 +55,19 @@ def new_figure(height: float, rows: int = 1, columns: int = 1, share_y: bool = F
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    columns = min(columns, panels)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(WIDTH_INCHES, height * rows + margin), layout="constrained")
     figure.patch.set_alpha(0)
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=share_y)
-    axes = list(panels.flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
     for panel in axes:
-        style_axes(panel)
-    return figure, axes
+        _style_axes(panel)
+    for panel in axes[panels:]:
+        panel.set_axis_off()
+    return figure, axes[:panels]
 
 
-def style_axes(axes: "Axes") -> None:
+def _style_axes(axes: "Axes") -> None:
     """Ink, light grid, no box."""
     axes.set_facecolor("none")
     for side in ("top", "right"):
@@ -94,12 +91,11 @@ def add_legend(figure: "Figure", axes: "Axes") -> None:
     from matplotlib.lines import Line2D
 
     entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: type(entry[0]) is Line2D)
-    handles, labels = [handle for handle, _ in entries], [label for _, label in entries]
     figure.legend(
-        handles,
-        labels,
+        [handle for handle, _ in entries],
+        [label for _, label in entries],
         loc="outside lower center",
-        ncols=min(len(labels), 5),
+        ncols=min(len(entries), 5),
         frameon=False,
         labelcolor=INK,
         fontsize=9,
@@ -120,7 +116,7 @@ def label_ends(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
 
 
 def spread(values: Sequence[float], gap: float) -> list[float]:
-    """Values moved as little as it takes to stand `gap` apart, in the same order: neighbours push each other away."""
+    """Values moved as little as possible to be `gap` apart, in the same order: neighbours push each other away."""
     placed = list(values)
     order = sorted(range(len(placed)), key=lambda index: placed[index])
     for _ in range(100):
@@ -132,13 +128,13 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
 
 def colour_of(row: str) -> str:
     """Colour of a reward type by its row label; variants share that of the type they start with."""
-    family = max((name for name in REWARD_COLOURS if row.startswith(name)), key=len, default="")
-    return REWARD_COLOURS.get(family, OTHER_COLOUR)
+    family = max((name for name in REWARD_STYLES if row.startswith(name)), key=len, default="")
+    return REWARD_STYLES.get(family, OTHER_STYLE)[0]
 
 
 def marker_of(row: str) -> str:
     """Marker of a reward type by its row label."""
-    return REWARD_MARKERS.get(row, OTHER_MARKER)
+    return REWARD_STYLES.get(row, OTHER_STYLE)[1]
 
 
 def to_svg(figure: "Figure", name: str) -> str:
@@ -167,5 +163,5 @@ def to_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
 
 
 def to_markdown(figure: "Figure") -> str:
-    """Draw as an image that stands in the text itself, for Dagster's metadata."""
+    """Draw as an image embedded in Markdown text, for Dagster's metadata."""
     return f"![](data:image/png;base64,{base64.b64encode(to_png(figure, dots_per_inch=80)).decode()})"

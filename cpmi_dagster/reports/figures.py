@@ -1,9 +1,9 @@
-"""The report's plots: which there are, what each shows, and in which section it stands.
+"""The report's plots: which there are, what each shows, and which section it is in.
 
     for plot in report_plots(inputs, comparisons):
         Path(plot.name + ".png").write_bytes(plot.png)
 
-A plot is only made where there is something to show.
+A plot is only drawn where it has data.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +42,7 @@ class Plot:
 
     Attributes:
         name: unique in the report.
-        artifact: section it stands in.
+        artifact: section it is in.
         caption: what it shows, one or two sentences.
         figure: the matplotlib figure.
     """
@@ -64,14 +64,11 @@ class Plot:
 
 
 def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) -> list[Plot]:
-    """Draw everything there is something to show of.
+    """Draw every plot that has data, in the order of the report.
 
     Args:
         inputs: frames and settings.
         comparisons: comparison frames (`tables.PaperComparison`) by artifact.
-
-    Returns:
-        Plots in the order of the report.
     """
     return [*_plots_of_comparisons(comparisons, main_rows(inputs.recipes)), *_plots_of_tables(inputs)]
 

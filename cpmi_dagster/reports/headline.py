@@ -1,15 +1,15 @@
-"""The headline: one row per reward type, from the artifacts' figures, and a reading of it in words.
+"""The headline: one row per reward type, from the artifacts' figures.
 
     reward       label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
     MC               0.812             31.4       44.0       62.5        1.00         1.00
     CPMI             0.747             28.9       47.1       63.8        0.21         0.02
     Pass@1               –                –          –       58.1           –            –
 
-The last rows use no reward model: Pass@1 is a blind pick. Every value has its interval beside it in `<column>_low` and
+The last rows use no reward model: Pass@1 is a blind pick. Every value has its interval in `<column>_low` and
 `<column>_high`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
@@ -27,13 +28,13 @@ OTHERS_ARE_IN = ("label_quality", "efficiency")
 
 @dataclass(frozen=True)
 class HeadlineColumn:
-    """One column of the headline and the cell of an artifact it comes from.
+    """One column of the headline and the column of an artifact it comes from.
 
     Attributes:
         name: column name.
         title: heading for people.
         phrase: how a sentence names it.
-        artifact: where the figure is kept.
+        artifact: artifact that has the figure.
         column: column of that artifact.
         decimals: as shown.
         quality: whether more is better; costs are not compared with a test.
@@ -58,7 +59,7 @@ HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
 )
 
 
-def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Iterable[Recipe] = ()) -> pl.DataFrame:
+def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe] = ()) -> pl.DataFrame:
     """One row per main reward type: label quality, reward-model quality, cost; then what needs no reward model.
 
     Args:
@@ -94,19 +95,17 @@ def headline_cell(row: Mapping[str, Any], column: HeadlineColumn) -> TableCell:
     )
 
 
-def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Iterable[Recipe]) -> list[str]:
-    """Rows of labels that are no method of ours: Math-Shepherd's where a model learned from it, and the user's own."""
+def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]) -> list[str]:
+    """Rows of labels that come with the data: Math-Shepherd's where a model learned from them, and the user's own."""
     rows = {artifact: frames[artifact]["row"].to_list() for artifact in OTHERS_ARE_IN if artifact in frames}
     corpus = [row for row in rows.get("efficiency", []) if row == reward_label(CORPUS_LABELS)]
-    alone = {row.row for row in main_rows(recipes) if row.recipe}
-    others = alone | {entry.label for entry in REWARD_TYPES.values()}
+    of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
+    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()}
     own = [row for labels in rows.values() for row in labels if row not in others]
     return list(dict.fromkeys([*corpus, *own]))
 
 
 def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:
-    names = {"measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
-    if column.artifact not in frames:
-        return pl.DataFrame(schema={"reward": pl.String(), **dict.fromkeys(names.values(), pl.Float64())})
-    figures = frames[column.artifact].filter(pl.col("column") == column.column)
-    return figures.select(pl.col("row").alias("reward"), *(pl.col(old).alias(new) for old, new in names.items()))
+    names = {"row": "reward", "measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
+    figures = frames.get(column.artifact, pl.DataFrame(schema=COMPARISON_SCHEMA)).filter(column=column.column)
+    return figures.select(names.keys()).rename(names)

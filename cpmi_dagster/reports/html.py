@@ -1,11 +1,11 @@
-"""The HTML report: one file, nothing fetched from elsewhere, every artifact beside the paper's figures.
+"""The HTML report: one self-contained file with every artifact next to the paper's figures.
 
 html = render_report(ReportContext(profile="miniature", date="2026-01-31", comparisons=frames, inputs=inputs))
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
+from typing import Any
 
 import polars as pl
 from jinja2 import Environment, StrictUndefined
@@ -16,10 +16,10 @@ from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
 from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA
 from cpmi_dagster.reports.figures import Plot, report_plots
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, headline_cell, headline_table
-from cpmi_dagster.reports.html_tables import ComparisonTable, TableRow, comparison_table
+from cpmi_dagster.reports.html_tables import TableRow, comparison_table
 from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
 from cpmi_dagster.reports.labels import REWARDS
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, shipped_text
 from cpmi_dagster.reports.plain_tables import PlainTable, plain_table
 from cpmi_dagster.reports.question_sets import other_rule_rows
 from cpmi_dagster.reports.reading import headline_reading
@@ -30,16 +30,16 @@ class ReportContext:
     """Everything the report shows.
 
     Attributes:
-        profile: profile that all of ours were measured on.
+        profile: name of the profile that was measured.
         date: day of the report, as shown.
         comparisons: comparison frames (`tables.PaperComparison`) by artifact.
         inputs: frames that plots are drawn from.
         models: identity (id + revision or weights hash) by role: labeler, policy, prover, backbone.
-        differences: `differences_to_baseline`; without it the reading goes by intervals.
-        alignment: how the questions were found, and what was lost.
+        differences: `differences_to_baseline`; without it the text compares intervals.
+        alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         versions: version by library.
-        profile_option: what the commands in the text must be given to ask that profile, e.g. ` -p mine.yaml`.
+        profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
     """
 
     profile: str
@@ -54,20 +54,6 @@ class ReportContext:
     profile_option: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
-    """One artifact as the template shows it; `untrained` are rows that the profile trains no reward model for."""
-
-    artifact: str
-    title: str
-    label: str | None
-    note: str
-    untrained: list[str]
-    measured: bool
-    table: ComparisonTable
-    plots: tuple[Plot, ...]
-
-
 def render_report(context: ReportContext) -> str:
     """Render the report.
 
@@ -79,11 +65,9 @@ def render_report(context: ReportContext) -> str:
     """
     headline = headline_table(context.comparisons, context.inputs.recipes)
     plots = report_plots(context.inputs, context.comparisons)
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False).from_string(
-        _resource("report.html.j2")
-    )
+    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(shipped_text("report.html.j2"))
     return template.render(
-        css=Markup(_resource("report.css")),
+        css=Markup(shipped_text("report.css")),
         profile=context.profile,
         date=context.date,
         models=context.models,
@@ -109,23 +93,20 @@ def _distribution_of_models(context: ReportContext) -> pl.DataFrame:
     return _comparison(context, "distribution").filter(~pl.col("row").is_in(judges.implode()))
 
 
-def _section(artifact: Artifact, context: ReportContext, plots: list[Plot]) -> Section:
+def _section(artifact: Artifact, context: ReportContext, plots: list[Plot]) -> dict[str, Any]:
+    """One artifact as the template shows it; `untrained` are rows that the profile trains no reward model for."""
     comparison = _comparison(context, artifact.name)
     folded = other_rule_rows(context.inputs.recipes) if artifact.name == "best_of_n" else ()
-    return Section(
-        artifact=artifact.name,
-        title=artifact.title,
-        label=artifact.label,
-        note=artifact.paper.note,
-        untrained=artifact.untrained(context.inputs),
-        measured=comparison["measured"].count() > 0,
-        table=comparison_table(artifact.paper, comparison, folded),
-        plots=tuple(plot for plot in plots if plot.artifact == artifact.name),
-    )
+    return {
+        "paper": artifact.paper,
+        "untrained": artifact.untrained(context.inputs),
+        "measured": comparison["measured"].count() > 0,
+        "table": comparison_table(artifact.paper, comparison, folded),
+        "plots": [plot for plot in plots if plot.artifact == artifact.name],
+    }
 
 
 def _headline_table(headline: pl.DataFrame) -> dict[str, list]:
-    """Column headings and rows of cells."""
     rows = [
         TableRow(row["reward"], tuple(headline_cell(row, column) for column in HEADLINE_COLUMNS))
         for row in headline.iter_rows(named=True)
@@ -137,7 +118,3 @@ def _alignment_tables(review: AlignmentReview | None) -> dict[str, PlainTable]:
     """The tables of a review that have rows, by their titles."""
     tables = review.tables() if review else {}
     return {title: plain_table(frame) for title, frame in tables.items() if frame.height}
-
-
-def _resource(name: str) -> str:
-    return resources.files("cpmi_dagster.reports").joinpath(name).read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""A comparison frame as a table to read: ours with its interval, the paper's figure beside it.
+"""A comparison frame as a table to read: the measured figure with its interval, and the paper's figure.
 
 row "CPMI", column "GSM8K"  ->  TableCell(ours="41.2", interval="[36.0, 46.1]", paper="49.4")
 
-A table with more than `WIDEST` columns and fewer rows is turned on its side, so that it fits the page.
+A table with more than `WIDEST` columns and fewer rows is transposed, so that it fits the page.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,16 +18,16 @@ SIGNIFICANT = 0.05
 P_VALUE = " p"
 """Ends the name of a column of p-values."""
 DIFFERENCE = " − "
-"""Stands in the label of a row that is one model minus another."""
+"""Is in the label of a row that is one model minus another."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
-"""What the paper calls AUC is the reward model's, on steps; the report says so, as labels have an AUC too."""
+"""The paper's AUC is the reward model's, on steps; the report names it so, as labels have an AUC too."""
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """What stands in one cell, already formatted; empty strings where there is nothing.
+    """The texts of one cell; empty strings where there is nothing.
 
-    `within_noise` is said of a difference whose interval holds 0, and of its p-value.
+    `within_noise` marks a difference whose interval contains 0, and its p-value.
     """
 
     ours: str = ""
@@ -46,7 +46,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class ColumnGroup:
-    """Neighbouring columns under one heading; `name` is empty where a column stands alone."""
+    """Neighbouring columns under one heading; `name` is empty for a single column."""
 
     name: str
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class ComparisonTable:
     """One artifact as a table.
 
     Attributes:
-        caption: over how much it is taken; empty where nothing is measured.
+        caption: sample size; empty where nothing is measured.
         groups: column headings in order.
         rows: the rows.
         folded: a second table with rows shown only on request.
@@ -80,7 +80,7 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame, folded_rows: C
     Args:
         table: the paper's table, for titles, column order and decimals.
         comparison: `tables.PaperComparison` rows of this artifact.
-        folded_rows: labels of rows to fold away.
+        folded_rows: labels of rows of the second table.
 
     Returns:
         The table; without rows if the comparison is empty.
@@ -106,12 +106,10 @@ def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
 def group_columns(columns: Sequence[str]) -> tuple[ColumnGroup, ...]:
     """Put neighbouring columns that share their first word under one heading: `GSM8K Err`, `GSM8K F1` under GSM8K."""
     groups = []
-    for (word, _), run in groupby(columns, key=_first_word):
+    for (word, _), run in groupby(columns, key=lambda column: (column.split(" ", 1)[0], " " in column)):
         members = tuple(run)
-        if len(members) > 1:
-            groups.append(ColumnGroup(word, tuple(_heading(member.split(" ", 1)[1]) for member in members)))
-        else:
-            groups.append(ColumnGroup("", tuple(_heading(member) for member in members)))
+        shared = f"{word} " if len(members) > 1 else ""
+        groups.append(ColumnGroup(shared.strip(), tuple(_heading(member.removeprefix(shared)) for member in members)))
     return tuple(groups)
 
 
@@ -150,11 +148,6 @@ def _heading(column: str) -> str:
     return HEADINGS.get(column, column)
 
 
-def _first_word(column: str) -> tuple[str, bool]:
-    """First word of a column, and whether there are more."""
-    return column.split(" ", 1)[0], " " in column
-
-
 def _cell(figure: dict, table: PaperTable) -> TableCell:
     printed = table.decimals(figure["column"])
     measured = printed if printed is None or printed else _decimals_of_ours(figure["measured"])
@@ -167,20 +160,18 @@ def _cell(figure: dict, table: PaperTable) -> TableCell:
 
 
 def _is_noise(figure: dict) -> bool:
-    """Of a difference or its p-value: whether there may be none."""
+    """Whether a difference is within noise, by its interval or its p-value."""
     if figure["column"].endswith(P_VALUE):
         return figure["measured"] > SIGNIFICANT
     return figure["low"] is not None and figure["low"] <= 0 <= figure["high"]
 
 
 def _decimals_of_ours(figure: float | None) -> int:
-    """Columns printed as whole numbers may hold small figures of ours, which then keep one digit."""
+    """In columns that the paper prints as whole numbers, small measured figures keep one digit."""
     return 0 if figure is None or abs(figure) >= 10 or float(figure).is_integer() else 1
 
 
 def _caption(comparison: pl.DataFrame) -> str:
-    smallest, largest = comparison["n"].min(), comparison["n"].max()
-    if smallest is None or largest is None:
-        return ""
-    count = f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"
-    return f"Ours: n = {count}."
+    sizes = comparison["n"].drop_nulls()
+    counts = [f"{size:,}" for size in dict.fromkeys((sizes.min(), sizes.max()))] if len(sizes) else []
+    return f"Ours: n = {' to '.join(counts)}." if counts else ""

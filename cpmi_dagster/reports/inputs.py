@@ -1,4 +1,4 @@
-"""What the tables and figures are measured from: frames by table key, and how this profile measures.
+"""What the tables and figures are measured from: frames by table key, recipes and bootstrap settings.
 
 ReportInputs(frames={"benchmarks/best_of_n_choices": choices, ...}, recipes=settings.recipes, labeler="Qwen3-8B-Base")
 """
@@ -11,21 +11,14 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.reward_rows import RecipeRow
 
 JUDGES = "benchmarks/judge_predictions"
-MEASURED_SCHEMA: dict[str, pl.DataType] = {
-    "row": pl.String(),
-    "column": pl.String(),
-    "measured": pl.Float64(),
-    "low": pl.Float64(),
-    "high": pl.Float64(),
-    "n": pl.Int64(),
-}
 
 
 class Measurement(NamedTuple):
-    """One figure of ours with its 95 % interval.
+    """One measured figure with its 95 % interval.
 
     Attributes:
         row: row label, as in the paper where it has the row.
@@ -33,7 +26,7 @@ class Measurement(NamedTuple):
         measured: the figure.
         low: lower end of the interval; None where there is none.
         high: upper end.
-        n: problems, steps or trajectories it is taken over.
+        n: number of problems, steps or trajectories.
     """
 
     row: str
@@ -51,8 +44,8 @@ class ReportInputs:
     Attributes:
         frames: frames by table key (`group/name`); a table that is absent counts as empty.
         recipes: the profile's reward models.
-        labeler: name of the labeler, to tell which rows of the labelers' table are ours.
-        bootstrap_samples: resamples behind every interval.
+        labeler: name of the profile's labeler, for its rows in the table of labelers.
+        bootstrap_samples: resamples per interval.
         seed: of the bootstrap.
     """
 
@@ -64,9 +57,7 @@ class ReportInputs:
 
     def table(self, key: str) -> pl.DataFrame:
         """The frame of a table, empty with its columns where it is absent."""
-        if key in self.frames:
-            return self.frames[key]
-        return pl.DataFrame(schema=columns_of(TABLES[key]))
+        return self.frames[key] if key in self.frames else pl.DataFrame(schema=columns_of(TABLES[key]))
 
     def recipe_name(self, reward_type: str, objective: str = "bce") -> str | None:
         """The profile's plain recipe for a reward type and objective, None where it has none."""
@@ -83,7 +74,7 @@ class ReportInputs:
         return self.table(key).filter(pl.col("recipe") == recipe)
 
     def judged(self, benchmarks: Collection[str]) -> list[tuple[str, pl.DataFrame]]:
-        """Every judge that is not ours and has judged some of these benchmarks, with its predictions for them.
+        """Every external judge that has judged some of these benchmarks, with its predictions for them.
 
         Returns:
             Row label, then benchmark, problem_id, step_index, probability; in the order of the table.
@@ -95,5 +86,6 @@ class ReportInputs:
 
 
 def measured_frame(measurements: Iterable[Measurement]) -> pl.DataFrame:
-    """Measurements as a frame, one row each."""
-    return pl.DataFrame([each._asdict() for each in measurements], schema=MEASURED_SCHEMA)
+    """Measurements as a frame, one row each, with the columns of `Measurement`."""
+    schema = {column: COMPARISON_SCHEMA[column] for column in Measurement._fields}
+    return pl.DataFrame(list(measurements), schema=schema, orient="row")

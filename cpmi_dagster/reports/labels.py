@@ -1,4 +1,4 @@
-"""What is known of the labels and of the data set they make.
+"""Quality of the labels where the truth is known, and statistics of the data set.
 
 row "CPMI", column "Label AUC"          ROC-AUC of the raw rewards against the true step labels
 row "CPMI", column "Difference to MC"   paired difference over the same questions
@@ -38,17 +38,15 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
     if any(table.is_empty() for table in tables):
         return measured_frame([])
     draws = (inputs.bootstrap_samples, inputs.seed)
-    aucs = [
-        Measurement(reward_label(auc["reward_type"]), LABEL_AUC, auc["auc"], auc["low"], auc["high"], auc["n"])
-        for auc in label_quality(*tables, *draws)
-        .sort(listing_place("reward_type"), maintain_order=True)
-        .iter_rows(named=True)
-    ]
-    return measured_frame([*aucs, *(_differences(tables, draws) if "mc" in tables[0]["reward_type"] else [])])
+    aucs = _by_reward_type(label_quality(*tables, *draws), "auc", LABEL_AUC)
+    if "mc" not in tables[0]["reward_type"]:
+        return measured_frame(aucs)
+    differences = label_quality_differences(*tables, *draws)
+    return measured_frame([*aucs, *_by_reward_type(differences, "difference", DIFFERENCE)])
 
 
 def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
-    """Counts of the data set, its ratios in the paper's parts, and what else is worth knowing of it."""
+    """Counts of the data set, and its shares in the unit of the paper's ratios."""
     table = inputs.table(STATISTICS)
     if table.is_empty():
         return measured_frame([])
@@ -65,11 +63,7 @@ def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
     return measured_frame([*counts, *parts])
 
 
-def _differences(tables: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame], draws: tuple[int, int]) -> list[Measurement]:
-    differences = label_quality_differences(*tables, *draws).sort(listing_place("reward_type"), maintain_order=True)
-    return [
-        Measurement(
-            reward_label(each["reward_type"]), DIFFERENCE, each["difference"], each["low"], each["high"], each["n"]
-        )
-        for each in differences.iter_rows(named=True)
-    ]
+def _by_reward_type(figures: pl.DataFrame, figure: str, column: str) -> list[Measurement]:
+    ordered = figures.sort(listing_place("reward_type"), maintain_order=True)
+    rows = ordered.select("reward_type", figure, "low", "high", "n").iter_rows()
+    return [Measurement(reward_label(reward_type), column, *estimate) for reward_type, *estimate in rows]

@@ -1,9 +1,9 @@
-"""Which differences between reward models are more than noise: pairs that the paper sets against each other.
+"""Which differences between reward models are more than noise: the pairs that the paper compares.
 
     row "CPMI − MC"            PB 4.9 [0.8, 9.1]   PB p 0.02     CPMI finds more first errors
     row "Neg_only − CPMI"      PB -1.2 [-4.0, 1.7] PB p 0.4      within noise
 
-Both models are measured over the same resampled questions, so what makes a question hard cancels out.
+Both models are measured over the same resampled questions, so the difficulty of a question cancels out.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
 
 
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
-    """Row label and the two recipes, of the pairs that the profile trains both of."""
+    """Row label and the two recipes, of pairs whose recipes are both in the profile."""
     baseline = RecipeRow(reward_label("mc"), "mc")
     # a recipe that differs in more than its labels is compared with the plain one of the same labels and objective
     rows = [

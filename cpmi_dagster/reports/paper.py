@@ -17,36 +17,27 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from cpmi_dagster.contracts.report_tables import PaperComparison
 from cpmi_dagster.errors import SourceError, first_complaint
 
 OFFICIAL = " (official)"
 """Suffix of rows and columns that follow ProcessBench's own protocol."""
 
-COMPARISON_SCHEMA: dict[str, pl.DataType] = {
-    "artifact": pl.String(),
-    "row": pl.String(),
-    "column": pl.String(),
-    "paper": pl.Float64(),
-    "measured": pl.Float64(),
-    "low": pl.Float64(),
-    "high": pl.Float64(),
-    "n": pl.Int64(),
-    "profile": pl.String(),
-}
+COMPARISON_SCHEMA = PaperComparison.create_empty().schema
 
 
 class PaperTable(BaseModel):
-    """One table or figure of the paper, or of ours where `label` is null.
+    """One table or figure of the paper; `label` is null for those that only our report has.
 
     Attributes:
-        artifact: name of the asset that puts ours beside it.
+        artifact: name of the asset that compares it with our figures.
         label: LaTeX label in the paper.
         title: what it shows.
         kind: how the paper shows it.
         columns: decimals each column is printed with.
-        own_columns: decimals of columns that only ours has.
+        own_columns: decimals of columns that the paper's table lacks.
         rows: figures by row label, in the order of `columns`.
-        note: what a reader must know to compare.
+        note: what a reader must know to compare the two.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -92,9 +83,12 @@ def parse_paper_tables(text: str) -> dict[str, PaperTable]:
 
 def load_paper_tables() -> dict[str, PaperTable]:
     """The tables of the shipped `paper.yaml`, by artifact name."""
-    return parse_paper_tables(
-        resources.files("cpmi_dagster.reports").joinpath("paper.yaml").read_text(encoding="utf-8")
-    )
+    return parse_paper_tables(shipped_text("paper.yaml"))
+
+
+def shipped_text(name: str) -> str:
+    """A file that is shipped next to this module."""
+    return resources.files("cpmi_dagster.reports").joinpath(name).read_text(encoding="utf-8")
 
 
 def paper_figures(table: PaperTable, profile: str) -> pl.DataFrame:
@@ -102,7 +96,7 @@ def paper_figures(table: PaperTable, profile: str) -> pl.DataFrame:
 
     Args:
         table: one table of the paper.
-        profile: profile that ours will be measured on.
+        profile: name of the profile that is measured.
 
     Returns:
         One row per printed figure; `measured`, `low`, `high` and `n` are null.
@@ -124,5 +118,5 @@ def _parse_table(artifact: str, entry: object) -> PaperTable:
     except ValidationError as error:
         wrong = first_complaint(error)
         raise SourceError(
-            f"artifact `{artifact}` of the paper's figures: {wrong.place} {wrong.reason}; mend it"
+            f"artifact `{artifact}` of the paper's figures: {wrong.place} {wrong.reason}; correct it"
         ) from error

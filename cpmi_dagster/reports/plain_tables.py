@@ -1,4 +1,4 @@
-"""Any frame as a table to read, its figures and long texts cut to what the eye takes in.
+"""Any frame as a table to read, its figures rounded and its long texts cut.
 
 rows   share    question                          rows    share    question
 1204   0.0653   A train of 300 characters …  ->   1,204   6.5 %    A train of … (the whole text on hover)
@@ -15,7 +15,7 @@ LONGEST = 90
 
 @dataclass(frozen=True)
 class PlainCell:
-    """What stands in one cell; `whole` is the full text where it is cut, `number` sets it to the right."""
+    """The text of one cell; `whole` is the full text where it is cut, `number` aligns it to the right."""
 
     text: str
     whole: str = ""
@@ -31,7 +31,7 @@ class PlainTable:
 
 
 def plain_table(frame: pl.DataFrame) -> PlainTable:
-    """A frame as text: shares in percent, thousands apart, long texts cut."""
+    """A frame as text: shares in percent, thousands separated by commas, long texts cut."""
     return PlainTable(
         tuple(column.replace("_", " ") for column in frame.columns),
         tuple(

@@ -2,7 +2,7 @@
 
 row "CPMI"             the paper's protocol: threshold best on each subset
 row "CPMI (official)"  the benchmark's protocol: one threshold, the one best on GSM8K
-row "My judge"         a judge of the profile that is not ours, on the benchmarks it has judged
+row "My judge"         an external judge of the profile, on the benchmarks it has judged
 """
 
 from collections.abc import Iterator
@@ -108,8 +108,7 @@ def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]
     """Row label and predictions of every reward model that has some."""
     for row in main_rows(inputs.recipes):
         recipe = inputs.recipe_of(row)
-        predictions = None if recipe is None else inputs.predictions(key, recipe)
-        if predictions is not None and not predictions.is_empty():
+        if recipe and not (predictions := inputs.predictions(key, recipe)).is_empty():
             yield row.row, predictions
 
 

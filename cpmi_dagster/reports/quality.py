@@ -2,8 +2,8 @@
 
     QUALITY["PB"](inputs, "cpmi_bce")  ->  Estimate(34.6, 31.0, 38.1, n=240)
 
-Every measure takes the inputs and a recipe's name; it gives None where the profile holds no predictions for it. Shares
-are in percent as the paper prints them, AUC and Wasserstein in [0, 1].
+Every measure is called with the inputs and a recipe's name; it returns None where there are no predictions for it.
+Shares are in percent as the paper prints them, AUC and Wasserstein in [0, 1].
 """
 
 import math
@@ -36,10 +36,9 @@ DEFAULT_AGGREGATION = "mean"
 
 def distribution_of(inputs: ReportInputs, predictions: pl.DataFrame) -> StepDistribution | None:
     """Scores of right and wrong steps on ProcessBench-Math, by one model or judge; None without predictions."""
-    of_subset = predictions.filter(pl.col("benchmark") == DISTRIBUTION_SUBSET)
-    if of_subset.is_empty():
+    if DISTRIBUTION_SUBSET not in predictions["benchmark"]:
         return None
-    return step_distribution(of_subset, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+    return step_distribution(predictions, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
 
 
 def step_auc(inputs: ReportInputs, recipe: str) -> Estimate | None:
@@ -58,16 +57,16 @@ def processbench_of(inputs: ReportInputs, predictions: pl.DataFrame, protocol: P
     subsets = [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
     if not subsets or (protocol == "official" and THRESHOLD_SUBSET not in subsets):
         return None
-    draws = (inputs.bootstrap_samples, inputs.seed)
-    return processbench_scores(predictions, inputs.table(PROBLEMS), protocol, *draws, subsets)
+    problems, samples = inputs.table(PROBLEMS), inputs.bootstrap_samples
+    return processbench_scores(predictions, problems, protocol, samples, inputs.seed, subsets)
 
 
 def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Estimate | None:
     """Mean F1 of the four ProcessBench subsets, in percent; None unless all four have predictions."""
     predictions = inputs.predictions(PROCESSBENCH, recipe)
-    if not set(AVERAGED_BENCHMARKS) <= set(predictions["benchmark"]):
+    scores = processbench_of(inputs, predictions, protocol)
+    if scores is None or not set(AVERAGED_BENCHMARKS) <= set(predictions["benchmark"]):
         return None
-    scores = processbench_scores(predictions, inputs.table(PROBLEMS), protocol, inputs.bootstrap_samples, inputs.seed)
     return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
 
 
@@ -109,6 +108,7 @@ def in_percent(row: Mapping[str, Any], figure: str) -> Estimate:
     return Estimate(100 * row[figure], 100 * row["low"], 100 * row["high"], row["n"])
 
 
+MAIN_MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
 QUALITY: dict[str, Measure] = {
     "AUC": step_auc,
     "PB": partial(processbench_f1, protocol="paper"),
@@ -119,29 +119,32 @@ QUALITY: dict[str, Measure] = {
 }
 
 
-def measure_quality(inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Mapping[str, str]) -> list[Measurement]:
-    """Measure the reward models behind some rows.
+def quality_columns(measures: Iterable[str], headings: Mapping[str, str]) -> dict[str, Measure]:
+    """Measures of `QUALITY` by column of an artifact: a measure's own name, or its heading there."""
+    return {headings.get(measure, measure): QUALITY[measure] for measure in measures}
+
+
+def measure_quality(
+    inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Mapping[str, Measure]
+) -> list[Measurement]:
+    """One measurement per row and column that can be measured.
 
     Args:
         inputs: frames and settings.
         rows: rows and their recipes; those that the profile lacks are left out.
-        columns: by column of the artifact, the measure of `QUALITY`.
-
-    Returns:
-        One measurement per row and column that can be measured.
+        columns: measures by column of the artifact.
     """
-    measurements = []
-    for row in rows:
-        recipe = inputs.recipe_of(row)
-        for column, measure in columns.items():
-            estimate = None if recipe is None else QUALITY[measure](inputs, recipe)
-            if estimate is not None:
-                measurements.append(measurement(row.row, column, estimate))
-    return measurements
+    recipes = [(row.row, recipe) for row in rows if (recipe := inputs.recipe_of(row))]
+    return [
+        measurement(row, column, estimate)
+        for row, recipe in recipes
+        for column, measure in columns.items()
+        if (estimate := measure(inputs, recipe)) is not None
+    ]
 
 
 def measurement(row: str, column: str, estimate: Estimate) -> Measurement:
-    """An estimate in its place in a table; an interval that is not a number is left out."""
-    known = math.isfinite(estimate.low) and math.isfinite(estimate.high)
-    low, high = (estimate.low, estimate.high) if known else (None, None)
+    """An estimate in its cell of a table; an interval that is not finite is left out."""
+    is_finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    low, high = (estimate.low, estimate.high) if is_finite else (None, None)
     return Measurement(row, column, estimate.value, low, high, estimate.n)

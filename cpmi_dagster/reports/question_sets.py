@@ -5,14 +5,22 @@ row "CPMI, min"       another way to weigh a candidate's steps
 row "Majority vote"   what needs no reward model, as Pass@1 (a blind pick) and Pass@N (the best that any pick could be)
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import partial
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.registry import question_set_labels
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
-from cpmi_dagster.reports.quality import CHOICES, DEFAULT_AGGREGATION, accuracies, best_of_n, measurement
+from cpmi_dagster.reports.quality import (
+    CHOICES,
+    DEFAULT_AGGREGATION,
+    accuracies,
+    best_of_n,
+    measure_quality,
+    measurement,
+)
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow, main_rows
 
 NOT_IN_LOGIC = "pav"
@@ -22,12 +30,8 @@ NO_REWARD_MODEL = {"pass_at_1": "Pass@1", "majority": "Majority vote"}
 BOUNDS = {**NO_REWARD_MODEL, "pass_at_n": "Pass@N"}
 
 
-def other_rule_rows(recipes: Iterable[Recipe]) -> frozenset[str]:
-    """Rows of `best_of_n` that weigh steps in other ways than the paper.
-
-    Args:
-        recipes: the profile's reward models.
-    """
+def other_rule_rows(recipes: Sequence[Recipe]) -> frozenset[str]:
+    """Rows of `best_of_n` that weigh steps in other ways than the paper."""
     return frozenset(f"{row.row}, {name}" for row in main_rows(recipes) for name in OTHER_RULES.values())
 
 
@@ -51,16 +55,10 @@ def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_logic(inputs: ReportInputs) -> pl.DataFrame:
     """Best-of-8 accuracy on the logic sets."""
-    measurements = []
-    for row in main_rows(inputs.recipes):
-        if row.reward_type == NOT_IN_LOGIC:
-            continue
-        recipe = inputs.recipe_of(row)
-        for benchmark, column in question_set_labels("logic").items():
-            estimate = None if recipe is None else best_of_n(inputs, recipe, benchmark)
-            if estimate is not None:
-                measurements.append(measurement(row.row, column, estimate))
-    return measured_frame(measurements)
+    rows = (row for row in main_rows(inputs.recipes) if row.reward_type != NOT_IN_LOGIC)
+    labels = question_set_labels("logic")
+    columns = {label: partial(best_of_n, benchmark=benchmark) for benchmark, label in labels.items()}
+    return measured_frame(measure_quality(inputs, rows, columns))
 
 
 def _rows_of_rules(inputs: ReportInputs) -> dict[tuple[str, str], str]:

@@ -1,4 +1,4 @@
-"""The headline in words, made from its figures: what is better, what is worse, what is within noise. For example:
+"""The headline as text, generated from its figures: what is better, worse, or within noise. For example:
 
 Pass@1 needs no reward model and is right in 58.1 % of MATH500; best of 8 by a reward model is better with CPMI (63.8,
 p = 0.02); lower but within noise with MC (56.0, p = 0.4).
@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.reports.chance import CHANCE, against_chance
 from cpmi_dagster.reports.headline import BASELINE, HEADLINE_COLUMNS, HeadlineColumn
-from cpmi_dagster.reports.html_tables import DIFFERENCE, SIGNIFICANT, format_figure
+from cpmi_dagster.reports.html_tables import DIFFERENCE, SIGNIFICANT, format_figure, format_interval
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 
@@ -35,12 +35,12 @@ def headline_reading(
     distribution: pl.DataFrame = NOT_MEASURED,
     seeds: pl.DataFrame = NOT_MEASURED,
 ) -> list[str]:
-    """Whether reward models are worth anything at all, then a paragraph per reward type on how it compares with MC.
+    """Whether reward models beat chance and no reward model, then a paragraph per reward type compared with MC.
 
     Args:
         table: `headline_table`.
         differences: `differences_to_baseline`; where a pair is not in it, overlapping intervals count as noise.
-        distribution: comparison of the artifact `distribution`, for the step AUC; without judges that are not ours.
+        distribution: comparison of the artifact `distribution`, for the step AUC; without external judges.
         seeds: comparison of the artifact `training_seeds`.
 
     Returns:
@@ -54,21 +54,21 @@ def headline_reading(
     if baseline := rows.pop(BASELINE, None):
         paragraphs += [_compare(row, baseline, paired) for row in rows.values()]
     repeated = _over_seeds(seeds)
-    told = [paragraph for paragraph in paragraphs if paragraph]
-    return [*told, *repeated, _caveat(differences, repeated)] if told else []
+    written = [paragraph for paragraph in paragraphs if paragraph]
+    return [*written, *repeated, _caveat(differences, repeated)] if written else []
 
 
 def _against_chance(distribution: pl.DataFrame) -> str:
     models = against_chance(distribution)
     parts = []
     for verdict, words in CHANCE_VERDICTS.items():
-        if found := [f"{row['row']} ({row['measured']:.3f})" for row in models.filter(verdict=verdict).to_dicts()]:
-            parts.append(f"{_listed(found)} {words}")
+        if texts := [f"{row['row']} ({row['measured']:.3f})" for row in models.filter(verdict=verdict).to_dicts()]:
+            parts.append(f"{_listed(texts)} {words}")
     return f"Step AUC of the reward models, where chance is {CHANCE}: {'; '.join(parts)}." if parts else ""
 
 
 def _against_no_model(rows: Mapping[str, Row], baseline: Row, paired: Pairs) -> str:
-    """Best of 8 by reward models beside a choice that needs none; a lower figure within noise is called lower."""
+    """Best of 8 by reward models compared with a choice that needs none."""
     findings: dict[str, list[str]] = {verdict: [] for verdict in UNAIDED_VERDICTS}
     for name, row in rows.items():
         ours = row[BEST_OF_8.name]
@@ -77,7 +77,7 @@ def _against_no_model(rows: Mapping[str, Row], baseline: Row, paired: Pairs) -> 
             if verdict == "within noise":
                 verdict = "lower but within noise" if ours < baseline[BEST_OF_8.name] else "not lower but within noise"
             findings[verdict].append(f"{name} ({format_figure(ours, BEST_OF_8.decimals)}{test})")
-    parts = [f"{verdict} with {_listed(found)}" for verdict, found in findings.items() if found]
+    parts = [f"{verdict} with {_listed(texts)}" for verdict, texts in findings.items() if texts]
     figure = format_figure(baseline[BEST_OF_8.name], BEST_OF_8.decimals)
     without = f"{baseline['reward']} needs no reward model and is right in {figure} % of MATH500"
     return f"{without}; best of 8 by a reward model is {'; '.join(parts)}." if parts else ""
@@ -98,7 +98,7 @@ def _compare(row: Row, baseline: Row, paired: Pairs) -> str:
 
 
 def _verdict(row: Row, baseline: Row, column: HeadlineColumn, paired: Pairs) -> tuple[str, str]:
-    """One of `VERDICTS`, and what it rests on."""
+    """One of `VERDICTS`, and its evidence."""
     difference = paired.get((row["reward"], baseline["reward"], column.name))
     if difference is not None:
         clear, test = difference["p_value"] < SIGNIFICANT, f", p = {difference['p_value']:.2g}"
@@ -110,12 +110,10 @@ def _verdict(row: Row, baseline: Row, column: HeadlineColumn, paired: Pairs) -> 
 
 
 def _overlap(row: Row, baseline: Row, column: HeadlineColumn) -> bool:
-    """Whether two intervals meet; unknown ones count as meeting."""
+    """Whether two intervals overlap; unknown ones count as overlapping."""
     bounds = [each[f"{column.name}_{end}"] for each in (row, baseline) for end in ("low", "high")]
-    if any(bound is None for bound in bounds):
-        return True
     low, high, other_low, other_high = bounds
-    return low <= other_high and other_low <= high
+    return None in bounds or (low <= other_high and other_low <= high)
 
 
 def _costs(row: Row) -> str:
@@ -132,16 +130,15 @@ def _over_seeds(seeds: pl.DataFrame) -> list[str]:
     rows = seeds.filter(pl.col("row").str.contains(DIFFERENCE, literal=True)).drop_nulls(["measured", "low", "high"])
     paragraphs = []
     for (name,), figures in rows.group_by("row", maintain_order=True):
-        found: dict[bool, list[str]] = {True: [], False: []}
+        texts: dict[bool, list[str]] = {True: [], False: []}
         for figure in figures.iter_rows(named=True):
-            noise = figure["low"] <= 0 <= figure["high"]
-            values = (format_figure(figure[key]) for key in ("measured", "low", "high"))
-            found[noise].append(
-                "{} ({} [{}, {}])".format(SEED_PHRASES.get(figure["column"], figure["column"]), *values)
-            )
-        words = {False: "more than the spread in", True: "within the spread in"}
-        parts = [f"{words[noise]} {_listed(texts)}" for noise, texts in found.items() if texts]
-        paragraphs.append(f"Over training seeds, {name}: {'; '.join(reversed(parts))}.")
+            is_noise = figure["low"] <= 0 <= figure["high"]
+            measure = SEED_PHRASES.get(figure["column"], figure["column"])
+            interval = format_interval(figure["low"], figure["high"])
+            texts[is_noise].append(f"{measure} ({format_figure(figure['measured'])} {interval})")
+        verdicts = {False: "more than the spread in", True: "within the spread in"}
+        parts = [f"{verdict} {_listed(texts[is_noise])}" for is_noise, verdict in verdicts.items() if texts[is_noise]]
+        paragraphs.append(f"Over training seeds, {name}: {'; '.join(parts)}.")
     return paragraphs
 
 

@@ -2,10 +2,10 @@
 
     reward_label("cpmi_merge1")  ->  "CPMI_Merge"
 
-The paper calls the merge at the first step `CPMI_Merge` where it stands alone, `CPMI_Merge1` among its variants.
+The paper calls the merge at the first step `CPMI_Merge` in its main tables, `CPMI_Merge1` among the variants.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpmi_dagster.prm.settings import Recipe
@@ -13,7 +13,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, reward_
 
 
 def recipe_row(reward_type: str, objective: str) -> str:
-    """The row label of a recipe where objectives stand side by side: `CPMI`, but `PQM, CPMI`."""
+    """The row label of a recipe in a table of several objectives: `CPMI` for BCE, else `PQM, CPMI`."""
     return reward_label(reward_type) if objective == "bce" else f"{objective.upper()}, {reward_label(reward_type)}"
 
 
@@ -32,6 +32,10 @@ class RecipeRow:
     reward_type: str
     objective: str = "bce"
     recipe: str | None = None
+
+
+def _objective_row(reward_type: str, objective: str) -> RecipeRow:
+    return RecipeRow(f"{objective.upper()}, {reward_label(reward_type)}", reward_type, objective)
 
 
 MAIN_ROWS: tuple[RecipeRow, ...] = tuple(
@@ -55,9 +59,7 @@ NEGATIVES_ROWS: tuple[RecipeRow, ...] = (
 )
 
 OBJECTIVE_ROWS: tuple[RecipeRow, ...] = tuple(
-    RecipeRow(f"{objective.upper()}, {reward_label(reward_type)}", reward_type, objective)
-    for objective in ("bce", "pqm", "mse")
-    for reward_type in ("mc", "cpmi")
+    _objective_row(reward_type, objective) for objective in ("bce", "pqm", "mse") for reward_type in ("mc", "cpmi")
 )
 
 MERGE_POINT_ROWS: tuple[RecipeRow, ...] = (
@@ -79,41 +81,29 @@ PAPER_ROWS: tuple[RecipeRow, ...] = (
 """Every row of the paper that takes a reward model."""
 
 
-def main_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
-    """The main rows; those of other labels that a profile trains on; those of recipes that no table of the paper has.
-
-    Args:
-        recipes: the profile's reward models.
-    """
-    recipes = tuple(recipes)
+def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
+    """The main rows; those of other labels that a profile trains on; those of recipes without a row in the paper."""
     plain = {(recipe.reward_type, recipe.objective) for recipe in recipes if recipe.is_plain}
     others = [RecipeRow(reward_label(name), name) for name in _other_labels(recipes) if (name, "bce") in plain]
-    known = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)}
-    # other objectives stand in their own table, where the labels have a main row
-    known |= {kind for kind in plain if (kind[0], "bce") in plain and kind[0] in _other_labels(recipes)}
-    alone = [
-        RecipeRow(recipe.name, recipe.reward_type, recipe.objective, recipe.name)
-        for recipe in recipes
-        if not _is_shown(recipe, known, plain)
-    ]
-    return (*MAIN_ROWS, *others, *alone)
+    shown = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)}
+    # other objectives are in the table of objectives, where the labels have a main row
+    shown |= {
+        (name, objective) for name, objective in plain if (name, "bce") in plain and name in _other_labels(recipes)
+    }
+
+    def has_row(recipe: Recipe) -> bool:
+        """Whether a row of its reward type and objective is fed by the recipe, or the table of seeds has it."""
+        trained = (recipe.reward_type, recipe.objective)
+        return (recipe.is_plain and trained in shown) or (recipe.is_repeat and trained in plain)
+
+    own = [RecipeRow(each.name, each.reward_type, each.objective, each.name) for each in recipes if not has_row(each)]
+    return (*MAIN_ROWS, *others, *own)
 
 
-def _is_shown(recipe: Recipe, known: set[tuple[str, str]], plain: set[tuple[str, str]]) -> bool:
-    """Whether a row of its reward type and objective takes the recipe, or the table of seeds does."""
-    kind = (recipe.reward_type, recipe.objective)
-    return (recipe.is_plain and kind in known) or (recipe.is_repeat and kind in plain)
-
-
-def objective_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
-    """The rows of the table of objectives, then those of other labels that a profile trains on.
-
-    Args:
-        recipes: the profile's reward models.
-    """
-    recipes = tuple(recipes)
+def objective_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
+    """The rows of the table of objectives, then those of other labels that a profile trains on."""
     others = [
-        RecipeRow(f"{recipe.objective.upper()}, {reward_label(name)}", name, recipe.objective)
+        _objective_row(name, recipe.objective)
         for name in _other_labels(recipes)
         for recipe in recipes
         if recipe.reward_type == name and recipe.is_plain
@@ -121,7 +111,7 @@ def objective_rows(recipes: Iterable[Recipe]) -> tuple[RecipeRow, ...]:
     return (*OBJECTIVE_ROWS, *dict.fromkeys(others))
 
 
-def _other_labels(recipes: Iterable[Recipe]) -> list[str]:
-    """Reward types of the recipes that are no method of ours, in the order of the recipes."""
+def _other_labels(recipes: Sequence[Recipe]) -> list[str]:
+    """Reward types of the recipes that come with the data, in the order of the recipes."""
     names = dict.fromkeys(recipe.reward_type for recipe in recipes if recipe.is_plain)
     return [name for name in names if comes_with_data(name)]

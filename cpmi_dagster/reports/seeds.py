@@ -17,11 +17,10 @@ from scipy import stats
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import DIFFERENCE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.quality import QUALITY
+from cpmi_dagster.reports.quality import MAIN_MEASURES, QUALITY
 from cpmi_dagster.reports.reward_rows import recipe_row
 from cpmi_dagster.rewards.registry import reward_label
 
-MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
 SPREAD = " spread"
 BASELINE = "mc"
 CONFIDENCE = 0.95
@@ -42,9 +41,8 @@ def repeats(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
 
 def seed_row(recipe: Recipe) -> str:
     """The row label of a recipe and its repeats; its name where it differs in more than labels and objective."""
-    if not (recipe.is_plain or recipe.is_repeat):
-        return recipe.name
-    return recipe_row(recipe.reward_type, recipe.objective)
+    is_comparable = recipe.is_plain or recipe.is_repeat
+    return recipe_row(recipe.reward_type, recipe.objective) if is_comparable else recipe.name
 
 
 def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
@@ -52,7 +50,7 @@ def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
     rows = repeats(inputs.recipes)
     comparable = {seed_row(recipe) for recipe in inputs.recipes if recipe.is_plain or recipe.is_repeat}
     measurements = []
-    for measure in MEASURES:
+    for measure in MAIN_MEASURES:
         figures = {row: _figures(inputs, names, measure) for row, names in rows.items()}
         for row, values in figures.items():
             if len(values) >= FEWEST:
@@ -85,8 +83,9 @@ def _of_row(row: str, measure: str, values: Sequence[float]) -> list[Measurement
 
 def _difference(row: str, measure: str, values: Sequence[float], baseline: Sequence[float]) -> Measurement:
     difference = float(np.mean(values) - np.mean(baseline))
+    bounds = None, None
+    if np.var(values) or np.var(baseline):
+        interval = stats.ttest_ind(values, baseline, equal_var=False).confidence_interval(CONFIDENCE)
+        bounds = float(interval.low), float(interval.high)
     name = f"{row}{DIFFERENCE}{_baseline(row)}"
-    if np.var(values) == np.var(baseline) == 0:
-        return Measurement(name, measure, difference, n=len(values) + len(baseline))
-    bounds = stats.ttest_ind(values, baseline, equal_var=False).confidence_interval(CONFIDENCE)
-    return Measurement(name, measure, difference, float(bounds.low), float(bounds.high), len(values) + len(baseline))
+    return Measurement(name, measure, difference, *bounds, len(values) + len(baseline))

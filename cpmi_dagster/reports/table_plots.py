@@ -1,4 +1,4 @@
-"""Plots drawn from the tables themselves: score histograms, labeling costs, training curves.
+"""Plots drawn from tables of the lake: score histograms, labeling costs, training curves.
 
 draw_score_histograms({"MC": scores, "CPMI": scores})   scores: columns probability, correct
 """
@@ -40,17 +40,14 @@ def draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure":
     Args:
         scores: by row label, frames with `probability` in [0, 1] and `correct`.
     """
-    rows = -(-len(scores) // 3)
-    figure, panels = new_figure(2.2 * rows + 0.5, rows, min(3, len(scores)))
+    figure, panels = new_figure(2.2, len(scores), columns=3, margin=0.5)
     edges = np.linspace(0, 1, BINS + 1).tolist()
-    for panel, (row, steps) in zip(panels, scores.items(), strict=False):
+    for panel, (row, steps) in zip(panels, scores.items(), strict=True):
         for correct, colour, label in ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps")):
             chosen = steps.filter(pl.col("correct") == correct)["probability"].to_numpy()
             panel.hist(chosen, edges, density=len(chosen) > 0, color=colour, alpha=0.55, label=label)
         panel.set_xlim(0, 1)
         label_axes(panel, "score of the step", "density", row)
-    for panel in panels[len(scores) :]:
-        panel.set_axis_off()
     add_legend(figure, panels[0])
     return figure
 
@@ -65,7 +62,8 @@ def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
     labels = [
         reward_label(method) + (f" and {len(alike)} alike" if alike else "") for method, *alike in totals["methods"]
     ]
-    figure, panels = new_figure(0.27 * totals.height + 0.9, columns=len(COST_PANELS), share_y=True)
+    count = len(COST_PANELS)
+    figure, panels = new_figure(0.27 * totals.height + 0.9, count, columns=count, share_y=True)
     for panel, (column, unit) in zip(panels, COST_PANELS, strict=True):
         values = (totals[column] / totals["trajectories"]).to_list()
         bars = panel.barh(labels, values, color=[colour_of(label) for label in labels], height=0.65)
@@ -97,7 +95,8 @@ def draw_training_curves(models: pl.DataFrame) -> "Figure":
     losses = models.select("recipe", "reward_type", "objective", "training_curve").explode("training_curve")
     losses = losses.drop_nulls("training_curve").unnest("training_curve")
     objectives = losses["objective"].unique(maintain_order=True).to_list()
-    figure, panels = new_figure(3.3, columns=max(1, len(objectives)))
+    count = max(1, len(objectives))
+    figure, panels = new_figure(3.3, count, columns=count)
     for panel, objective in zip(panels, objectives, strict=False):
         own = losses.filter(pl.col("objective") == objective)
         few = own["recipe"].n_unique() <= FEW_CURVES

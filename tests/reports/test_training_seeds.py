@@ -7,8 +7,8 @@ from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import QUALITY
-from cpmi_dagster.reports.seeds import MEASURES, measure_seeds, repeats
+from cpmi_dagster.reports.quality import MAIN_MEASURES, QUALITY
+from cpmi_dagster.reports.seeds import measure_seeds, repeats
 
 FIGURES = {"cpmi_bce": 4.0, "cpmi_1": 5.0, "cpmi_2": 6.0, "mc_bce": 1.0, "mc_1": 2.0, "mc_2": 3.0, "mc_pqm": 9.0}
 RECIPES = (
@@ -25,7 +25,7 @@ RECIPES = (
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], tuple[float, float | None, float | None, int]]:
     """(measured, low, high, n) by row and column, where every measure of a recipe is its number above."""
-    for measure in MEASURES:
+    for measure in MAIN_MEASURES:
         monkeypatch.setitem(QUALITY, measure, lambda inputs, recipe: Estimate(FIGURES[recipe], 0, 0, 1))
     rows = measure_seeds(ReportInputs(recipes=RECIPES)).rows()
     return {(row, column): (value, low, high, n) for row, column, value, low, high, n in rows}
