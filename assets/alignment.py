@@ -14,7 +14,7 @@ SHARD_EXAMPLES = 5
 
 @stage(
     "alignment/trajectories",
-    "alignment/rejected_rows",
+    also=["alignment/rejected_rows"],
     code_version="2",
     inputs=["sources/math_shepherd", "sources/reference_problems"],
     lineage={

@@ -1,4 +1,4 @@
-"""Jobs in the order `cpmi run` takes them, and the schedule that asks for shards that are missing or failed."""
+"""Jobs in the order of `cpmi run`, and the schedule that requests shards that are missing or failed."""
 
 from typing import Literal
 
@@ -39,7 +39,7 @@ JOBS = {
 
 
 def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
-    """Each tick asks for at most `orchestration.shards_per_tick` shards whose labels are missing or failed."""
+    """Each tick requests at most `orchestration.shards_per_tick` shards whose labels are missing or failed."""
 
     @dg.schedule(
         name="missing_or_failed_shards",
@@ -55,7 +55,7 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
         wanted = shards_to_label(context.instance, lake, settings)
         if not wanted:
             return dg.SkipReason("every shard is labelled, or being labelled")
-        # the tick is in the run key, so that a shard that fails again is asked for again
+        # the tick is in the run key, so that a shard that fails again is requested again
         tick = context.scheduled_execution_time.isoformat()
         chosen = wanted[: settings.orchestration.shards_per_tick]
         return [dg.RunRequest(run_key=f"{tick} {shard}", partition_key=shard) for shard in chosen]
@@ -66,7 +66,7 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
 def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings) -> list[str]:
     """Shards of which some label table is not on disk, then those whose last run failed; not those in progress.
 
-    Failed ones come last, so that shards that fail for good do not keep the others waiting.
+    Failed ones come last, so that shards that always fail do not delay the others.
     """
     by_table = [partition_states(instance, lake, settings, table) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}

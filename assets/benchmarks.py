@@ -1,9 +1,8 @@
-"""The policy's candidate solutions, and what reward models and judges say of benchmarks and candidates."""
+"""The policy's candidate solutions, and the step probabilities that reward models and judges give."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,27 +14,21 @@ from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
 from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from resources.stage import stage
+from resources.stage import model_stage, stage
 from resources.stage_run import StageOutput, StageRun
-
-if TYPE_CHECKING:
-    from cpmi_dagster.prm.model import LoadedRewardModel
 
 PROBLEMS = "sources/benchmark_problems"
 MODELS = "models/process_reward_models"
 CANDIDATES = "benchmarks/candidate_solutions"
-TORCH = ("pytorch", "huggingface")
 SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 
-@stage(
+@model_stage(
     CANDIDATES,
     code_version="3",
     inputs=[PROBLEMS],
     settings=["benchmarks.candidates", "benchmarks.sampling"],
     models=["policy"],
-    pool="gpu",
-    kinds=TORCH,
     lineage={"correct": ["sources/benchmark_problems.answer"]},
 )
 def candidate_solutions(run: StageRun, benchmark: str) -> StageOutput:
@@ -48,15 +41,14 @@ def candidate_solutions(run: StageRun, benchmark: str) -> StageOutput:
     frame, cost = sample_candidates(
         problems, engine, settings.candidates, settings.sampling, run.settings.seed, progress=advance
     )
-    return StageOutput(frame, model=engine.identity, cost=cost, metadata={"pass_at_1": _mean(frame["correct"])})
+    pass_at_1 = int(frame["correct"].sum()) / max(frame.height, 1)
+    return StageOutput(frame, model=engine.identity, cost=cost, metadata={"pass_at_1": pass_at_1})
 
 
 predicts = partial(
-    stage,
+    model_stage,
     inputs=[PROBLEMS, MODELS],
     settings=SCORING_SETTINGS,
-    pool="gpu",
-    kinds=TORCH,
     lineage={"probability": ["models/process_reward_models.path", "sources/benchmark_problems.steps"]},
     eager=True,
 )
@@ -93,7 +85,7 @@ def _judge_files(settings: Settings) -> dict[str, DataSource]:
     eager=True,
 )
 def judge_predictions(run: StageRun) -> StageOutput:
-    """Step probabilities of judges that are not ours, read from files; empty unless the profile names one."""
+    """Step probabilities of external judges, read from files; empty unless the profile names one."""
     judges = run.settings.benchmarks.judges
     problems = run.read(PROBLEMS) if judges else pl.DataFrame()
     frames: list[pl.DataFrame] = [JudgePredictions.create_empty()]
@@ -103,18 +95,16 @@ def judge_predictions(run: StageRun) -> StageOutput:
     return StageOutput(pl.concat(frames))
 
 
-@stage(
+@model_stage(
     "benchmarks/best_of_n_choices",
     code_version="3",
     inputs=[PROBLEMS, CANDIDATES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n"],
-    pool="gpu",
-    kinds=TORCH,
     lineage={"correct": ["benchmarks/candidate_solutions.correct"]},
     eager=True,
 )
 def best_of_n_choices(run: StageRun, recipe: str) -> StageOutput:
-    """Of the first N candidates the one with the highest mean step probability wins; other rules beside it."""
+    """Choose the candidate with the highest mean step probability of the first N; other rules for comparison."""
     candidates = run.read(CANDIDATES)
     questions = run.read(PROBLEMS, columns=["benchmark", "problem_id", "question"])
     solutions = candidates.select("benchmark", "problem_id", "candidate", "steps").join(
@@ -133,28 +123,18 @@ def _predictions(run: StageRun, recipe: str, problems: pl.DataFrame) -> StageOut
 
 def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame:
     """The solutions' key columns with step_index and probability, by the recipe's model."""
+    from cpmi_dagster.prm.model import load_reward_model
     from cpmi_dagster.prm.scoring import score_steps
 
     advance: Callable[[int], None] = run.track(recipe, solutions.height)
-    model = _reward_model(run, recipe)
+    path = run.settings.home / run.read(MODELS, recipe)["path"][0]
+    model = load_reward_model(path, device=run.models.device("backbone"))
     scored = score_steps(model, solutions, run.settings.benchmarks.prediction_batch_tokens, progress=advance)
     return scored.drop("question", "steps", strict=False)
 
 
-def _reward_model(run: StageRun, recipe: str) -> "LoadedRewardModel":
-    from cpmi_dagster.prm.model import load_reward_model
-
-    path = run.read(MODELS, recipe)["path"][0]
-    return load_reward_model(run.settings.home / path, device=run.models.device("backbone"))
-
-
 def _identity(run: StageRun, recipe: str) -> str:
     return f"{recipe}@{run.read(MODELS, recipe)['weights_fingerprint'][0][:12]}"
-
-
-def _mean(values: pl.Series) -> float:
-    mean = values.cast(pl.Float64).mean()
-    return mean if isinstance(mean, float) else 0.0
 
 
 STAGES = (

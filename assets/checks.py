@@ -3,7 +3,6 @@
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.chance import CONTROLS, against_chance
@@ -12,33 +11,20 @@ from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 
-ROWS_ACCOUNTED_FOR = "every_row_accounted_for"
-MATCH_RATE = "match_rate"
-SELECTION_RATIOS = "selection_keeps_ratios"
-OWN_LABELS_FIT = "own_labels_fit_the_selection"
-NEGATIVES_DIFFER = "negatives_differ_from_gold"
-EVERY_TRAJECTORY_SCORED = "every_trajectory_scored"
-SOFT_LABELS_VARY = "soft_labels_vary"
-MODELS_BEAT_CHANCE = "reward_models_beat_chance"
-
 LOWEST_MATCH_RATE = 0.9
 RATIO_TOLERANCE = 0.02
 LakeParam = dg.ResourceParam[Lake]
 SettingsParam = dg.ResourceParam[Settings]
 
 
-def _key(table: str) -> dg.AssetKey:
-    return dg.AssetKey(table.split("/"))
-
-
 def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
-    """Rows of the partitions that have been made, of those that the profile knows."""
-    known = partitions_of(table, settings)
-    made = set(lake.partitions(table)) if TABLES[table].partitioning else set()
-    return lake.read(table, [key for key in known if key in made] if known is not None else None)
+    """Rows of the profile's partitions that have been made."""
+    partitions = partitions_of(table, settings)
+    made = lake.partitions(table) if partitions is not None else ()
+    return lake.read(table, [key for key in partitions or () if key in made])
 
 
-@dg.asset_check(asset=_key(TRAJECTORIES), name=ROWS_ACCOUNTED_FOR, blocking=True)
+@dg.asset_check(asset=TRAJECTORIES.split("/"), blocking=True)
 def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
     made = [key for key in settings.shard_keys if lake.record(TRAJECTORIES, key)]
@@ -50,7 +36,7 @@ def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.Asse
     return dg.AssetCheckResult(passed=source.sort().equals(accounted), metadata=counts)
 
 
-@dg.asset_check(asset=_key(TRAJECTORIES), name=MATCH_RATE)
+@dg.asset_check(asset=TRAJECTORIES.split("/"))
 def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """At least nine rows of ten find their reference problem."""
     kept = _rows(lake, TRAJECTORIES, settings).height
@@ -61,7 +47,7 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     )
 
 
-@dg.asset_check(asset=_key(SELECTED), name=SELECTION_RATIOS)
+@dg.asset_check(asset=SELECTED.split("/"))
 def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """GSM8K : MATH and mixed : pure are what the profile asks for."""
     chosen = lake.read(SELECTED)
@@ -76,26 +62,26 @@ def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.Asset
     )
 
 
-@dg.asset_check(asset=_key(SELECTED), name=OWN_LABELS_FIT, blocking=True)
+@dg.asset_check(asset=SELECTED.split("/"), blocking=True)
 def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """The user's own labels have every step of every selected trajectory: found out before models are run.
+    """The user's own labels cover every step of every selected trajectory; checked before models run.
 
     Raises:
         Failure: they do not; names the first trajectory.
     """
-    known = lake.exists("sources/step_labels") and settings.sources.step_labels
-    if known:
+    names = settings.sources.step_labels if lake.exists("sources/step_labels") else {}
+    if names:
         trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
         try:
             own_rewards(lake.read("sources/step_labels"), trajectories)
         except SourceError as error:
             raise dg.Failure(description=str(error), allow_retries=False) from error
-    return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(known or ()) or "none"})
+    return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(names) or "none"})
 
 
-@dg.asset_check(asset=_key("labels/hard_negatives"), name=NEGATIVES_DIFFER, blocking=True)
+@dg.asset_check(asset=["labels", "hard_negatives"], blocking=True)
 def negatives_differ_from_gold(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """No hard negative is the gold answer or stands twice for one trajectory."""
+    """No hard negative is the gold answer, and no trajectory has one twice."""
     negatives = _rows(lake, "labels/hard_negatives", settings)
     gold = _rows(lake, TRAJECTORIES, settings).select("trajectory_id", "gold_answer")
     same = negatives.join(gold, on="trajectory_id").filter(pl.col("answer") == pl.col("gold_answer")).height
@@ -103,7 +89,7 @@ def negatives_differ_from_gold(lake: LakeParam, settings: SettingsParam) -> dg.A
     return dg.AssetCheckResult(passed=same + repeated == 0, metadata={"equal_to_gold": same, "repeated": repeated})
 
 
-@dg.asset_check(asset=_key("labels/answer_logprobs"), name=EVERY_TRAJECTORY_SCORED, blocking=True)
+@dg.asset_check(asset=["labels", "answer_logprobs"], blocking=True)
 def every_trajectory_scored(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """Each selected trajectory of a finished shard has log-probabilities or a reason why not, and all are finite."""
     made = [key for key in settings.shard_keys if lake.record("labels/answer_logprobs", key)]
@@ -118,15 +104,15 @@ def every_trajectory_scored(lake: LakeParam, settings: SettingsParam) -> dg.Asse
     )
 
 
-@dg.asset_check(asset=_key("dataset/soft_labels"), name=SOFT_LABELS_VARY, blocking=True)
+@dg.asset_check(asset=["dataset", "soft_labels"], blocking=True)
 def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
-    """No reward type gives every step the same label: nothing could be learnt from it."""
+    """No reward type gives every step the same label, which would teach a model nothing."""
     spread = lake.read("dataset/soft_labels").group_by("reward_type").agg(spread=pl.col("soft_label").std())
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
     return dg.AssetCheckResult(passed=not constant, metadata={"constant": ", ".join(constant) or "none"})
 
 
-@dg.asset_check(asset=_key("reports/distribution"), name=MODELS_BEAT_CHANCE)
+@dg.asset_check(asset=["reports", "distribution"])
 def reward_models_beat_chance(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """The best step AUC is clearly better than chance, and no reward model with real labels is clearly worse."""
     trained = [row.row for row in main_rows(settings.recipes)]

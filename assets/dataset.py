@@ -45,7 +45,7 @@ def cpmi_80k(run: StageRun) -> StageOutput:
     eager=True,
 )
 def dataset_statistics(run: StageRun) -> StageOutput:
-    """What appendix B aims at beside what was built."""
+    """Appendix B's targets next to what was built."""
     return StageOutput(count_statistics(run.read(SELECTED), run.read(TRAJECTORIES), run.settings.selection))
 
 

@@ -1,4 +1,4 @@
-"""Label shards in several processes at once, each with models and a GPU of its own."""
+"""Label shards in several processes at once, each with its own models and GPU."""
 
 import atexit
 import os
@@ -80,7 +80,7 @@ def label_here(
     """
     import torch
 
-    # each its share of the processor: more threads than cores wait for one another
+    # divide the threads: more threads than cores wait for each other
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.orchestration.gpus))
     definitions = build(settings, RelayedProgress(messages, worker), remake)
     with open_instance(settings) as instance:
@@ -88,17 +88,17 @@ def label_here(
 
 
 def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Sequence[str], processes: int) -> Outcome:
-    """Label shards in several processes at once, each with models and a GPU of its own.
+    """Label shards in several processes at once, each with its own models and GPU.
 
     Args:
-        work: labels some shards in the process it is called in, which it is told the name of; goes to another process.
-        shards: dealt out in stretches.
+        work: labels some shards in the process it is called in; called with that process's name.
+        shards: assigned to the processes in contiguous ranges.
         processes: how many.
     """
     parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
     outcome = Outcome()
     with ExitStack() as stack:
-        # a pool of its own for each: where one process of a pool dies, the pool ends the others
+        # one pool per process: when a process of a pool dies, the pool ends the others
         pools = [stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _leave_at_once)) for _ in parts]
         futures = {
             pool.submit(work, f"worker {number}", part): part
@@ -110,7 +110,7 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
 
 
 def _leave_at_once() -> None:
-    """End this process as `cpmi` ends: taking down the interpreter makes extension modules print warnings."""
+    """End this process without interpreter shutdown, in which extension modules print warnings."""
     atexit.register(os._exit, 0)
 
 

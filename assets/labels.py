@@ -1,4 +1,4 @@
-"""Every step of every selected trajectory gets its rewards; raw log-probabilities and rollouts are what is stored."""
+"""Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,25 +16,24 @@ from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.trajectories import own_labels
 from resources.language_models import Role
-from resources.stage import stage
+from resources.stage import model_stage, stage
 from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
-GPU = "gpu"
-TORCH = ("pytorch", "huggingface")
+LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
+OWN_LABELS = "sources/step_labels"
+COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
-@stage(
+@model_stage(
     "labels/hard_negatives",
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["negatives", "scoring.chunk_trajectories"],
     models=["labeler"],
-    pool=GPU,
-    kinds=TORCH,
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun, shard: str) -> StageOutput:
-    """Sampled from the labeler with the paper's prompt, filled up by heuristic edits of the gold answer (5.1)."""
+    """Sampled from the labeler with the paper's prompt; heuristic edits of the gold answer fill the rest (5.1)."""
     settings = run.settings
     engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if settings.negatives.samples else None
 
@@ -46,17 +45,12 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
 
 
-LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
-
-
-@stage(
+@model_stage(
     LOGPROBS,
-    REJECTED,
+    also=[REJECTED],
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
     settings=["scoring.templates", "scoring.conditionings"],
     models=["labeler"],
-    pool=GPU,
-    kinds=TORCH,
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
         "logprob_sum": [
@@ -71,32 +65,32 @@ LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
 def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
     """One forward pass per packed token tree scores every answer under every context and template (Eq. 3).
 
-    Where only the conditionings changed since, their contexts are added and nothing is scored again.
+    Where only the conditionings have changed, only the contexts they add are scored.
     """
     model = run.models.load("labeler")
     scoring, negative_answers = run.settings.scoring, run.read("labels/hard_negatives", shard)
-    known, before = run.made_before("scoring.conditionings", shard) or ((), None)
+    scored_conditionings, before = run.made_before("scoring.conditionings", shard) or ((), None)
 
     def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
-        scored = score_answers(chunk, mine, model, scoring, advance, known=known)
-        return _scored(scored, model.identity)
+        scored = score_answers(chunk, mine, model, scoring, advance, scored_conditionings)
+        return _output(scored, model.identity)
 
     selected = run.selected(shard)
     scored = _answers(run.in_chunks(shard, selected, scoring.chunk_trajectories, make))
     if before is not None:
         scored = joined(_answers(before), scored, selected, scoring)
-    return _scored(scored, model.identity)
+    return _output(scored, model.identity)
 
 
-def _scored(scored: ScoredAnswers, identity: str) -> StageOutput:
+def _output(scored: ScoredAnswers, identity: str) -> StageOutput:
     notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
     return StageOutput({LOGPROBS: scored.logprobs, REJECTED: scored.rejected}, identity, scored.cost, notes)
 
 
-def _answers(made: StageOutput) -> ScoredAnswers:
-    logprobs = made.frame(LOGPROBS).sort(AnswerLogprobs.primary_key())
-    return ScoredAnswers(logprobs, made.frame(REJECTED), made.cost)
+def _answers(output: StageOutput) -> ScoredAnswers:
+    logprobs = output.frame(LOGPROBS).sort(AnswerLogprobs.primary_key())
+    return ScoredAnswers(logprobs, output.frame(REJECTED), output.cost)
 
 
 @stage(
@@ -118,11 +112,9 @@ def template_scores(run: StageRun, shard: str) -> StageOutput:
 
 
 rolls_out = partial(
-    stage,
+    model_stage,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
-    pool=GPU,
-    kinds=TORCH,
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
         "correct": ["alignment/trajectories.gold_answer"],
@@ -163,9 +155,6 @@ def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_ques
     return run.in_chunks(shard, run.selected(shard), rollouts.chunk_trajectories, make)
 
 
-OWN_LABELS = "sources/step_labels"
-
-
 @stage(
     "labels/step_rewards",
     inputs=[
@@ -190,7 +179,7 @@ OWN_LABELS = "sources/step_labels"
 def step_rewards(run: StageRun, shard: str) -> StageOutput:
     """Every reward type is a query over log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls.
 
-    The user's own labels stand beside them, each under its name.
+    The user's own labels are added, each under its name.
     """
     trajectories, given = run.selected(shard), run.read(OWN_LABELS)
     frame = rewards.step_rewards(
@@ -205,9 +194,6 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
     own = own_labels.own_rewards(given, trajectories)
     notes = own_labels.notes_on_others(given, run.read(SELECTED))
     return StageOutput(own_labels.joined(frame, own), model=run.models.identity("labeler"), notes=notes)
-
-
-COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
 @stage(

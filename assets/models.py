@@ -9,7 +9,7 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.table_plots import draw_training_curves
 from cpmi_dagster.rewards.dataset import training_examples
-from resources.stage import stage
+from resources.stage import model_stage
 from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 if TYPE_CHECKING:
@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 SOFT_LABELS = "dataset/soft_labels"
 
 
-@stage(
+@model_stage(
     "models/process_reward_models",
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
     models=["backbone"],
-    pool="gpu",
-    kinds=("pytorch", "huggingface"),
     lineage={"path": ["dataset/soft_labels.soft_label", "alignment/trajectories.steps"]},
     eager=True,
 )

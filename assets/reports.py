@@ -1,4 +1,4 @@
-"""Every table and figure of the paper beside ours, the HTML report, and the published database."""
+"""Every table and figure of the paper next to ours, the HTML report, and the published database."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from resources.lake import Lake
 from resources.stage import Stage, stage
-from resources.stage_run import StageOutput, StageRun
+from resources.stage_run import TRAJECTORIES, StageOutput, StageRun
 
 REPORT_FILE = Path("report") / "index.html"
 MEASURED_BY = ["recipes", "benchmarks.bootstrap_samples", "models.labeler"]
@@ -43,19 +43,16 @@ def _artifact_stage(artifact: Artifact) -> Stage:
         return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
     measure.__name__ = artifact.name
-    beside = f" ({artifact.label}): the paper's figures beside ours." if artifact.label else "; ours alone."
-    measure.__doc__ = artifact.title + beside
-    declare = stage(
-        _artifact_key(artifact.name), inputs=artifact.needs, settings=MEASURED_BY, code_version="2", eager=True
-    )
-    return declare(measure)
+    scope = f" ({artifact.label}): the paper's figures next to ours." if artifact.label else "; our figures alone."
+    measure.__doc__ = artifact.title + scope
+    key = _artifact_key(artifact.name)
+    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="2", eager=True)(measure)
 
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
 DRAWN_FROM = tuple(dict.fromkeys(key for artifact in ARTIFACTS.values() for key in artifact.needs))
 MODELS = "models/process_reward_models"
-TRAJECTORIES, REJECTED, REFERENCES = "alignment/trajectories", "alignment/rejected_rows", "sources/reference_problems"
-
+REJECTED, REFERENCES = "alignment/rejected_rows", "sources/reference_problems"
 REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
 
 
@@ -69,7 +66,7 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
     eager=True,
 )
 def report(run: StageRun) -> StageOutput:
-    """One self-contained HTML file: every artifact beside the paper's figures, with plots and provenance."""
+    """One self-contained HTML file: every artifact next to the paper's figures, with plots and provenance."""
     from cpmi_dagster.alignment.review import review_alignment
     from cpmi_dagster.reports.differences import differences_to_baseline
     from cpmi_dagster.reports.html import ReportContext, render_report

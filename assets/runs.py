@@ -13,10 +13,11 @@ from cpmi_dagster.files.process_identity import this_process
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import PROCESS_TAG, wait_for_pool
 from resources.lake import Lake
+from resources.stage import GPU_POOL
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 INTERRUPTED = "interrupted; run again to continue where it stopped"
-GPU_POOL, ON_GPUS = "gpu", (LABEL, CANDIDATES, TRAIN)
+ON_GPUS = (LABEL, CANDIDATES, TRAIN)
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -24,8 +25,8 @@ RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_p
 class Outcome:
     """How a run of the phases went.
 
-    `failures` holds a sentence per failed step; `failed_checks` names checks that did not pass; `waiting` says why a
-    phase was not begun.
+    `failures` has a sentence per failed step; `failed_checks` names the checks that failed; `waiting` says why a phase
+    was not started.
     """
 
     failures: list[str] = field(default_factory=list)
@@ -33,8 +34,8 @@ class Outcome:
     waiting: list[str] = field(default_factory=list)
 
     def add(self, other: "Outcome") -> None:
-        """Take over what another part of the run reports."""
-        # processes that meet the same error say the same
+        """Add what another part of the run reports."""
+        # several processes may report the same error
         self.failures.extend(failure for failure in other.failures if failure not in self.failures)
         self.failed_checks.extend(other.failed_checks)
         self.waiting.extend(other.waiting)
@@ -54,7 +55,7 @@ def run_phases(
     Args:
         definitions: the code location of the profile.
         settings: the profile.
-        lake: tells which shards are labelled.
+        lake: the files; their shards are the ones labelled.
         instance: where Dagster records the runs.
         shards: which shards to label; everything before labeling is done for all shards.
         wanted: which tables, whole stages of them.
@@ -95,10 +96,10 @@ def run_phase(
 
 
 def check_shards(lake: Lake, settings: Settings) -> None:
-    """Refuse a home whose rows were dealt to more shards: the extra files would show the same rows twice.
+    """Refuse a home whose rows were assigned to more shards: the extra files would show rows twice.
 
     Raises:
-        SettingsError: it was.
+        SettingsError: the home has a shard beyond the profile's.
     """
     beyond = set(lake.partitions("sources/math_shepherd")) - set(settings.shard_keys)
     if beyond:

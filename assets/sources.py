@@ -28,11 +28,11 @@ PERCENT = 100
     settings=["shards"],
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
-    """Rows are dealt to shards by a hash of their question, so that a question's trajectories stay together."""
-    return StageOutput(run.once("rows by shard", lambda: _deal(run)).read(shard))
+    """Rows are assigned to shards by a hash of their question, so that a question's trajectories stay together."""
+    return StageOutput(run.once("rows by shard", lambda: _spool(run)).read(shard))
 
 
-def _deal(run: StageRun) -> ShardSpool:
+def _spool(run: StageRun) -> ShardSpool:
     """Read the source once, batch by batch, however many shards are asked for."""
     spool = ShardSpool(run.lake.work_folder(SPOOL))
     advance = run.track("reading", PERCENT)
@@ -68,7 +68,7 @@ def step_truth(run: StageRun) -> StageOutput:
     settings=["sources.probability_labels"],
 )
 def step_labels(run: StageRun) -> StageOutput:
-    """The user's own labels beside ours, each file a reward type; empty unless the profile names one."""
+    """The user's own step labels, each file a reward type; empty unless the profile names one."""
     read = [
         read_step_labels(name, (row for row, _ in run.sources.stream(source)), source.probabilities)
         for name, source in run.settings.sources.step_labels.items()

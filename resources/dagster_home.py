@@ -17,14 +17,7 @@ from cpmi_dagster.profiles.settings import Settings
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 PROCESS_TAG = "cpmi/process"
 LOG = logging.getLogger(__name__)
-DIED = (
-    "The process of this run ended without a word (killed, or out of memory); run again to continue where it stopped."
-)
-
-
-def dagster_folder(settings: Settings) -> Path:
-    """Where Dagster keeps its state for a home; what `DAGSTER_HOME` is set to."""
-    return settings.home / "dagster"
+DIED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
 
 
 def write_dagster_yaml(settings: Settings) -> Path:
@@ -33,7 +26,7 @@ def write_dagster_yaml(settings: Settings) -> Path:
     Returns:
         The folder to use as `DAGSTER_HOME`.
     """
-    folder = dagster_folder(settings)
+    folder = settings.home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
@@ -43,24 +36,24 @@ def write_dagster_yaml(settings: Settings) -> Path:
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; runs whose process is gone are marked failed and give back their pool slots."""
+    """The Dagster instance of a home; runs whose process is gone are marked as failed, and their pool slots freed."""
     instance = dg.DagsterInstance.from_config(str(write_dagster_yaml(settings)))
     end_dead_runs(instance)
     return instance
 
 
 def wait_for_pool(instance: dg.DagsterInstance, pool: str) -> None:
-    """Wait until a pool has a free slot. Dagster would wait too, but for the dead as well, and without a word.
+    """Wait until a pool has a free slot. Dagster would wait too, but silently, and for runs that were killed.
 
     Raises:
         CpmiError: the wait was interrupted.
     """
-    told = False
+    warned = False
     try:
         while _is_full(instance, pool):
-            if not told:
+            if not warned:
                 LOG.warning("another run on this home is at work; waiting for it to end (Ctrl-C ends the wait)")
-                told = True
+                warned = True
             time.sleep(1)
             end_dead_runs(instance)
     except KeyboardInterrupt:
@@ -73,7 +66,7 @@ def _is_full(instance: dg.DagsterInstance, pool: str) -> bool:
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> None:
-    """Mark runs whose process is gone as failed, and take their pool slots back."""
+    """Mark runs whose process is gone as failed, and free their pool slots."""
     for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         run = record.dagster_run
         if has_died(run.tags.get(PROCESS_TAG, "")):
@@ -86,7 +79,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
 
     Args:
         settings: the profile.
-        profile: what the user named it by, handed on to the code location.
+        profile: name or path that the user gave, for the code location.
         port: of the webserver.
     """
     environment = {
@@ -94,7 +87,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
         "DAGSTER_HOME": str(write_dagster_yaml(settings)),
         "CPMI_HOME": str(settings.home),
         "CPMI_PROFILE": profile or os.environ.get("CPMI_PROFILE") or settings.profile,
-        # `dg dev` stands in for `dagster dev`, but does not take a workspace file
+        # `dg dev` replaces `dagster dev`, but takes no workspace file
         "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }
     arguments = ["dagster", "dev", "-w", str(WORKSPACE), "-h", "127.0.0.1", "-p", str(port)]

@@ -1,8 +1,8 @@
-"""`cpmi.duckdb`: every asset as `schema.table`, with comments, made anew beside the old file and renamed over it.
+"""`cpmi.duckdb`: every asset as `schema.table`, with comments, rebuilt next to the old file and renamed over it.
 
 Assets of the groups in `RESULT_GROUPS` are real tables; the others are views over the lake's Parquet files, so they
 show a shard the moment it is done. An asset that has not been made yet is an empty relation. A reader keeps the file it
-has open; the next connection sees the new one.
+has opened; the next connection sees the new one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -66,13 +66,9 @@ class Database:
         return pl.DataFrame({"relation": relations, "rows": counts}, schema={"relation": pl.String, "rows": pl.Int64})
 
     def _show(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
-        relation = f'{table.group}."{table.name}"'
         kind = "table" if table.group in RESULT_GROUPS else "view"
         connection.execute(f"create schema if not exists {table.group}")
-        connection.execute(f"create {kind} {relation} as {self._select(table)}")
-        connection.execute(f"comment on {kind} {relation} is {_quoted(table.meaning)}")
-        for column, meaning in column_meanings(table).items():
-            connection.execute(f'comment on column {relation}."{column}" is {_quoted(meaning)}')
+        _create(connection, kind, f'{table.group}."{table.name}"', self._select(table), table.meaning, table)
 
     def _select(self, table: Table) -> str:
         provenance = provenance_of(table)
@@ -130,11 +126,18 @@ def _show_comparison(connection: duckdb.DuckDBPyConnection) -> None:
     if not reports:
         return
     union = " union all ".join(f'select * from reports."{table.name}"' for table in reports)
-    connection.execute(f"create view {COMPARISON} as {union}")
-    meaning = "Every figure of every table of the paper beside ours: the union of the report assets"
-    connection.execute(f"comment on view {COMPARISON} is {_quoted(meaning)}")
-    for column, text in column_meanings(reports[0]).items():
-        connection.execute(f'comment on column {COMPARISON}."{column}" is {_quoted(text)}')
+    meaning = "Every figure of every table of the paper next to ours: the union of the report assets"
+    _create(connection, "view", COMPARISON, union, meaning, reports[0])
+
+
+def _create(
+    connection: duckdb.DuckDBPyConnection, kind: str, relation: str, select: str, meaning: str, table: Table
+) -> None:
+    """Create a table or view, with its meaning and those of the table's columns as comments."""
+    connection.execute(f"create {kind} {relation} as {select}")
+    connection.execute(f"comment on {kind} {relation} is {_quoted(meaning)}")
+    for column, text in column_meanings(table).items():
+        connection.execute(f'comment on column {relation}."{column}" is {_quoted(text)}')
 
 
 def _provenance(name: str) -> str:

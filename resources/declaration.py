@@ -1,7 +1,7 @@
-"""What a stage of the DAG declares of itself; `stage` runs it, `presentation` shows it."""
+"""What a stage of the DAG declares; `stage` runs it, `presentation` shows it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
@@ -9,40 +9,52 @@ from cpmi_dagster.profiles.sources import DataSource
 from resources.language_models import Role
 from resources.stage_run import StageOutput
 
+StageBody = Callable[..., StageOutput]
+
 
 @dataclass(frozen=True)
 class Declaration:
     """What a stage reads, makes and depends on.
 
     Attributes:
-        name: of the stage and its body.
         body: makes the rows of one partition.
-        tables: keys of the tables it makes.
+        table: key of the table it makes.
+        also: keys of further tables that the same body makes.
         inputs: keys of the tables it reads.
-        settings: dotted paths of the settings it depends on.
+        settings: dotted paths of the settings it depends on; the seed always counts.
         models: roles of the models it uses.
-        sources: the outside sources it reads, by name.
+        sources: the external sources it reads, by name.
         code_version: raised by hand when the same inputs would give other rows.
         pool: Dagster pool that limits how many run at once.
-        kinds: what Dagster shows as the technologies used.
+        kinds: technologies that Dagster shows.
         lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
-        eager: made again by itself when its inputs change, where automation is on.
+        eager: remade automatically when its inputs change, where automation is on.
     """
 
-    name: str
-    body: Callable[..., StageOutput]
-    tables: tuple[str, ...]
-    inputs: tuple[str, ...]
-    settings: tuple[str, ...]
-    models: tuple[Role, ...]
-    sources: Callable[[Settings], Mapping[str, DataSource]]
-    code_version: str
-    pool: str | None
-    kinds: frozenset[str]
-    lineage: Mapping[str, Sequence[str]]
-    eager: bool
+    body: StageBody
+    table: str
+    also: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    models: Sequence[Role] = ()
+    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
+    code_version: str = "1"
+    pool: str | None = None
+    kinds: Sequence[str] = ("polars",)
+    lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    eager: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the stage and its body."""
+        return self.body.__name__
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Keys of all tables it makes."""
+        return (self.table, *self.also)
 
     @property
     def partitioning(self) -> Partitioning | None:
         """How this stage's tables are partitioned."""
-        return TABLES[self.tables[0]].partitioning
+        return TABLES[self.table].partitioning

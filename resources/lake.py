@@ -4,8 +4,8 @@
     <home>/lake/selection/selected_trajectories.parquet      one file
     <home>/lake/.work/labels/answer_logprobs/003-1f0c.../chunk-00002-…    a killed run continues here
 
-What made a file (fingerprint, inputs, run, model, cost) stands in the file's own footer, so that one rename commits the
-rows and their provenance together. `Lake.write` checks the table's contract first.
+What made a file (fingerprint, inputs, run, model, cost) is in the file's footer, so that one rename commits the rows
+and their provenance together. `Lake.write` checks the table's contract first.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import io
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ FOOTER_KEY = "cpmi"
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What made a file of the lake; stands in its footer.
+    """What made a file of the lake, as its footer holds it.
 
     `fingerprint` covers everything the rows depend on; `content` is the hash of the rows themselves, so that a stage
     whose inputs were made again with the same rows is not run again.
@@ -81,13 +81,13 @@ class Lake:
         """What made a file, or None where there is none.
 
         Raises:
-            LakeError: the file is truncated, or is not one of ours.
+            LakeError: the file is truncated, or was not written by this package.
         """
         path = self.path(key, partition)
         if not path.is_file():
             return None
         try:
-            return FileRecord(**_with_todays_names(json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])))
+            return FileRecord(**_with_current_names(json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])))
         except (pl.exceptions.PolarsError, KeyError, TypeError, ValueError, OSError) as error:
             raise _damaged(path, error) from error
 
@@ -126,20 +126,14 @@ class Lake:
             LakeError: the frame breaks the contract; the message names the rule and a row.
         """
         valid = _checked(frame, record.table)
-        complete = FileRecord(
-            **{
-                **asdict(record),
-                "content": content_hash(valid),
-                "rows": valid.height,
-                "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
+        complete = replace(
+            record,
+            content=content_hash(valid),
+            rows=valid.height,
+            written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        stamped = valid.with_columns(
-            **{
-                name: pl.lit(getattr(record, name), dtype)
-                for name, dtype in provenance_of(TABLES[record.table]).items()
-            }
-        )
+        provenance = provenance_of(TABLES[record.table]).items()
+        stamped = valid.with_columns(pl.lit(getattr(record, name), dtype).alias(name) for name, dtype in provenance)
         _write_parquet(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
         return complete
 
@@ -180,13 +174,13 @@ class Lake:
             raise _damaged(path, error) from error
 
     def lock(self, key: str, partition: str | None = None) -> FileLock:
-        """Held while a file is made, so that a second run waits and then finds it done."""
+        """Held while a file is made, so that a second run waits, and then skips it."""
         path = self.root / ".locks" / f"{key.replace('/', '.')}.{partition or 'all'}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(path)
 
     def work_folder(self, name: str) -> Path:
-        """A place for unfinished work; nothing in it is ever read as a result."""
+        """Folder for unfinished work; no result is read from it."""
         return self.root / ".work" / name
 
     def chunks(self, key: str, partition: str | None, fingerprint: str) -> "ChunkStore":
@@ -209,7 +203,7 @@ class ChunkStore:
             return None
         stored = json.loads(facts.read_text(encoding="utf-8"))
         frames = {name: pl.read_parquet(self._path(chunk, name)) for name in stored["frames"]}
-        return frames, _with_todays_names(stored["facts"])
+        return frames, _with_current_names(stored["facts"])
 
     def save(self, chunk: str, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
         """Commit a chunk: its frames first, then the small file that says they are whole."""
@@ -240,10 +234,10 @@ def fingerprint_of(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _with_todays_names(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What an earlier version wrote about a file or chunk, under the names of today."""
-    today = {earlier: name for name, earlier in EARLIER_NAMES.items()}
-    return {today.get(name, name): value for name, value in facts.items()}
+def _with_current_names(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a file or chunk, keys of earlier versions renamed."""
+    current = {earlier: name for name, earlier in EARLIER_NAMES.items()}
+    return {current.get(name, name): value for name, value in facts.items()}
 
 
 def _own_columns(key: str) -> list[str]:

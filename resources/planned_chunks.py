@@ -1,4 +1,4 @@
-"""The chunks that `cpmi plan` counts: selected trajectories in the order of a run, with what a run has made already.
+"""The chunks that `cpmi plan` counts: selected trajectories in a run's order, with the labels that a run has stored.
 
 200 trajectories in 4 shards, chunks of 64     ->  000/0, 001/0, 002/0, 003/0     one chunk a shard, of 50
 80,000 in 80 shards, a sample of 2,000         ->  003/7, 005/0, ...              32 of 1,280 chunks
@@ -10,10 +10,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import polars as pl
+from pydantic_core import to_jsonable_python
 
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.labeling import Chunk, share_of
@@ -23,7 +24,18 @@ from resources.language_models import Role
 from resources.stage_run import SELECTED, TRAJECTORIES, in_labeling_order
 
 FEWEST_CHUNKS = 2
-NEGATIVES = "labels/hard_negatives"
+LABELED: dict[str, tuple[str, Role]] = {
+    "negatives": ("labels/hard_negatives", "labeler"),
+    "policy_rollouts": ("labels/policy_rollouts", "policy"),
+    "prover_rollouts": ("labels/prover_rollouts", "prover"),
+}
+"""Table and model of what a run may have labelled already, by the names that `Chunk` gives them."""
+DEPENDS_ON = {
+    "negatives": ("seed", "negatives"),
+    "policy_rollouts": ("seed", "rollouts.policy_count", "rollouts.sampling"),
+    "prover_rollouts": ("seed", "rollouts.prover_count", "rollouts.sampling"),
+}
+"""Settings that decide their rows; the length of chunks does not."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ def choose_chunks(lake: Lake, settings: Settings, sample: int) -> ChosenChunks:
     Args:
         lake: the files.
         settings: the profile; its seed decides the choice.
-        sample: at least so many trajectories are counted; all where there are no more, or where it is 0.
+        sample: fewest trajectories to count; 0 counts them all.
 
     Raises:
         LakeError: no trajectories have been selected yet.
@@ -85,10 +97,14 @@ def _chunk_length(settings: Settings) -> int:
 def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) -> Iterator[Chunk]:
     selected = lake.read(SELECTED).filter(pl.col("shard") == shard)
     trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
-    versions = {SELECTED: content_hash(selected), TRAJECTORIES: _content(lake, shard)}
-    made = _Made(lake, settings, shard, versions)
-    record, tables = made.record(NEGATIVES, "labeler"), made.tables()
-    sampled = int(record.cost.get("generated_tokens", 0)) if record else None
+    source = lake.record(TRAJECTORIES, shard)
+    versions = {SELECTED: content_hash(selected), TRAJECTORIES: source.content if source else ""}
+    found = {name: lake.intact_record(key, shard) for name, (key, _) in LABELED.items()}
+    records = {
+        name: record for name, record in found.items() if record and _is_current(name, record, settings, versions)
+    }
+    tables = {name: lake.read(LABELED[name][0], shard) for name in records}
+    sampled = int(records["negatives"].cost.get("generated_tokens", 0)) if "negatives" in records else None
     length = _chunk_length(settings)
     for number, chunk in enumerate(trajectories.iter_slices(length)):
         if number in wanted:
@@ -98,52 +114,14 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
             yield Chunk(shard, chunk, sampled_tokens=tokens, **own)
 
 
-def _content(lake: Lake, shard: str) -> str:
-    record = lake.record(TRAJECTORIES, shard)
-    return record.content if record else ""
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What a run has made for a shard, as far as it was made of these trajectories by these settings and models."""
-
-    lake: Lake
-    settings: Settings
-    shard: str
-    versions: Mapping[str, str]
-
-    def tables(self) -> dict[str, pl.DataFrame]:
-        """Negatives and rollouts, by the names that `Chunk` gives them."""
-        wanted: dict[str, Role] = {"negatives": "labeler", "policy_rollouts": "policy", "prover_rollouts": "prover"}
-        keys = {name: NEGATIVES if name == "negatives" else f"labels/{name}" for name in wanted}
-        return {
-            name: self.lake.read(keys[name], self.shard)
-            for name, role in wanted.items()
-            if self.record(keys[name], role) is not None
-        }
-
-    def record(self, key: str, role: Role) -> FileRecord | None:
-        """What made a table, or None where it would be made otherwise now."""
-        record = self.lake.intact_record(key, self.shard)
-        return record if record is not None and self._is_of_now(record, role) else None
-
-    def _is_of_now(self, record: FileRecord, role: Role) -> bool:
-        name = getattr(self.settings.models, role).name
-        model = str(record.inputs["models"][role][0])
-        inputs, settings = record.inputs["inputs"], self._settings_of(role)
-        return (
-            model.startswith((f"{name}@", f"{Path(name).name}@"))
-            and all(inputs[key] == version for key, version in self.versions.items())
-            and record.settings["seed"] == self.settings.seed
-            and all(record.settings[name] == value for name, value in settings.items())
-        )
-
-    def _settings_of(self, role: Role) -> dict[str, Any]:
-        settings = self.settings
-        if role == "labeler":
-            return {"negatives": settings.negatives.model_dump(mode="json")}
-        count = settings.rollouts.policy_count if role == "policy" else settings.rollouts.prover_count
-        return {
-            f"rollouts.{role}_count": count,
-            "rollouts.sampling": settings.rollouts.sampling.model_dump(mode="json"),
-        }
+def _is_current(name: str, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
+    """Whether a table was made from these trajectories with the profile's settings and models."""
+    role = LABELED[name][1]
+    model = getattr(settings.models, role).name
+    made_with, inputs = str(record.inputs["models"][role][0]), record.inputs["inputs"]
+    current = {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in DEPENDS_ON[name]}
+    return (
+        made_with.startswith((f"{model}@", f"{Path(model).name}@"))
+        and all(inputs[key] == version for key, version in versions.items())
+        and all(record.settings[path] == value for path, value in current.items())
+    )

@@ -1,4 +1,4 @@
-"""A stage of the DAG: it reads tables, calls the method, and hands back the rows of the tables it makes.
+"""A stage of the DAG: it reads tables, calls the method, and returns the rows of the tables it makes.
 
     @stage("labels/template_scores", inputs=["labels/answer_logprobs"], settings=["scoring.conditionings"])
     def template_scores(run: StageRun, shard: str) -> StageOutput:
@@ -13,29 +13,32 @@ is missing or stale; each partition is reported as materialized the moment it is
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from functools import partial
+from operator import attrgetter
+from typing import Any, Concatenate, ParamSpec
 
 import dagster as dg
 import polars as pl
+from pydantic_core import to_jsonable_python
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.models.language_models import model_identity
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.profiles.sources import DataSource
 from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import RESULT_GROUPS, Database
-from resources.declaration import Declaration
+from resources.declaration import Declaration, StageBody
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
-from resources.language_models import LanguageModels, Role
+from resources.language_models import LanguageModels
 from resources.progress import Progress
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 
 Metadata = dict[str, Any]
+Options = ParamSpec("Options")
+GPU_POOL = "gpu"
 
 # an unpartitioned input of which a partition depends on some rows only
 ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str], pl.Expr]] = {
@@ -52,7 +55,7 @@ class Stage(Declaration):
 
     def bind(self, settings: Settings) -> dg.AssetsDefinition:
         """The Dagster asset of this stage under a profile."""
-        keys = partitions_of(self.tables[0], settings)
+        keys = partitions_of(self.table, settings)
         partitions = dg.StaticPartitionsDefinition(keys) if keys is not None else None
 
         def compute(
@@ -82,27 +85,27 @@ class Stage(Declaration):
         """Make a partition if it is missing or stale.
 
         Returns:
-            Per table, the metadata that Dagster shows; `skipped` stands in it when nothing had changed.
+            Per table, the metadata that Dagster shows; `skipped` is in it when nothing had changed.
 
         Raises:
             CpmiError: an input is missing, or the body could not make the rows.
         """
         began = time.monotonic()
-        with run.lake.lock(self.tables[0], partition):
+        with run.lake.lock(self.table, partition):
             facts = self.dependencies(run, partition)
             fingerprint = fingerprint_of(facts)
             if all(_is_current(run, key, partition, fingerprint) for key in self.tables):
                 return self._skip(run, partition, began)
             new_relation = not all(run.lake.exists(key) for key in self.tables)
-            chunks = run.lake.chunks(self.tables[0], partition, fingerprint)
-            if self.tables[0] in run.lake.remake:
+            chunks = run.lake.chunks(self.table, partition, fingerprint)
+            if self.table in run.lake.remake:
                 chunks.clear()
             run = replace(run, chunks=chunks, facts=facts)
             made = self.body(run, partition) if self.partitioning else self.body(run)
             records = [self._write(run, made, key, partition, fingerprint, facts) for key in self.tables]
             chunks.clear()
-        # views show new rows by themselves; real tables, and relations that were empty, are published anew
-        if new_relation or TABLES[self.tables[0]].group in RESULT_GROUPS:
+        # views show new rows without a publication; real tables, and relations that were empty, do not
+        if new_relation or TABLES[self.table].group in RESULT_GROUPS:
             run.database.publish()
         seconds = time.monotonic() - began
         run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)
@@ -110,8 +113,7 @@ class Stage(Declaration):
 
     def _skip(self, run: StageRun, partition: str | None, began: float) -> dict[str, Metadata]:
         run.log(f"{self.name}{f' {partition}' if partition else ''}: skipped, unchanged")
-        found = {key: run.lake.record(key, partition) for key in self.tables}
-        records = {key: record for key, record in found.items() if record}
+        records = {key: record for key in self.tables if (record := run.lake.record(key, partition))}
         rows = sum(record.rows for record in records.values())
         run.progress.finish(self.name, partition, rows, time.monotonic() - began, skipped=True)
         heads = {key: run.lake.head(key, partition, presentation.PREVIEW_ROWS) for key in records}
@@ -168,8 +170,8 @@ class Stage(Declaration):
             code_version=self.code_version,
             inputs={name: facts[name] for name in ("inputs", "sources", "models")},
             settings={"seed": facts["seed"], **facts["settings"]},
-            # the work was done once, however many tables came of it
-            cost=made.cost.to_dict() if key == self.tables[0] else {},
+            # the body ran once for all its tables
+            cost=made.cost.to_dict() if key == self.table else {},
             notes=list(made.notes),
             files=list(made.files),
         )
@@ -192,54 +194,25 @@ class Stage(Declaration):
             yield dg.MaterializeResult(asset_key=key.split("/"), metadata=single)
 
 
-def stage(
-    *tables: str,
-    inputs: Sequence[str] = (),
-    settings: Sequence[str] = (),
-    models: Sequence[Role] = (),
-    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {},
-    code_version: str = "1",
-    pool: str | None = None,
-    kinds: Sequence[str] = ("polars",),
-    lineage: Mapping[str, Sequence[str]] | None = None,
-    eager: bool = False,
-) -> Callable[[Callable[..., StageOutput]], Stage]:
-    """Declare a stage.
+def _declares(
+    make: Callable[Concatenate[StageBody, Options], Stage],
+) -> Callable[Options, Callable[[StageBody], Stage]]:
+    """A decorator with the fields of a `Stage` as its arguments, all but the body, which it decorates."""
 
-    Args:
-        tables: keys of the tables it makes.
-        inputs: keys of the tables it reads.
-        settings: dotted paths of the settings it depends on; the seed always counts.
-        models: roles of the models it uses.
-        sources: the outside sources it reads, by name.
-        code_version: raised by hand when the same inputs would give other rows.
-        pool: Dagster pool that limits how many run at once.
-        kinds: what Dagster shows as the technologies used.
-        lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
-        eager: made again by itself when its inputs change, where automation is on.
-    """
-
-    def declare(body: Callable[..., StageOutput]) -> Stage:
-        return Stage(
-            name=body.__name__,
-            body=body,
-            tables=tables,
-            inputs=tuple(inputs),
-            settings=tuple(settings),
-            models=tuple(models),
-            sources=sources,
-            code_version=code_version,
-            pool=pool,
-            kinds=frozenset(kinds),
-            lineage=lineage or {},
-            eager=eager,
-        )
+    def declare(*args: Options.args, **options: Options.kwargs) -> Callable[[StageBody], Stage]:
+        return lambda body: make(body, *args, **options)
 
     return declare
 
 
+stage = _declares(Stage)
+"""Declare a stage; the arguments are the attributes of `Declaration`."""
+model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
+"""Declare a stage that runs a language or reward model."""
+
+
 def _is_current(run: StageRun, key: str, partition: str | None, fingerprint: str) -> bool:
-    """A damaged file counts as missing: its own stage makes it again."""
+    """Whether a file is up to date; a damaged one is not."""
     try:
         return run.lake.is_current(key, partition, fingerprint)
     except LakeError as error:
@@ -255,11 +228,4 @@ def _content(lake: Lake, key: str, partition: str | None) -> str:
 
 
 def _setting(settings: Settings, path: str) -> Any:
-    value: Any = settings
-    for part in path.split("."):
-        value = getattr(value, part)
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, tuple):
-        return [item.model_dump(mode="json") if hasattr(item, "model_dump") else item for item in value]
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    return to_jsonable_python(attrgetter(path)(settings), by_alias=False)

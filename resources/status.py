@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
 import dagster as dg
 
@@ -12,6 +12,8 @@ from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
 from resources.stage_run import partitions_of
+
+State = Literal["done", "missing", "failed", "in progress"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def home_status(settings: Settings) -> list[AssetStatus]:
     lake = Lake(settings.home)
     with open_instance(settings) as instance:
         states = {key: partition_states(instance, lake, settings, key) for key in TABLES}
-    return [asset_status(key, found, lake) for key, found in states.items()]
+    return [asset_status(key, partitions, lake) for key, partitions in states.items()]
 
 
 def asset_status(key: str, states: Mapping[str, str], lake: Lake) -> AssetStatus:
@@ -55,25 +57,23 @@ def asset_status(key: str, states: Mapping[str, str], lake: Lake) -> AssetStatus
         lake: the files.
     """
     partitioned = TABLES[key].partitioning is not None
-    done = [name for name, state in states.items() if state == "done"]
+    by_state = {state: [name for name in states if states[name] == state] for state in get_args(State)}
+    done = by_state["done"]
     records = [lake.intact_record(key, name if partitioned else None) for name in done]
     costs = [record.cost for record in records if record and record.cost]
     seconds = sum(cost.get("wall_seconds", 0.0) for cost in costs)
-    waiting = [name for name, state in states.items() if state in ("missing", "failed")]
+    left = len(by_state["missing"]) + len(by_state["failed"])
     return AssetStatus(
         key=key,
         done=done,
-        failed=[name for name, state in states.items() if state == "failed"],
-        missing=[name for name, state in states.items() if state == "missing"],
-        running=[name for name, state in states.items() if state == "in progress"],
+        failed=by_state["failed"],
+        missing=by_state["missing"],
+        running=by_state["in progress"],
         rows=sum(record.rows for record in records if record),
         seconds=seconds,
         generated_tokens=int(sum(cost.get("generated_tokens", 0) for cost in costs)),
-        seconds_left=seconds / len(done) * len(waiting) if done else None,
+        seconds_left=seconds / len(done) * left if done else None,
     )
-
-
-State = Literal["done", "missing", "failed", "in progress"]
 
 
 def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
@@ -85,13 +85,13 @@ def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Setting
     if partitions is None:
         return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
     definition = dg.StaticPartitionsDefinition(partitions)
-    known = instance.get_status_by_partition(dg.AssetKey(key.split("/")), partitions, definition) or {}
+    statuses = instance.get_status_by_partition(dg.AssetKey(key.split("/")), partitions, definition) or {}
     on_disk = set(lake.partitions(key))
-    return {partition: _state(known.get(partition), partition in on_disk) for partition in partitions}
+    return {partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions}
 
 
 def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
-    """Judged by the last run that meant to make the asset, if it did not get to it."""
+    """The state that its last run left, if that run did not make it; else whether it is on disk."""
     records = instance.get_asset_records([dg.AssetKey(key.split("/"))])
     entry = records[0].asset_entry if records else None
     last, made = (entry.last_run_id, entry.last_materialization) if entry else (None, None)

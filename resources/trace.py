@@ -44,14 +44,12 @@ MANY_ROWS = {
         where trajectory_id = $id and ($step is null or step_index = $step) order by all
     """,
 }
-MADE_BY = [key for key, table in TABLES.items() if table.group in ("sources", "alignment", "selection", "labels")]
-
-BEFORE_LABELS = [key for key in MADE_BY if TABLES[key].group != "labels"]
+GROUPS = ("sources", "alignment", "selection", "labels")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What is known of one trajectory.
+    """What one trajectory and its labels came from.
 
     Attributes:
         facts: one mapping of column to value per title.
@@ -78,16 +76,13 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
     """
     lake = Lake(settings.home)
     with Database(lake).reader() as connection:
-        facts = {title: _first(connection, sql, trajectory_id) for title, sql in ONE_ROW.items()}
+        found = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}
+        facts = {title: next(rows.iter_rows(named=True), {}) for title, rows in found.items()}
         _check(connection, facts["trajectory"], trajectory_id, step)
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
     shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
-    return Trace(facts, tables, _files(lake, shard, MADE_BY if facts["selection"] else BEFORE_LABELS))
-
-
-def _first(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str) -> dict[str, Any]:
-    rows = ask(connection, sql, {"id": trajectory_id})
-    return rows.row(0, named=True) if rows.height else {}
+    groups = GROUPS if facts["selection"] else GROUPS[:-1]
+    return Trace(facts, tables, _files(lake, shard, [key for key in TABLES if TABLES[key].group in groups]))
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, step: int | None) -> pl.DataFrame:
@@ -96,13 +91,13 @@ def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, s
 
 
 def _check(
-    connection: duckdb.DuckDBPyConnection, found: Mapping[str, Any], trajectory_id: str, step: int | None
+    connection: duckdb.DuckDBPyConnection, trajectory: Mapping[str, Any], trajectory_id: str, step: int | None
 ) -> None:
-    if not found:
+    if not trajectory:
         first = ask(connection, "select min(trajectory_id) from selection.selected_trajectories").item()
         example = f", for example {first}" if first else ""
-        raise CpmiError(f"there is no trajectory `{trajectory_id}`; ids stand in alignment.trajectories{example}")
-    steps: Sequence[str] = found["steps"]
+        raise CpmiError(f"there is no trajectory `{trajectory_id}`; alignment.trajectories lists the ids{example}")
+    steps: Sequence[str] = trajectory["steps"]
     if step is not None and not 0 <= step < len(steps):
         raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")
 
