@@ -30,11 +30,11 @@ def with_answer_classes(candidates: pl.DataFrame) -> pl.DataFrame:
         The candidates sorted by benchmark, problem and number, with `answer_class`.
     """
     ordered = candidates.sort("benchmark", "problem_id", "candidate").with_columns(
-        pl.col("answer").map_elements(_bare, return_dtype=pl.String).alias("text")
+        pl.col("answer").map_elements(lambda answer: WRAPPING.sub("", answer), return_dtype=pl.String).alias("text")
     )
     problems = ordered.group_by("benchmark", "problem_id", maintain_order=True).agg("candidate", "text", "correct")
     rows = problems.select("candidate", "text", "correct").rows()
-    equal = _equal_pairs(list(dict.fromkeys(_wrong_texts(texts, correct))) for _, texts, correct in rows)
+    equal = _equal_pairs(_wrong_texts(texts, correct) for _, texts, correct in rows)
     classes = chain.from_iterable(answer_classes(numbers, texts, correct, equal) for numbers, texts, correct in rows)
     return ordered.drop("text").with_columns(pl.Series("answer_class", list(classes), dtype=pl.Int64))
 
@@ -51,25 +51,23 @@ def answer_classes(
         equal: pairs of wrong texts that mean the same, the earlier first.
     """
     right = next((candidate for candidate, is_right in zip(candidates, correct, strict=True) if is_right), NO_ANSWER)
-    known: dict[str, int] = {}
+    wrong: dict[str, int] = {}
     for candidate, text, is_right in zip(candidates, texts, correct, strict=True):
-        if text is not None and not is_right and text not in known:
-            known[text] = next((number for other, number in known.items() if (other, text) in equal), candidate)
+        if text is not None and not is_right and text not in wrong:
+            wrong[text] = next((number for other, number in wrong.items() if (other, text) in equal), candidate)
     return [
-        right if is_right else NO_ANSWER if text is None else known[text]
+        right if is_right else NO_ANSWER if text is None else wrong[text]
         for text, is_right in zip(texts, correct, strict=True)
     ]
 
 
-def _bare(answer: str) -> str:
-    return WRAPPING.sub("", answer)
+def _wrong_texts(texts: Sequence[str | None], correct: Sequence[bool]) -> Iterable[str]:
+    """The different texts of a problem's wrong answers, in their order."""
+    pairs = zip(texts, correct, strict=True)
+    return dict.fromkeys(text for text, is_right in pairs if text is not None and not is_right)
 
 
-def _wrong_texts(texts: Sequence[str | None], correct: Sequence[bool]) -> list[str]:
-    return [text for text, is_right in zip(texts, correct, strict=True) if text is not None and not is_right]
-
-
-def _equal_pairs(distinct: Iterable[list[str]]) -> set[tuple[str, str]]:
+def _equal_pairs(distinct: Iterable[Iterable[str]]) -> set[tuple[str, str]]:
     """Pairs of different texts of the same problem that are mathematically equal."""
     pairs = list(dict.fromkeys(pair for texts in distinct for pair in combinations(texts, 2)))
     verdicts = equivalent([first for first, _ in pairs], [second for _, second in pairs])

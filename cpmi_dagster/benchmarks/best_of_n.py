@@ -35,7 +35,7 @@ def powers_of_two(candidates: int) -> list[int]:
 
 
 def check_gold_answers(problems: pl.DataFrame) -> None:
-    """Refuse problems whose candidates nothing could grade.
+    """Refuse problems whose candidates cannot be graded.
 
     Args:
         problems: `BenchmarkProblems` rows of one question set.
@@ -52,7 +52,7 @@ def check_gold_answers(problems: pl.DataFrame) -> None:
         benchmark, problem_id = ungraded.select(PROBLEM).row(0)
         raise BenchmarkError(
             f"problem `{problem_id}` of {benchmark} has no gold answer ({len(ungraded)} such problems); "
-            f"best-of-N needs a question set with answers: mend the source, or take {benchmark} out of "
+            f"best-of-N needs a question set with answers: correct the source, or remove {benchmark} from "
             "benchmarks.best_of_n"
         )
 
@@ -75,7 +75,8 @@ def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) ->
     _check_candidates(candidates, ns)
     rewarded = with_answer_classes(_with_rewards(candidates, scores)).sort(CANDIDATE)
     parts = [part for n in ns for part in _choices(rewarded, n)]
-    return pl.concat(parts).sort(*PROBLEM, "n", "aggregation")
+    columns = (*PROBLEM, "n", "aggregation", "candidate", "correct", "tied")
+    return pl.concat(parts, how="diagonal").select(columns).sort(*PROBLEM, "n", "aggregation")
 
 
 def ties(choices: pl.DataFrame) -> dict[str, int]:
@@ -84,9 +85,8 @@ def ties(choices: pl.DataFrame) -> dict[str, int]:
     Args:
         choices: what `choose` returns.
     """
-    counted = choices.drop_nulls("tied").group_by("aggregation").agg(pl.col("tied").sum())
-    found = dict(counted.iter_rows())
-    return {aggregation: found[aggregation] for aggregation in AGGREGATIONS if aggregation in found}
+    counts = dict(choices.drop_nulls("tied").group_by("aggregation").agg(pl.col("tied").sum()).iter_rows())
+    return {aggregation: counts[aggregation] for aggregation in AGGREGATIONS if aggregation in counts}
 
 
 def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0) -> pl.DataFrame:
@@ -148,21 +148,19 @@ def _check_candidates(candidates: pl.DataFrame, ns: Sequence[int]) -> None:
 
 
 def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """The candidates with a reward per kind, -inf where there are no steps. Products are kept as their
-    logarithm, cut so that a product of 0 stays above having no steps."""
-    rewards = (
-        scores.sort(*CANDIDATE, "step_index")
-        .group_by(CANDIDATE)
-        .agg(
-            pl.col("probability").mean().alias("mean"),
-            pl.col("probability").min().alias("min"),
-            pl.col("probability").last().alias("last"),
-            pl.col("probability").log().sum().clip(LOWEST_PRODUCT).alias("product"),
-            pl.len().alias("scored"),
-            pl.col("step_index").n_unique().alias("distinct"),
-            pl.col("step_index").max().alias("final"),
-            pl.col("probability").is_between(0, 1).all().alias("sound"),
-        )
+    """The candidates with every kind of reward, -inf without steps. Products are kept as their logarithm, clipped so
+    that a product of 0 stays above having no steps."""
+    probability, step = pl.col("probability"), pl.col("step_index")
+    by_candidate = scores.sort(*CANDIDATE, "step_index").group_by(CANDIDATE)
+    rewards = by_candidate.agg(
+        mean=probability.mean(),
+        min=probability.min(),
+        last=probability.last(),
+        product=probability.log().sum().clip(LOWEST_PRODUCT),
+        scored=pl.len(),
+        distinct=step.n_unique(),
+        final=step.max(),
+        in_range=probability.is_between(0, 1).all(),
     )
     both = candidates.join(rewards, on=CANDIDATE, how="left")
     _check_scores(both)
@@ -174,7 +172,7 @@ def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFram
 def _check_scores(both: pl.DataFrame) -> None:
     steps, scored = pl.col("steps").list.len(), pl.col("scored").fill_null(0)
     complete = (scored == steps) & ((steps == 0) | ((pl.col("distinct") == steps) & (pl.col("final") == steps - 1)))
-    wrong = both.filter(~complete | ~pl.col("sound").fill_null(True)).sort(CANDIDATE)
+    wrong = both.filter(~complete | ~pl.col("in_range").fill_null(True)).sort(CANDIDATE)
     if not wrong.is_empty():
         row = wrong.row(0, named=True)
         raise BenchmarkError(
@@ -195,20 +193,13 @@ def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
     votes = [_vote(first_n.with_columns(weight=weight)) for weight in (pl.col("mean").clip(0), pl.lit(1.0))]
     bounds = [problems.agg(pl.col("correct").any()), everyone.agg(pl.col("correct").mean())]
     return [
-        part.select(
-            *PROBLEM,
-            pl.lit(n, pl.Int64).alias("n"),
-            pl.lit(aggregation).alias("aggregation"),
-            (pl.col("candidate") if "candidate" in part.columns else pl.lit(None, pl.Int64)).alias("candidate"),
-            pl.col("correct").cast(pl.Float64),
-            (pl.col("tied") if "tied" in part.columns else pl.lit(None, pl.Boolean)).alias("tied"),
-        )
+        part.with_columns(pl.col("correct").cast(pl.Float64), n=pl.lit(n, pl.Int64), aggregation=pl.lit(aggregation))
         for aggregation, part in zip(AGGREGATIONS, [*best, *votes, *bounds], strict=True)
     ]
 
 
 def _vote(first_n: pl.DataFrame) -> pl.DataFrame:
-    """The answer with the most `weight`; having no answer only wins where no candidate has one."""
+    """The answer with the most `weight`; no answer only wins where no candidate has one."""
     answers = first_n.group_by(*PROBLEM, "answer_class", maintain_order=True).agg(
         pl.col("weight").sum(), pl.col("correct").first()
     )

@@ -20,7 +20,7 @@ from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_question
 
 PROBLEMS_PER_CALL = 128
-CANDIDATE_COLUMNS = {name: column.dtype for name, column in CandidateSolutions.columns().items()}
+SCHEMA = CandidateSolutions.create_empty().schema
 
 
 def sample_candidates(
@@ -34,7 +34,7 @@ def sample_candidates(
     """Sample `count` solutions of every problem and grade their answers.
 
     Args:
-        problems: rows of `sources.benchmark_problems` of one question set; the question shows its choices already.
+        problems: rows of `sources.benchmark_problems` of one question set; `question` includes the choices.
         engine: the policy.
         count: N.
         sampling: how solutions are sampled.
@@ -45,7 +45,7 @@ def sample_candidates(
         Columns of `benchmarks.candidate_solutions`, ordered as the problems, then by candidate; and their cost. Steps
         are the solution's lines that are not empty.
     """
-    candidates, cost = [pl.DataFrame(schema=CANDIDATE_COLUMNS)], Cost.zero()
+    candidates, cost = [pl.DataFrame(schema=SCHEMA)], Cost.zero()
     for part in problems.iter_slices(PROBLEMS_PER_CALL):
         prompts = [render_question(question) for question in part["question"]]
         part_seed = derived_seed(seed, [*part["benchmark"].unique(), *part["problem_id"]])
@@ -71,20 +71,16 @@ def _graded_candidates(problems: Sequence[dict[str, Any]], generations: Sequence
             "generated_tokens": [one.tokens for _, one in pairs],
             "truncated": [one.truncated for _, one in pairs],
         },
-        schema=CANDIDATE_COLUMNS,
+        schema=SCHEMA,
     )
 
 
 def _correct(problems: Sequence[dict[str, Any]], answers: Sequence[str | None]) -> list[bool]:
     """Open questions are graded together, those with choices by the option meant."""
-    is_open = [not problem["choices"] for problem in problems]
-    rows = zip(problems, answers, is_open, strict=True)
-    asked = [(problem["answer"], answer) for problem, answer, without_choices in rows if without_choices]
-    verdicts = iter(graded([gold for gold, _ in asked], [answer for _, answer in asked]))
-    return [
-        next(verdicts) if without_choices else grade_answer(problem["answer"], answer, problem["choices"])
-        for problem, answer, without_choices in zip(problems, answers, is_open, strict=True)
-    ]
+    rows = [(problem["choices"], problem["answer"], answer) for problem, answer in zip(problems, answers, strict=True)]
+    open_rows = [(gold, answer) for choices, gold, answer in rows if not choices]
+    verdicts = iter(graded([gold for gold, _ in open_rows], [answer for _, answer in open_rows]))
+    return [grade_answer(gold, answer, choices) if choices else next(verdicts) for choices, gold, answer in rows]
 
 
 def _lines(text: str) -> list[str]:

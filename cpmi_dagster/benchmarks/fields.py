@@ -11,7 +11,7 @@ from cpmi_dagster.errors import BenchmarkError, SourceError
 
 
 def required(benchmark: str, rows: pl.DataFrame, **fields: pl.DataType) -> pl.DataFrame:
-    """The named fields of every row, as the types asked for.
+    """The named fields of every row, cast to their types.
 
     Args:
         benchmark: name used in errors.
@@ -52,12 +52,9 @@ def _field(benchmark: str, rows: pl.DataFrame, name: str, kind: pl.DataType) -> 
         raise SourceError(
             f"benchmark `{benchmark}`: the field `{name}` is {rows[name].dtype}, not {kind}; check the source"
         ) from error
-    complaint = f"the field `{name}` is missing or is not {kind}; mend or remove the row"
-    reject_rows(benchmark, column.to_frame(), _is_missing(pl.col(name), kind), complaint)
+    complaint = f"the field `{name}` is missing or is not {kind}; correct or remove the row"
+    missing = pl.col(name).is_null()
+    if kind == pl.List:
+        missing |= pl.col(name).list.eval(pl.element().is_null()).list.any()
+    reject_rows(benchmark, column.to_frame(), missing, complaint)
     return column
-
-
-def _is_missing(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
-    return (
-        column.is_null() | column.list.eval(pl.element().is_null()).list.any() if kind == pl.List else column.is_null()
-    )

@@ -1,4 +1,4 @@
-"""Where the benchmarks come from that are no plain download: said where their file is missing.
+"""Errors for missing benchmark files, with where to get those that are no plain download.
 
 logiqa2: {path: ./logiqa2_test.jsonl}      and no such file  ->  SourceError, with the repository that has it
 """
@@ -11,11 +11,11 @@ from cpmi_dagster.miniature.names import MINIATURE
 
 
 def check_benchmark_file(name: str, path: str | None) -> None:
-    """Refuse a benchmark whose local file is not there, with where to get it.
+    """Refuse a benchmark whose local file does not exist, with where to get it.
 
     Args:
         name: the benchmark.
-        path: where the profile says it lies, None on the hub; files of the embedded world are not looked at.
+        path: its path in the profile, None on the hub; files of the embedded world are not checked.
 
     Raises:
         SourceError: there is no such file or folder.
@@ -23,7 +23,7 @@ def check_benchmark_file(name: str, path: str | None) -> None:
     if path is None or path.startswith(MINIATURE) or Path(path).exists():
         return
     origin = BENCHMARKS[name].origin if name in BENCHMARKS else None
-    advice = f"get it from {origin} (docs/logic_sets.md), " if origin else "mend the path, "
+    advice = f"get it from {origin} (docs/logic_sets.md), " if origin else "correct the path, "
     raise SourceError(
-        f"the benchmark `{name}` is not at {path}; {advice}or take it out of sources.benchmarks and best_of_n"
+        f"the benchmark `{name}` is not at {path}; {advice}or remove it from sources.benchmarks and best_of_n"
     )

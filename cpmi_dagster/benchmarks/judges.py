@@ -1,11 +1,11 @@
-"""Step probabilities of a judge that is not ours, read from JSON Lines and held against the problems it judged.
+"""Step probabilities of an external judge, read from JSON Lines and matched with the problems it judged.
 
     {"benchmark": "processbench_math", "id": "math-0", "probabilities": [0.93, 0.12]}
     {"idx": "prm_test_p1_0", "classification": "circular", "probabilities": [0.9, 0.8, 0.4]}
     {"id": "prm_test_p1_0:circular", "probabilities": [0.9, 0.8, 0.4]}
 
 `benchmark` may be left out where the caller names it or where only one benchmark has a problem of that id. An id that
-PRMBench repeats stands for its problems in their order. A benchmark is judged whole or not at all.
+PRMBench repeats names its problems in their order. A benchmark must be judged completely or not at all.
 """
 
 from collections import Counter
@@ -17,22 +17,17 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
+from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Text
 
-JUDGED_SCHEMA: dict[str, pl.DataType] = {
-    "benchmark": pl.String(),
-    "problem_id": pl.String(),
-    "step_index": pl.Int64(),
-    "probability": pl.Float64(),
-}
 StepCounts = Mapping[str, Mapping[str, int]]
 """By benchmark and problem id, the number of steps."""
 
 
 class JudgedLine(BaseModel):
-    """One line of a judge's file; other fields are let be. `reason` says why there are no probabilities."""
+    """One line of a judge's file; other fields are ignored. `reason` explains missing probabilities."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -45,14 +40,14 @@ class JudgedLine(BaseModel):
 
     @property
     def name(self) -> str:
-        """What the line calls its problem; empty where it does not name one."""
+        """The problem's name in the line; empty where it has none."""
         if self.idx is not None and self.classification is not None:
             return f"{self.idx}:{self.classification}"
         return "" if self.id is None else str(self.id)
 
 
 class PlacedLine(NamedTuple):
-    """A line, where it stands, and the benchmark that its file is said to judge."""
+    """A line, its file and line number, and the benchmark that the caller named for the file."""
 
     place: str
     line: JudgedLine
@@ -60,7 +55,7 @@ class PlacedLine(NamedTuple):
 
 
 class _Judgement(NamedTuple):
-    """What a line says of which problem."""
+    """The probabilities of one problem, and the line they are from."""
 
     place: str
     benchmark: str
@@ -82,10 +77,10 @@ def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLi
     if benchmark is not None and benchmark not in STEP_BENCHMARKS:
         raise BenchmarkError(f"`{benchmark}` has no steps to judge; choose from {', '.join(STEP_BENCHMARKS)}")
     lines = read_json_lines(path, JudgedLine, "id and probabilities")
-    found = [PlacedLine(place, line, benchmark) for place, line in lines]
-    if not found:
+    placed = [PlacedLine(place, line, benchmark) for place, line in lines]
+    if not placed:
         raise BenchmarkError(f"{path} is empty; give one JSON object a line with id and probabilities")
-    return found
+    return placed
 
 
 def benchmarks_named(lines: Iterable[PlacedLine]) -> frozenset[str]:
@@ -114,23 +109,22 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
         _check(judgement, counts)
     _check_coverage(judgements, counts)
     rows = [
-        (judgement.benchmark, judgement.problem_id, list(range(len(judgement.probabilities))), judgement.probabilities)
-        for judgement in judgements
+        (benchmark, problem_id, step, probability)
+        for _, benchmark, problem_id, probabilities in judgements
+        for step, probability in enumerate(probabilities)
     ]
-    nested = {**JUDGED_SCHEMA, "step_index": pl.List(pl.Int64()), "probability": pl.List(pl.Float64())}
-    frame = pl.DataFrame(rows, schema=nested, orient="row").explode("step_index", "probability")
+    schema = JudgePredictions.create_empty().schema
+    del schema["judge"]
     keys = ["benchmark", "problem_id"]
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
     return problems.select(keys).join(frame, on=keys, how="inner", maintain_order="left_right")
 
 
 def _step_counts(problems: pl.DataFrame) -> StepCounts:
     judged = problems.filter(pl.col("benchmark").is_in(STEP_BENCHMARKS))
-    counts: dict[str, dict[str, int]] = {}
-    for benchmark, problem_id, steps in judged.select(
-        "benchmark", "problem_id", pl.col("steps").list.len()
-    ).iter_rows():
-        counts.setdefault(benchmark, {})[problem_id] = steps
-    return counts
+    counts = judged.select("benchmark", "problem_id", pl.col("steps").list.len())
+    groups = counts.group_by("benchmark", maintain_order=True)
+    return {str(benchmark): dict(group.select("problem_id", "steps").iter_rows()) for (benchmark,), group in groups}
 
 
 def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> list[_Judgement]:
@@ -142,10 +136,10 @@ def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> list[_Judgement
         repeats = seen[benchmark, line.name]
         seen[benchmark, line.name] += 1
         problem_id = f"{line.name}:{repeats}" if repeats else line.name
-        known = problem_id in counts[benchmark]
-        if not known or (benchmark, problem_id) in judgements:
-            again = repeats or known
-            what = "judged again; keep one of the lines" if again else f"not a problem of {benchmark} as loaded"
+        exists = problem_id in counts[benchmark]
+        if not exists or (benchmark, problem_id) in judgements:
+            is_repeated = repeats or exists
+            what = "judged again; keep one of the lines" if is_repeated else f"not a problem of {benchmark} as loaded"
             raise BenchmarkError(f"{place}: `{line.name}` is {what}")
         if line.probabilities is None:
             why = f" ({line.reason})" if line.reason else ""
@@ -159,14 +153,14 @@ def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, coun
     if not line.name:
         raise BenchmarkError(f"{place} names no problem; give `id`, or `idx` and `classification`")
     if line.benchmark and file_benchmark and line.benchmark != file_benchmark:
-        raise BenchmarkError(f"{place} is about {line.benchmark}, but its file is said to judge {file_benchmark}")
+        raise BenchmarkError(f"{place} is about {line.benchmark}, but its file was given as one for {file_benchmark}")
     named = line.benchmark or file_benchmark
     if named is not None and named not in counts:
         raise BenchmarkError(f"{place}: there are no problems of `{named}`; there are those of {_listed(counts)}")
     holders = [named] if named else [name for name, problems in counts.items() if line.name in problems]
     if len(holders) != 1:
         whose = f"a problem of {' and of '.join(holders)}" if holders else f"no problem of {_listed(counts)}"
-        raise BenchmarkError(f"{place}: `{line.name}` is {whose}; say in `benchmark` which one is meant")
+        raise BenchmarkError(f"{place}: `{line.name}` is {whose}; name its benchmark in `benchmark`")
     return holders[0]
 
 

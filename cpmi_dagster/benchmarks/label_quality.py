@@ -1,8 +1,8 @@
 """How well labels rank true correct steps above wrong ones, where the truth is known.
 
 Every reward type gets the ROC-AUC of its raw rewards against the true step labels, with a bootstrap interval over
-questions, and its paired difference to Monte-Carlo labels. Math-Shepherd's own labels stand beside them as
-`math_shepherd`, with + as 1 and - as 0:
+questions, and its paired difference to Monte-Carlo labels. Math-Shepherd's own labels are included as `math_shepherd`,
+with + as 1 and - as 0:
 
     trajectory  step  correct   mc      cpmi    math_shepherd
     t000000007  0     yes       0.875   0.41    1
@@ -87,7 +87,7 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
         row = unequal.row(0, named=True)
         raise BenchmarkError(
             f"trajectory {row['trajectory_id']} has {len(row['shepherd_labels'])} steps, but the truth of source row "
-            f"{row['row_number']} has {len(row['correct'])}; mend the truth's source"
+            f"{row['row_number']} has {len(row['correct'])}; correct the truth's source"
         )
     return both.select(
         "trajectory_id",
@@ -116,9 +116,10 @@ def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFram
     """[steps] rewards of one type, in the order of `steps`."""
     own = step_rewards.filter(reward_type=reward_type)
     joined = steps.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
-    bad = joined.filter(~pl.col("reward").is_finite().fill_null(False))
-    if not bad.is_empty() or len(joined) != len(steps):
-        step = (bad if not bad.is_empty() else joined.filter(pl.struct(STEP).is_duplicated())).row(0, named=True)
+    is_missing = ~pl.col("reward").is_finite().fill_null(False)
+    wrong = joined.filter(is_missing | pl.struct(STEP).is_duplicated())
+    if not wrong.is_empty():
+        step = wrong.row(0, named=True)
         raise BenchmarkError(
             f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite reward "
             f"of type `{reward_type}`; compute the rewards of its shard again"

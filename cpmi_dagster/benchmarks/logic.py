@@ -1,4 +1,4 @@
-"""Logical reasoning sets, asked zero-shot: FOLIO, LogiQA 2.0 and LogicNLI in their published forms.
+"""Logical reasoning sets, used zero-shot: FOLIO, LogiQA 2.0 and LogicNLI in their published forms.
 
     folio     premises (list, or text), conclusion, label (True, False, Uncertain)
     logiqa2   id, text, question, options, answer (0-based option)
@@ -35,11 +35,11 @@ def read_folio(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_logiqa2(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """LogiQA 2.0; the text stands before the question, the options under it."""
+    """LogiQA 2.0; the text is before the question, the options under it."""
     kinds = {"id": pl.String(), "text": pl.String(), "question": pl.String()}
     fields = required(benchmark, rows, **kinds, options=pl.List(pl.String()), answer=pl.Int64())
     outside = (pl.col("answer") < 0) | (pl.col("answer") >= pl.col("options").list.len())
-    reject_rows(benchmark, fields, outside, "`answer` is not the number of one of `options`; mend or remove the row")
+    reject_rows(benchmark, fields, outside, "`answer` is not the number of one of `options`; correct or remove the row")
     question = pl.concat_str("text", "question", separator="\n").alias("question")
     return lettered(
         fields.select(pl.col("id").alias("problem_id"), question, pl.col("options").alias("choices"), "answer")
@@ -51,7 +51,7 @@ def read_logicnli(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
     texts = pl.List(pl.String())
     fields = required(benchmark, rows, id=pl.String(), facts=texts, rules=texts, statements=texts, labels=texts)
     unequal = pl.col("statements").list.len() != pl.col("labels").list.len()
-    reject_rows(benchmark, fields, unequal, "`statements` and `labels` differ in length; mend or remove the row")
+    reject_rows(benchmark, fields, unequal, "`statements` and `labels` differ in length; correct or remove the row")
     numbered = fields.with_columns(statement=pl.int_ranges(pl.col("statements").list.len()))
     problems = numbered.explode("statements", "labels", "statement", empty_as_null=False).select(
         pl.format("{}:{}", "id", "statement").alias("problem_id"),
@@ -68,6 +68,6 @@ def _verdict_question(premises: pl.Expr, conclusion: pl.Expr, verdicts: tuple[st
 
 
 def _with_verdicts(benchmark: str, problems: pl.DataFrame, verdicts: tuple[str, ...]) -> pl.DataFrame:
-    complaint = f"the label is none of {', '.join(verdicts)}; mend or remove the row"
+    complaint = f"the label is none of {', '.join(verdicts)}; correct or remove the row"
     reject_rows(benchmark, problems, ~pl.col("answer").is_in(verdicts), complaint)
     return problems.with_columns(choices=pl.lit(list(verdicts), dtype=pl.List(pl.String())))

@@ -1,4 +1,4 @@
-"""Metrics of step scores: how well they rank, how far apart they lie, and the F1 of two accuracies.
+"""Metrics of step scores: how well they rank, how far apart they are, and the F1 of two accuracies.
 
     score     0.9   0.8   0.3   0.2
     correct   yes   no    yes   no
@@ -69,16 +69,14 @@ def bootstrap_auc(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
     """`roc_auc` with its resamples over `groups` (the question of each step)."""
-    return _bootstrap_ranked(roc_auc(scores, correct), _weighted_auc, scores, correct, groups, samples, seed)
+    return _bootstrap_ranked(roc_auc, _weighted_auc, scores, correct, groups, samples, seed)
 
 
 def bootstrap_wasserstein(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
     """`wasserstein` with its resamples over `groups` (the question of each step)."""
-    return _bootstrap_ranked(
-        wasserstein(scores, correct), _weighted_wasserstein, scores, correct, groups, samples, seed
-    )
+    return _bootstrap_ranked(wasserstein, _weighted_wasserstein, scores, correct, groups, samples, seed)
 
 
 def _checked(scores: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -86,12 +84,12 @@ def _checked(scores: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Floats, npt
     if not np.isfinite(values).all():
         raise BenchmarkError(f"score {int(np.argmin(np.isfinite(values)))} is not a finite number; score it again")
     if truth.all() or not truth.any():
-        raise BenchmarkError("correct and wrong steps cannot be told apart where there is only one kind")
+        raise BenchmarkError("correct and wrong steps cannot be compared where there is only one kind")
     return values, truth
 
 
 def _bootstrap_ranked(
-    value: float,
+    figure: Callable[[Floats, npt.NDArray[np.bool_]], float],
     statistic: WeightedStatistic,
     scores: npt.ArrayLike,
     correct: npt.ArrayLike,
@@ -99,7 +97,7 @@ def _bootstrap_ranked(
     samples: int,
     seed: int,
 ) -> Resampled:
-    """Resamples of a statistic of two weighted samples, sorting the scores once."""
+    """A figure, and its resamples as a statistic of two weighted samples; scores are sorted once."""
     values, truth = _checked(scores, correct)
     order = np.argsort(values, kind="stable")
     distinct, starts = np.unique(values[order], return_index=True)
@@ -111,7 +109,7 @@ def _bootstrap_ranked(
         wrong = np.add.reduceat(weights * ~truth[order], starts, axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             draws.append(statistic(right, wrong, distinct))
-    return Resampled(value, np.concatenate(draws), len(values))
+    return Resampled(figure(values, truth), np.concatenate(draws), len(values))
 
 
 def _weighted_auc(right: Floats, wrong: Floats, distinct: Floats) -> Floats:

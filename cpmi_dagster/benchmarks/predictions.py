@@ -1,4 +1,4 @@
-"""Step probabilities beside the problems they judge, complete or refused.
+"""Step probabilities joined to the problems they judge, complete or refused.
 
     benchmark          problem_id  question          steps        …  probabilities
     processbench_math  math-0      Determine the r…  [To det…, …]    [0.93, 0.12]
@@ -14,11 +14,11 @@ KEYS = ["benchmark", "problem_id"]
 
 
 def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
-    """Put each problem's step probabilities beside it.
+    """Join each problem's step probabilities to it.
 
     Args:
         predictions: problem_id, step_index, probability of one model, and benchmark where `problems` has several.
-            Rows of other benchmarks are left aside.
+            Rows of other benchmarks are ignored.
         problems: `BenchmarkProblems` columns.
 
     Returns:

@@ -42,10 +42,10 @@ def prmbench_scores(
 
     Args:
         predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out).
-        problems: `BenchmarkProblems` rows; those of other benchmarks are left aside.
+        problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         bootstrap_samples: resamples for the 95 % intervals.
         seed: seed of the resamples.
-        threshold: probability from which a step is valid; the one with the best overall score where not given (paper).
+        threshold: probability from which a step is valid; by default the one with the best overall score (paper).
 
     Returns:
         level (category, group, overall), name (NR, …, Simplicity, …, Overall), score, f1, f1_negative (null for
@@ -60,17 +60,18 @@ def prmbench_scores(
     totals = _by_category(counts).sum(axis=0)
     f1, f1_negative = f1_pair(np.vstack([totals, np.full((3, len(COUNTS)), np.nan), totals.sum(axis=0)]))
     estimates = [_figure(counts, number, bootstrap_samples, seed).estimate() for number in range(len(FIGURES))]
-    return pl.DataFrame({
-        "level": [level for level, _ in FIGURES],
-        "name": [name for _, name in FIGURES],
-        "score": [estimate.value for estimate in estimates],
-        "f1": pl.Series(f1, nan_to_null=True),
-        "f1_negative": pl.Series(f1_negative, nan_to_null=True),
-        "low": [estimate.low for estimate in estimates],
-        "high": [estimate.high for estimate in estimates],
-        "n": [estimate.n for estimate in estimates],
-        "threshold": [chosen] * len(FIGURES),
-    })  # fmt: skip
+    scores = pl.DataFrame(FIGURES, schema=["level", "name"], orient="row").hstack(pl.DataFrame(estimates))
+    return scores.select(
+        "level",
+        "name",
+        score="value",
+        f1=pl.Series(f1, nan_to_null=True),
+        f1_negative=pl.Series(f1_negative, nan_to_null=True),
+        low="low",
+        high="high",
+        n="n",
+        threshold=pl.lit(chosen),
+    )
 
 
 def prmbench_difference(

@@ -30,16 +30,12 @@ def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
         BenchmarkError: there are no rows.
     """
     if name not in BENCHMARKS:
-        raise SourceError(f"there is no benchmark `{name}`; known are {', '.join(BENCHMARKS)}")
-    known = BENCHMARKS[name].read(name, rows)
-    columns = {column: definition.dtype for column, definition in BenchmarkProblems.columns().items()}
-    shaped = known.select(
-        pl.lit(name).alias("benchmark"),
-        *(
-            pl.col(column).cast(dtype) if column in known.columns else pl.lit(None, dtype).alias(column)
-            for column, dtype in columns.items()
-            if column != "benchmark"
-        ),
+        raise SourceError(f"there is no benchmark `{name}`; choose from {', '.join(BENCHMARKS)}")
+    problems = BENCHMARKS[name].read(name, rows).with_columns(pl.lit(name).alias("benchmark"))
+    columns = BenchmarkProblems.create_empty().schema
+    shaped = problems.select(
+        pl.col(column).cast(dtype) if column in problems.columns else pl.lit(None, dtype).alias(column)
+        for column, dtype in columns.items()
     )
     return shaped.with_columns(_distinct_ids())
 

@@ -15,7 +15,7 @@ percent. Protocol `official` takes the threshold best on GSM8K for all subsets, 
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -86,7 +86,7 @@ def processbench_scores(
 
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
-        problems: `BenchmarkProblems` rows; those of other benchmarks are left aside.
+        problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         protocol: `official` or `paper`.
         bootstrap_samples: resamples for the 95 % interval of F1.
         seed: seed of the resamples.
@@ -184,14 +184,5 @@ def _average(judged: dict[str, _SubsetScore]) -> Resampled:
 
 
 def _score_row(subset: str, err: float, cor: float, f1: Resampled, threshold: float | None) -> dict[str, object]:
-    figure = f1.estimate()
-    return {
-        "subset": subset,
-        "err": err,
-        "cor": cor,
-        "f1": figure.value,
-        "low": figure.low,
-        "high": figure.high,
-        "n": figure.n,
-        "threshold": threshold,
-    }
+    figure = asdict(f1.estimate())
+    return {"subset": subset, "err": err, "cor": cor, "f1": figure.pop("value"), **figure, "threshold": threshold}

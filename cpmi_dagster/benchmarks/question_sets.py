@@ -24,7 +24,7 @@ STEM_SUBJECTS = (
     "high_school_mathematics", "high_school_physics", "high_school_statistics", "machine_learning",
 )  # fmt: skip
 ROW_ID = pl.int_range(pl.len()).cast(pl.String).alias("problem_id")
-NO_ANSWER = "there is no gold answer; mend or remove the row"
+NO_ANSWER = "there is no gold answer; correct or remove the row"
 
 
 def read_gsm8k(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -54,7 +54,7 @@ def read_mmlu_stem(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
     kinds = {subject: pl.String(), "question": pl.String(), "choices": pl.List(pl.String()), "answer": pl.Int64()}
     fields = required(benchmark, rows, **kinds)
     outside = (pl.col("answer") < 0) | (pl.col("answer") >= pl.col("choices").list.len())
-    reject_rows(benchmark, fields, outside, "`answer` is not the number of one of `choices`; mend or remove the row")
+    reject_rows(benchmark, fields, outside, "`answer` is not the number of one of `choices`; correct or remove the row")
     stem = fields.select(ROW_ID, pl.all()).filter(pl.col(subject).is_in(STEM_SUBJECTS))
     if stem.is_empty():
         raise BenchmarkError(

@@ -1,4 +1,4 @@
-"""How sure a figure is: the bootstrap over problems, grouped by question, and the paired comparison of two models.
+"""Uncertainty of a figure: the bootstrap over problems, grouped by question, and the paired comparison of two models.
 
 A resample draws as many questions as there are, with replacement; a problem counts as often as its question was drawn.
 Any figure that is a function of sums over problems is then a function of `draws @ sums per question`:
@@ -103,47 +103,30 @@ def resample_counts(groups: int, samples: int, seed: int, width: int = 1) -> Ite
         yield counts.reshape(size, groups).astype(np.float64)
 
 
-def resampled_totals(sums: Floats, groups: npt.ArrayLike, samples: int, seed: int) -> tuple[Floats, Floats]:
-    """Totals of additive counts over all problems, and in every resample.
-
-    Args:
-        sums: [problems, k] what each problem adds to each of k counts.
-        groups: [problems] question of each problem.
-        samples: resamples.
-        seed: seed of the resamples.
-
-    Returns:
-        [k] totals and [samples, k] totals per resample.
-
-    Raises:
-        BenchmarkError: there are no problems.
-    """
-    if not len(sums):
-        raise BenchmarkError("there are no problems to take a figure over; check the benchmark's source")
-    numbers = group_numbers(groups)
-    per_group = np.zeros((int(numbers.max()) + 1, sums.shape[1]))
-    np.add.at(per_group, numbers, sums)
-    blocks = [counts @ per_group for counts in resample_counts(len(per_group), samples, seed)]
-    return sums.sum(axis=0), np.concatenate(blocks)
-
-
 def bootstrap(
     sums: Floats, statistic: Callable[[Floats], Floats], samples: int, seed: int, groups: npt.ArrayLike | None = None
 ) -> Resampled:
     """A figure that is a function of sums over problems, with its resamples.
 
     Args:
-        sums: [problems, k], or [problems] for k = 1.
+        sums: [problems, k] what each problem adds to each of k counts, or [problems] for k = 1.
         statistic: maps [..., k] totals to [...] figures.
         samples: resamples.
         seed: seed of the resamples.
-        groups: [problems] question of each problem; each problem its own where not given.
+        groups: [problems] question of each problem; by default each problem has its own.
+
+    Raises:
+        BenchmarkError: there are no problems.
     """
     table = np.asarray(sums, dtype=np.float64)
     table = table[:, None] if table.ndim == 1 else table
-    questions = np.arange(len(table)) if groups is None else groups
-    totals, draws = resampled_totals(table, questions, samples, seed)
-    return Resampled(float(statistic(totals)), statistic(draws), len(table))
+    if not len(table):
+        raise BenchmarkError("there are no problems to compute a figure over; check the benchmark's source")
+    numbers = np.arange(len(table)) if groups is None else group_numbers(groups)
+    per_group = np.zeros((int(numbers.max()) + 1, table.shape[1]))
+    np.add.at(per_group, numbers, table)
+    draws = np.concatenate([counts @ per_group for counts in resample_counts(len(per_group), samples, seed)])
+    return Resampled(float(statistic(table.sum(axis=0))), statistic(draws), len(table))
 
 
 def bootstrap_mean(values: npt.ArrayLike, samples: int, seed: int, groups: npt.ArrayLike | None = None) -> Resampled:

@@ -1,4 +1,4 @@
-"""Settings of what reward models are judged on, and of judges that are not ours.
+"""Settings of the benchmarks, and of external judges.
 
 benchmarks:
   best_of_n: [gsm8k, math500]
@@ -21,7 +21,7 @@ class JudgeFile(Frozen):
     """JSON Lines of `id` and `probabilities`."""
 
     path: str
-    benchmark: str | None = Field(default=None, description="what the file judges, where its lines do not say")
+    benchmark: str | None = Field(default=None, description="what the file judges, if its lines do not name it")
 
 
 def _files(value: Any) -> Any:
@@ -58,4 +58,4 @@ class Benchmarks(Frozen):
     sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
     bootstrap_samples: int = Field(default=1000, ge=1)
     prediction_batch_tokens: int = Field(default=16384, ge=16)
-    judges: dict[str, JudgeFiles] = Field(default={}, description="judges that are not ours, by name: their files")
+    judges: dict[str, JudgeFiles] = Field(default={}, description="external judges by name: their files")

@@ -9,11 +9,12 @@ ProcessBench names only the first wrong step. Steps before it count as correct, 
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate
 
 DISTRIBUTION_SUBSET = "processbench_math"
 
@@ -34,19 +35,18 @@ def step_distribution(
 
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
-        problems: `BenchmarkProblems` rows; those of other benchmarks are left aside.
+        problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         bootstrap_samples: resamples of questions for the 95 % intervals.
         seed: seed of the resamples.
 
     Raises:
         BenchmarkError: predictions do not fit the problems, or all steps are of one kind.
     """
-    steps = judged_steps(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
-    arrays = (steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy())
+    steps = _judged_steps(predictions, problems)
     return StepDistribution(
-        bootstrap_auc(*arrays, bootstrap_samples, seed).estimate(),
-        bootstrap_wasserstein(*arrays, bootstrap_samples, seed).estimate(),
-        steps.select("problem_id", "question", "step_index", "probability", "correct"),
+        bootstrap_auc(*_arrays(steps), bootstrap_samples, seed).estimate(),
+        bootstrap_wasserstein(*_arrays(steps), bootstrap_samples, seed).estimate(),
+        steps,
     )
 
 
@@ -54,19 +54,18 @@ def step_auc_difference(
     first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int
 ) -> Difference:
     """ROC-AUC of one model's step probabilities minus another's, over the same resampled questions."""
-    wanted = problems.filter(benchmark=DISTRIBUTION_SUBSET)
-    both = [judged_steps(with_probabilities(predictions, wanted)) for predictions in (first, second)]
-    aucs = [_auc(steps, samples, seed) for steps in both]
+    both = [_arrays(_judged_steps(predictions, problems)) for predictions in (first, second)]
+    aucs = [bootstrap_auc(*arrays, samples, seed) for arrays in both]
     return aucs[0].minus(aucs[1])
 
 
-def _auc(steps: pl.DataFrame, samples: int, seed: int) -> Resampled:
-    probability, correct, question = (steps[name].to_numpy() for name in ("probability", "correct", "question"))
-    return bootstrap_auc(probability, correct, question, samples, seed)
+def _arrays(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy()
 
 
-def judged_steps(judged: pl.DataFrame) -> pl.DataFrame:
-    """One row per step of problems with probabilities: problem_id, question, step_index, probability, correct."""
+def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    """One row per judged step: problem_id, question, step_index, probability, correct."""
+    judged = with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET))
     steps = judged.select(
         "problem_id",
         "question",

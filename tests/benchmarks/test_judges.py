@@ -104,7 +104,7 @@ def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path: Path):
         ([{"id": "nowhere", "probabilities": [0.5]}], "line 1: `nowhere` is no problem of processbench_gsm8k, proc"),
         (
             [{"id": "shared", "probabilities": [0.5]}],
-            "`shared` is a problem of processbench_gsm8k and of processbench_math; say in `benchmark`",
+            "`shared` is a problem of processbench_gsm8k and of processbench_math; name its benchmark in `benchmark`",
         ),
         (
             [{"id": "gsm8k-1", "benchmark": "processbench_gsm8k", "probabilities": [0.5]}],
@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_refused_by_line(tmp_path: Path, lines: list[dict[s
 
 
 def test_a_benchmark_that_contradicts_the_line_or_has_no_steps_is_refused(tmp_path: Path):
-    with pytest.raises(BenchmarkError, match="line 2 is about processbench_gsm8k, but its file is said to judge prm"):
+    with pytest.raises(BenchmarkError, match="line 2 is about processbench_gsm8k, but its file was given as one"):
         lines = [{"id": "p:circular", "probabilities": [0.5, 0.5]}, GSM8K[1]]
         predictions(tmp_path, lines, "prmbench")
     with pytest.raises(BenchmarkError, match="`math500` has no steps to judge; choose from processbench_gsm8k, "):

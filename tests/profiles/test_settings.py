@@ -52,7 +52,7 @@ def test_the_paper_asks_for_nothing_that_needs_a_file_of_ones_own():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("logiqa2", "csitfun/LogiQA2.0"), ("logicnli", "omnilabNLP/LogicNLI"), ("gsm8k", "mend the path")],
+    [("logiqa2", "csitfun/LogiQA2.0"), ("logicnli", "omnilabNLP/LogicNLI"), ("gsm8k", "correct the path")],
 )
 def test_a_benchmark_file_that_is_missing_says_where_to_get_it(tmp_path, name, hint):
     with pytest.raises(SourceError, match=f"the benchmark `{name}` is not at .*{hint}"):
