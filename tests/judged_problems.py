@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.benchmarks.prm_score import CLASSIFICATIONS
-from cpmi_dagster.benchmarks.registry import SUBSETS
+from cpmi_dagster.benchmarks.processbench import AVERAGED
 
 LEVELS = 20
 THRESHOLDS = tuple(level / LEVELS for level in range(LEVELS + 1))
@@ -72,8 +72,8 @@ def as_predictions(benchmark: str, names: Iterable[str], scores: Iterable[list[f
 
 
 def made_up_processbench(count: int) -> dict[str, list[Row]]:
-    """By subset, solutions of 2 to 7 steps; half have an error."""
-    return {subset: [_solution(f"{subset}-{number}") for number in range(count)] for subset in SUBSETS.values()}
+    """By subset of ProcessBench, solutions of 2 to 7 steps; half have an error."""
+    return {subset: [_solution(f"{subset}-{number}") for number in range(count)] for subset in AVERAGED}
 
 
 def made_up_prmbench(count: int) -> list[Row]:

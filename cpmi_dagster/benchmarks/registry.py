@@ -49,7 +49,7 @@ class StepBenchmark:
         label: of its columns in the report.
         read: brings its rows to one shape.
         metric: `first_error` is the F1 of ProcessBench, over problems with `first_error`; `error_steps` the PRMScore.
-        subset: its short name among the sets with one metric.
+        subset: its short name among the sets with one metric; its name where it has none.
         in_average: counts in the mean of the paper's four sets.
         origin: where to get the file, for sets that are no plain download.
     """
@@ -116,7 +116,7 @@ QUESTION_SETS: dict[str, QuestionSet] = {
 BENCHMARKS: dict[str, QuestionSet | StepBenchmark] = {**STEP_BENCHMARKS, **QUESTION_SETS}
 
 SUBSETS: dict[str, str] = {
-    name: entry.subset for name, entry in STEP_BENCHMARKS.items() if entry.metric == "first_error"
+    name: entry.subset or name for name, entry in STEP_BENCHMARKS.items() if entry.metric == "first_error"
 }
 """Short name of every set that asks for the first wrong step."""
 

@@ -55,12 +55,14 @@ class ConditioningEntry:
     Attributes:
         name: in profiles and in `labels.template_scores`.
         words: in the labels of the report.
+        compares: what stands before the answer with and without step i, as the report explains it.
         contrast: the contexts with and without a step, of the step and the trajectory's last step, both from 0.
         by_default: scored where a profile does not say.
     """
 
     name: str
     words: str
+    compares: str
     contrast: Callable[[int, int], tuple[Context, Context]]
     by_default: bool = True
 
@@ -68,17 +70,29 @@ class ConditioningEntry:
 CONDITIONINGS: dict[str, ConditioningEntry] = {
     entry.name: entry
     for entry in (
-        ConditioningEntry("marginal", "marginal", lambda step, last: (Context("step", step), QUESTION)),
+        ConditioningEntry(
+            "marginal",
+            "marginal",
+            "step i alone against none",
+            lambda step, last: (Context("step", step), QUESTION),
+        ),
         ConditioningEntry(
             "incremental",
             "incremental",
+            "steps 1 to i against 1 to i − 1",
             lambda step, last: (Context("prefix", step), Context("prefix", step - 1) if step else QUESTION),
         ),
-        ConditioningEntry("prefix", "prefix", lambda step, last: (Context("prefix", step), QUESTION)),
+        ConditioningEntry(
+            "prefix",
+            "prefix",
+            "steps 1 to i against none",
+            lambda step, last: (Context("prefix", step), QUESTION),
+        ),
         # its contexts cost as much as those of the others together
         ConditioningEntry(
             "leave_one_out",
             "leave one out",
+            "all against all but i",
             lambda step, last: (Context("prefix", last), Context("all_but", step)),
             by_default=False,
         ),

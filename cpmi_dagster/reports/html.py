@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from cpmi_dagster.alignment.review import AlignmentReview
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
 from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA
 from cpmi_dagster.reports.figures import Plot, report_plots
@@ -77,6 +78,7 @@ def render_report(context: ReportContext) -> str:
         ),
         sections=[_section(artifact, context, plots) for artifact in ARTIFACTS.values()],
         alignment=_alignment_tables(context.alignment),
+        conditionings=_conditionings(),
         provenance=plain_table(context.provenance),
         versions=context.versions,
         option=context.profile_option,
@@ -118,3 +120,12 @@ def _alignment_tables(review: AlignmentReview | None) -> dict[str, PlainTable]:
     """The tables of a review that have rows, by their titles."""
     tables = review.tables() if review else {}
     return {title: plain_table(frame) for title, frame in tables.items() if frame.height}
+
+
+def _conditionings() -> str:
+    """What each conditioning compares, as one sentence."""
+    parts = [
+        f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
+    ]
+    sentence = "; ".join(parts)
+    return sentence[0].upper() + sentence[1:]

@@ -36,6 +36,7 @@ class PaperTable(BaseModel):
         kind: how the paper shows it.
         columns: decimals each column is printed with.
         own_columns: decimals of columns that the paper's table lacks.
+        other_columns: decimals of columns that neither names, such as those of a benchmark that is added.
         rows: figures by row label, in the order of `columns`.
         note: what a reader must know to compare the two.
     """
@@ -48,12 +49,13 @@ class PaperTable(BaseModel):
     kind: Literal["table", "figure"] = "table"
     columns: dict[str, int]
     own_columns: dict[str, int] = {}
+    other_columns: int | None = None
     rows: dict[str, list[float | None]]
     note: str = ""
 
     def decimals(self, column: str) -> int | None:
         """Decimals a column is shown with; a column of the official protocol has those of its namesake."""
-        return {**self.columns, **self.own_columns}.get(column.removesuffix(OFFICIAL))
+        return {**self.columns, **self.own_columns}.get(column.removesuffix(OFFICIAL), self.other_columns)
 
     @model_validator(mode="after")
     def _rows_fit_the_columns(self) -> "PaperTable":

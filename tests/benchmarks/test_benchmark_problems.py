@@ -4,7 +4,6 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.problems import read_benchmark
-from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError, SourceError
 
@@ -56,7 +55,7 @@ def test_a_published_row_becomes_a_valid_problem(name):
     assert problems.columns == list(BenchmarkProblems.columns())
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", REAL_FILES)
 def test_the_real_file_is_read_whole(name, real_rows):
     file, count = REAL_FILES[name]
     problems = read_benchmark(name, real_rows(file))

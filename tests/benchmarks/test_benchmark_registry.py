@@ -53,6 +53,11 @@ def test_entries_bear_the_name_they_are_found_by():
     assert len(BENCHMARKS) == len(STEP_BENCHMARKS) + len(QUESTION_SETS)
 
 
+def test_short_names_tell_the_sets_of_one_metric_apart():
+    assert all(SUBSETS.values())
+    assert len(set(SUBSETS.values())) == len(SUBSETS)
+
+
 def test_columns_of_a_table_have_different_labels():
     for table in MEASURES:
         labels = question_set_labels(table)

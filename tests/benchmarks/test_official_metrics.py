@@ -21,8 +21,8 @@ from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import CATEGORIES, GROUPS
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
 from cpmi_dagster.benchmarks.problems import read_benchmark
-from cpmi_dagster.benchmarks.processbench import predicted_first_error, processbench_scores
-from cpmi_dagster.benchmarks.registry import SUBSETS
+from cpmi_dagster.benchmarks.processbench import AVERAGED, predicted_first_error, processbench_scores
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
 
 OFFICIAL = json.loads((Path(__file__).parent / "official_metrics.json").read_text(encoding="utf-8"))
 KINDS = ("made_up", "real")
@@ -44,11 +44,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def processbench(kind: str, real_rows: Rows) -> Frames:
-    files = {subset: f"processbench/{subset}.even.jsonl.gz" for subset in SUBSETS.values()}
+    files = {subset: f"processbench/{subset}.even.jsonl.gz" for subset in AVERAGED}
     made_up = judged.made_up_processbench(60) if kind == "made_up" else {}
     rows = made_up or {subset: real_rows(file).to_dicts() for subset, file in files.items()}
     problems, predictions = [], []
-    for benchmark, subset in SUBSETS.items():
+    for benchmark, subset in zip(AVERAGED_BENCHMARKS, AVERAGED, strict=True):
         problems.append(read_benchmark(benchmark, pl.DataFrame(rows[subset])))
         scores = map(judged.processbench_probabilities, rows[subset])
         predictions.append(judged.as_predictions(benchmark, problems[-1]["problem_id"], scores))
@@ -82,7 +82,7 @@ def assert_official(scores: pl.DataFrame, official: dict[str, Any]) -> None:
 def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind: str, processbench: Frames):
     problems, predictions = processbench
     both = with_probabilities(predictions, problems)
-    for benchmark, subset in SUBSETS.items():
+    for benchmark, subset in zip(AVERAGED_BENCHMARKS, AVERAGED, strict=True):
         rows = both.filter(benchmark=benchmark)
         wrong = (rows["first_error"] >= 0).to_numpy()
         for threshold, official in zip(judged.THRESHOLDS, OFFICIAL[kind]["processbench"][subset], strict=True):

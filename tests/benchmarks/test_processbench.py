@@ -7,8 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
-from cpmi_dagster.benchmarks.processbench import predicted_first_error, processbench_difference, processbench_scores
-from cpmi_dagster.benchmarks.registry import SUBSETS
+from cpmi_dagster.benchmarks.processbench import (
+    AVERAGED,
+    predicted_first_error,
+    processbench_difference,
+    processbench_scores,
+)
 from cpmi_dagster.benchmarks.step_distribution import step_distribution
 from cpmi_dagster.errors import BenchmarkError
 
@@ -53,7 +57,7 @@ def frames(subsets):
 
 
 def everywhere(pairs):
-    return frames(dict.fromkeys(SUBSETS.values(), pairs))
+    return frames(dict.fromkeys(AVERAGED, pairs))
 
 
 def brute_force(pairs, threshold):
@@ -92,7 +96,7 @@ def test_the_threshold_is_the_best_of_all(pairs):
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.fixed_dictionaries(dict.fromkeys(SUBSETS.values(), two_sided)))
+@given(st.fixed_dictionaries(dict.fromkeys(AVERAGED, two_sided)))
 def test_the_papers_protocol_is_never_below_the_official_one(subsets):
     problems, predictions = frames(subsets)
     official, paper = (
@@ -163,13 +167,13 @@ def test_an_empty_or_one_sided_subset_is_an_error():
     problems, predictions = everywhere(PAIRS)
     with pytest.raises(BenchmarkError, match="no problems to judge"):
         processbench_scores(predictions.clear(), problems.clear(), "paper", bootstrap_samples=10, seed=0)
-    problems, predictions = frames({subset: PAIRS for subset in SUBSETS.values() if subset != "omnimath"})
+    problems, predictions = frames({subset: PAIRS for subset in AVERAGED if subset != "omnimath"})
     with pytest.raises(BenchmarkError, match="processbench_omnimath needs solutions both with and without"):
         processbench_scores(predictions, problems, "paper", bootstrap_samples=10, seed=0)
 
 
 @pytest.mark.parametrize("reward_type", PAPER)
-@pytest.mark.parametrize(("place", "subset"), list(enumerate(SUBSETS.values())))
+@pytest.mark.parametrize(("place", "subset"), list(enumerate(AVERAGED)))
 def test_the_papers_f1_follow_from_their_accuracies_but_for_four(reward_type, place, subset):
     err, cor, f1 = PAPER[reward_type][3 * place : 3 * place + 3]
     low, high = (float(f1_of_accuracies(err + edge, cor + edge)) for edge in (-0.05, 0.05))

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cpmi_dagster.cli.commands import app, parse_conditionings, parse_shards
+from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 
@@ -74,7 +75,7 @@ def test_shards_that_are_not_there_are_refused(text):
 
 def test_conditionings_keep_their_order_and_unknown_ones_are_named():
     assert parse_conditionings("prefix, marginal") == ["marginal", "prefix"]
-    assert len(parse_conditionings("all")) == 4
+    assert parse_conditionings("all") == list(CONDITIONINGS)
     with pytest.raises(SettingsError, match="--conditioning sideways: choose from marginal"):
         parse_conditionings("sideways")
 
@@ -91,7 +92,7 @@ def test_score_writes_every_step_template_and_conditioning(tmp_path):
     logprobs = tmp_path / "logprobs.parquet"
     scores = score(tmp_path, [ROW], "--conditioning", "all", "--answer-logprobs", str(logprobs))
     assert scores.columns == ["id", "step_index", "conditioning", "template", "gold_shift", "negative_shift", "cpmi"]
-    assert scores.height == 4 * 4
+    assert scores.height == 4 * len(CONDITIONINGS)
     stored = pl.read_parquet(logprobs)
     assert stored.columns[0] == "id"
     assert stored["answer_rank"].unique().sort().to_list() == [0, 1, 2]

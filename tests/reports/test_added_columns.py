@@ -1,0 +1,75 @@
+"""What a registry adds stands in the report: no figure is dropped, and all of a table have its decimals."""
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.contexts import CONDITIONINGS
+from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.figures import report_plots
+from cpmi_dagster.reports.html import ReportContext, render_report
+from cpmi_dagster.reports.html_tables import ComparisonTable, comparison_table
+from cpmi_dagster.reports.inputs import ReportInputs
+
+ADDED_COLUMNS = {
+    "processbench": ["PRM800K"],
+    "processbench_detailed": ["PRM800K Err", "PRM800K Corr", "PRM800K F1"],
+    "best_of_n": ["SVAMP N=1", "SVAMP N=2", "SVAMP N=4", "SVAMP N=8"],
+    "logic": ["ProntoQA"],
+}
+Comparisons = dict[str, pl.DataFrame]
+
+
+def added_rows(artifact: str, comparison: pl.DataFrame) -> pl.DataFrame:
+    """Figures of columns that the paper does not have, for every row that is measured."""
+    rows = comparison.filter(pl.col("measured").is_not_null())["row"].unique(maintain_order=True)
+    figures = {"artifact": artifact, "paper": None, "measured": 5.0, "low": 4.0, "high": 6.0, "n": 16, "profile": "p"}
+    added = [{**figures, "row": row, "column": column} for row in rows for column in ADDED_COLUMNS[artifact]]
+    return pl.DataFrame(added, schema=comparison.schema)
+
+
+@pytest.fixture(scope="module")
+def extended(comparisons: Comparisons) -> Comparisons:
+    """Every artifact, with what a question set, a step benchmark and a reward type add to it."""
+    quality = comparisons["label_quality"]
+    added = {name: pl.concat([comparisons[name], added_rows(name, comparisons[name])]) for name in ADDED_COLUMNS}
+    of_reward = quality.filter(pl.col("row") == "CPMI").with_columns(row=pl.lit("CPMI (mean)"))
+    return {**comparisons, **added, "label_quality": pl.concat([quality, of_reward])}
+
+
+def figures_shown(table: ComparisonTable | None) -> list[str]:
+    """The figures of ours in a table and in what is folded below it."""
+    if table is None:
+        return []
+    return [cell.ours for row in table.rows for cell in row.cells if cell.ours] + figures_shown(table.folded)
+
+
+@pytest.mark.parametrize("artifact", ARTIFACTS)
+def test_every_figure_of_ours_stands_in_its_table(extended: Comparisons, artifact: str):
+    comparison = extended[artifact]
+    table = comparison_table(ARTIFACTS[artifact].paper, comparison, {"CPMI"})
+    assert len(figures_shown(table)) == comparison["measured"].count() > 0
+
+
+@pytest.mark.parametrize("artifact", ADDED_COLUMNS)
+def test_figures_of_an_added_benchmark_have_the_decimals_of_its_table(extended: Comparisons, artifact: str):
+    comparison = extended[artifact].filter(pl.col("column").is_in(ADDED_COLUMNS[artifact]))
+    assert set(figures_shown(comparison_table(ARTIFACTS[artifact].paper, comparison))) == {"5.0"}
+
+
+def test_a_report_with_added_columns_and_rows_shows_them_all(inputs: ReportInputs, extended: Comparisons):
+    report = render_report(ReportContext("miniature", "2026-01-31", extended, inputs))
+    for heading in ("PRM800K", "SVAMP N=8", "ProntoQA", "CPMI (mean)"):
+        assert f">{heading}</th>" in report, heading
+
+
+def test_an_added_question_set_has_a_panel_of_its_own(extended: Comparisons):
+    (plot,) = report_plots(ReportInputs(), {"best_of_n": extended["best_of_n"]})
+    titles = [panel.get_title(loc="left") for panel in plot.figure.axes]
+    assert [title for title in titles if title] == ["GSM8K", "MATH500", "MMLU-Stem", "Omni", "SVAMP"]
+
+
+def test_the_report_explains_every_conditioning():
+    report = render_report(ReportContext("empty", "2026-01-31", {}))
+    for entry in CONDITIONINGS.values():
+        assert f"{entry.compares};" in report or f"{entry.compares}.</dd>" in report
+    assert "Marginal (CPMI): step i alone against none; incremental: steps 1 to i against 1 to i − 1;" in report
