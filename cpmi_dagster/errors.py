@@ -23,7 +23,7 @@ class MalformedRow(CpmiError, ValueError):
 
 
 class ModelError(CpmiError):
-    """A model folder is incomplete, or a model cannot do what is asked of it."""
+    """A model folder is incomplete, or a model lacks a required ability."""
 
 
 class TrainingError(CpmiError):
@@ -35,7 +35,7 @@ class ScoringError(CpmiError):
 
 
 class LakeError(CpmiError):
-    """A file of the lake is missing, truncated or not one of ours."""
+    """A file of the lake is missing, truncated or not written by this package."""
 
 
 class BenchmarkError(CpmiError):
@@ -62,5 +62,5 @@ def first_complaint(error: "ValidationError") -> Complaint:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a library's error, or its type where it has no words."""
+    """The first line of a library's error, or its type where it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -31,7 +31,7 @@ NO_MATCH = "the question is in none of the reference problems"
 AMBIGUOUS = "the question fits reference problems with different answers"
 EMPTY_ANSWER = "the reference problem {} has an empty gold answer"
 
-_TOLD_APART = ("question", "answer", "source", "split", "problem_id")
+_ORDER_COLUMNS = ("question", "answer", "source", "split", "problem_id")
 
 MATCH_COLUMNS: dict[str, pl.DataType] = {
     "reference_row": pl.Int64(),
@@ -56,8 +56,8 @@ class Match(NamedTuple):
 class ReferenceIndex:
     """Reference problems by every form of their questions, built once for any number of questions.
 
-    Which problem a question is given does not hang on the order of the references: they are tried in the order of
-    their texts, and `Match.row` is translated back.
+    The match of a question does not depend on the order of the references: they are tried in the order of their
+    texts, and `Match.row` is translated back.
     """
 
     def __init__(self, references: pl.DataFrame) -> None:
@@ -67,7 +67,7 @@ class ReferenceIndex:
             references: A frame with `question` and, where ambiguity is to be judged, `answer` columns.
         """
         self.references = references
-        ordered = references.with_row_index("row").sort([name for name in _TOLD_APART if name in references.columns])
+        ordered = references.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
         self._rows: list[int] = ordered["row"].to_list()
         questions = ordered["question"].to_list()
         self._answers = ordered["answer"].to_list() if "answer" in ordered.columns else None
@@ -79,7 +79,7 @@ class ReferenceIndex:
         self._fuzzy = FuzzyIndex(questions, self._same_answer)
 
     def find(self, question: str) -> Match:
-        """The reference a question stands in."""
+        """The reference that a question matches."""
         if not normal_key(question).text:
             return Match(None, reason=NO_MATCH)
         for kind, form in FORMS:
@@ -154,7 +154,7 @@ def _match(questions: pl.Series, index: ReferenceIndex) -> dict[str, Match]:
 
 
 def _task() -> pl.Expr:
-    """What the row says, else the reference's source: only Math-Shepherd's rows name their task."""
+    """The row's task, else the reference's source: only Math-Shepherd's rows name their task."""
     source = pl.col("match_source").str.split("/").list.first().str.to_uppercase()
     return pl.when(pl.col("task") == "").then(source).otherwise(pl.col("task"))
 

@@ -39,7 +39,7 @@ _FORM_REQUEST = re.compile(
 
 
 class _Wording(NamedTuple):
-    """A reference as it stands (`is_cut` false), or without its request for the answer's form."""
+    """A reference in full (`is_cut` false), or without its request for the answer's form."""
 
     row: int
     question: str
@@ -106,7 +106,7 @@ def differ_harmlessly(question: str, reference: str) -> bool:
     """Whether every difference between two questions is an article, a word like `please`, or a plural."""
     left, right = pieces(question), pieces(reference)
     return all(
-        _is_harmless(_telling(left, edit.src_start, edit.src_end), _telling(right, edit.dest_start, edit.dest_end))
+        _is_harmless(_essential(left, edit.src_start, edit.src_end), _essential(right, edit.dest_start, edit.dest_end))
         for edit in Levenshtein.opcodes(left, right)
         if edit.tag != "equal"
     )
@@ -118,14 +118,14 @@ def _wordings(row: int, question: str) -> list[_Wording]:
     return [_Wording(row, question, False)] + ([_Wording(row, cut, True)] if cut != question and cut.strip() else [])
 
 
-def _telling(words: list[str], start: int, end: int) -> list[str]:
-    """The pieces from `start` to `end` without those that say nothing where they stand."""
+def _essential(words: list[str], start: int, end: int) -> list[str]:
+    """The pieces from `start` to `end` without those that have no meaning in their place."""
     around = zip(["", *words], words, [*words[1:], ""], strict=False)
-    return [word for before, word, after in list(around)[start:end] if not _says_nothing(before, word, after)]
+    return [word for before, word, after in list(around)[start:end] if not _is_inessential(before, word, after)]
 
 
-def _says_nothing(before: str, word: str, after: str) -> bool:
-    """An article before an amount tells (`a few`, `a half`), and beside symbols `a` is a variable."""
+def _is_inessential(before: str, word: str, after: str) -> bool:
+    """An article before an amount is significant (`a few`, `a half`), and beside symbols `a` is a variable."""
     if word == "a" and not (is_word(after) and (is_word(before) or not before)):
         return False
     return word in _FILLERS or (word in _ARTICLES and after not in _AMOUNTS)

@@ -17,8 +17,7 @@ from cpmi_dagster.errors import SourceError
 
 ReferenceName = Literal["gsm8k", "math"]
 
-QUESTION_FIELDS = {"gsm8k": "question", "math": "problem"}
-SOLUTION_FIELDS = {"gsm8k": "answer", "math": "solution"}
+QUESTION_AND_SOLUTION_FIELDS = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
 ID_FIELDS = ("id", "unique_id")
 SUBJECT_FIELDS = ("type", "subject")
 
@@ -42,7 +41,7 @@ def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, confi
             where there are such columns).
         source: Which of the two.
         split: Split the rows are filed under.
-        config: Part of the source that the rows are; it stands before the row number in the ids of rows without id.
+        config: Part of the source that the rows are; it prefixes the row number in the ids of rows without id.
 
     Returns:
         One row per problem, in order, with `REFERENCE_COLUMNS`.
@@ -50,18 +49,15 @@ def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, confi
     Raises:
         SourceError: a row lacks its question or its solution.
     """
-    fields = (QUESTION_FIELDS[source], SOLUTION_FIELDS[source])
     place = f"{config}/" if config else ""
     problems = [
-        _read_problem(row, f"{place}{number}", source, split, fields)
-        for number, row in enumerate(rows.iter_rows(named=True))
+        _read_problem(row, f"{place}{number}", source, split) for number, row in enumerate(rows.iter_rows(named=True))
     ]
     return pl.DataFrame(problems, schema=REFERENCE_COLUMNS, orient="row")
 
 
-def _read_problem(
-    row: dict[str, Any], number: str, source: ReferenceName, split: str, fields: tuple[str, str]
-) -> tuple[str | None, ...]:
+def _read_problem(row: dict[str, Any], number: str, source: ReferenceName, split: str) -> tuple[str | None, ...]:
+    fields = QUESTION_AND_SOLUTION_FIELDS[source]
     for field in fields:
         if not isinstance(row.get(field), str):
             raise SourceError(
@@ -69,14 +65,9 @@ def _read_problem(
             )
     question, solution = (row[field] for field in fields)
     problem_id = _first_present(row, ID_FIELDS) or number
-    answer = _gsm8k_answer(solution) if source == "gsm8k" else boxed_answer(solution)
+    answer = (hash_answer(solution) or "").replace(",", "") if source == "gsm8k" else boxed_answer(solution)
     level, subject = _first_present(row, ("level",)), _first_present(row, SUBJECT_FIELDS)
     return source, split, problem_id, question, solution, answer or "", level, subject
-
-
-def _gsm8k_answer(solution: str) -> str | None:
-    answer = hash_answer(solution)
-    return answer.replace(",", "") if answer else answer
 
 
 def _first_present(row: dict[str, Any], fields: tuple[str, ...]) -> str | None:

@@ -1,4 +1,4 @@
-r"""What a person wants to know of an alignment: how questions were found, what was lost and why, what to doubt.
+r"""A review of an alignment for a person: how questions were matched, what was rejected and why, what to check.
 
     trajectories    t000000000 … "Find $x$ …"  math/train/algebra/7  normalized  1.0
     rejected_rows   17  align  "the question is in none of the reference problems"  "Find the large …"
@@ -8,7 +8,7 @@ r"""What a person wants to know of an alignment: how questions were found, what 
     misses          "Find the large …"          nearest "Find the largest …", math/train/algebra/9, 0.93
     fuzzy_matches   0.86  "Find a value of …"   "Find the value of …"
 
-Everything is read off the tables; nothing is aligned again.
+Everything comes from the tables; nothing is aligned again.
 """
 
 import re
@@ -68,7 +68,7 @@ class AlignmentReview:
 def review_alignment(
     trajectories: pl.DataFrame, rejected: pl.DataFrame, references: pl.DataFrame, examples: int = EXAMPLES
 ) -> AlignmentReview:
-    """Sum up an alignment.
+    """Summarize an alignment.
 
     Args:
         trajectories: `alignment/trajectories`.
@@ -126,7 +126,7 @@ def _rejections(rejected: pl.DataFrame, rows: int) -> pl.DataFrame:
 
 
 def _examples(rejected: pl.DataFrame, reason: str, references: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The questions that most rows were lost with; only for these few is the nearest reference looked up."""
+    """The questions with the most rejected rows; only for these few is the nearest reference looked up."""
     found = (
         rejected.filter(pl.col("reason") == reason)
         .group_by("excerpt")

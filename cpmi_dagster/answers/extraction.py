@@ -1,13 +1,8 @@
-r"""Final answers: find them in a text, and tell whether two of them are the same.
+r"""Find the final answer in a text.
 
-    extract_answer("… so 6 + 6 = 12.\n#### 12")                   -> "12"
-    extract_answer(r"Therefore $x = \boxed{\frac{2}{3}}$.")       -> "\frac{2}{3}"
-    extract_answer("She has 18 - 12 = 6 left. The answer is: 6")  -> "6"
-    is_equivalent(r"\frac{1}{2}", "0.5")                          -> True
-    is_equivalent("18", "19")                                     -> False
-
-Numbers, fractions, roots, polynomials, tuples, sets, matrices and words are compared exactly; the rest goes to
-math-verify in a process of its own.
+extract_answer("… so 6 + 6 = 12.\n#### 12")                   -> "12"
+extract_answer(r"Therefore $x = \boxed{\frac{2}{3}}$.")       -> "\frac{2}{3}"
+extract_answer("She has 18 - 12 = 6 left. The answer is: 6")  -> "6"
 """
 
 import re
@@ -29,7 +24,7 @@ def extract_answer(text: str) -> str | None:
         text: A solution, or a line of one.
 
     Returns:
-        What follows the last `####` or `The answer is:`, or stands in the last `\boxed{}`, whichever comes last; an
+        What follows the last `####` or `The answer is:`, or is in the last `\boxed{}`, whichever comes last; an
         `answer is` without a colon counts only where there is no box. None if the text states no answer.
     """
     boxed = boxed_answer(text)
@@ -46,7 +41,7 @@ def extract_answer(text: str) -> str | None:
 
 
 def boxed_answer(text: str) -> str | None:
-    r"""What stands in the last `\boxed{…}` or `\fbox{…}`, or behind a last one without braces; None without a box."""
+    r"""The content of the last `\boxed{…}` or `\fbox{…}`, or what follows one without braces; None without a box."""
     boxes = list(_BOX.finditer(text))
     if not boxes:
         return None

@@ -1,4 +1,4 @@
-"""Whether two answers are the same: by `equivalence`, and by math-verify where it cannot say.
+"""Whether two answers are the same: by `equivalence`, and by math-verify where that cannot decide.
 
 is_equivalent("\\frac{1}{2}", "0.5")  ->  True
 """

@@ -9,9 +9,8 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,27 +25,22 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
     Args:
         path: The file; gzipped where its name ends in `.gz`.
         form: What every line must be.
-        holds: What the file should hold, in words, for the error where there is none.
+        holds: A description of the file's content, for the error where there is no such file.
 
     Raises:
         SourceError: there is no such file, it is damaged, or a line is not of that form.
     """
     if not path.is_file():
         raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
+    open_text = gzip.open if path.suffix == ".gz" else open
     try:
-        with _opened(path) as stream:
+        with open_text(path, "rt", encoding="utf-8-sig", errors="surrogateescape") as stream:
             for number, text in enumerate(stream, start=1):
                 if text.strip():
                     place = f"{path}, line {number}"
                     yield place, _parse(text, form, place)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SourceError(f"{path} is damaged ({error}); fetch it again") from error
-
-
-def _opened(path: Path) -> TextIOWrapper:
-    if path.suffix == ".gz":
-        return TextIOWrapper(cast(BinaryIO, gzip.open(path)), encoding="utf-8-sig", errors="surrogateescape")
-    return path.open(encoding="utf-8-sig", errors="surrogateescape")
 
 
 def _parse(text: str, form: type[Form], place: str) -> Form:

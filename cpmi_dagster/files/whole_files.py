@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written beside their place, then renamed into it.
+"""Files that are there whole or not at all: written under a temporary name, then renamed.
 
 with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.4711.tmp
     frame.write_parquet(unfinished)                            -> out/scores.parquet

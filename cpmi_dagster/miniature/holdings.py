@@ -24,7 +24,7 @@ LARGEST = 400
 
 
 class Amount(NamedTuple):
-    """What is known of an amount: it is at least `least` and at most `most`."""
+    """The bounds of an amount: it is at least `least` and at most `most`."""
 
     least: float
     most: float
@@ -116,14 +116,14 @@ def draw_holdings(rng: random.Random) -> Holdings:
 
 
 def exceeds(left: Amount, right: Amount) -> Verdict:
-    """Whether one amount is larger than another, as far as it is known."""
+    """Whether one amount is larger than another, as far as the bounds decide it."""
     if left.least > right.most:
         return "True"
     return "False" if left.most <= right.least else "Uncertain"
 
 
 def draw_claim(holdings: Holdings, rng: random.Random) -> Claim:
-    """A comparison of two people, or of one with a number near what is known of them."""
+    """A comparison of two people, or of one with a number near their lower bound."""
     name, other = rng.sample(list(holdings.amounts), 2)
     own, things = holdings.amounts[name], holdings.things
     number = max(1, int(own.least) + rng.randint(-20, 20))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cpmi_dagster.miniature.holdings import VERDICTS, Verdict, draw_claims, draw_holdings
 from cpmi_dagster.miniature.logic_stories import draw_story
-from cpmi_dagster.miniature.question_rows import Row
+from cpmi_dagster.miniature.question_rows import JsonRow
 
 OPTIONS = 4
 
@@ -35,7 +35,7 @@ QUESTIONS = (
 )
 
 
-def folio_row(verdict: Verdict, rng: random.Random) -> Row:
+def folio_row(verdict: Verdict, rng: random.Random) -> JsonRow:
     """A row of FOLIO with the given label."""
     holdings = draw_holdings(rng)
     (claim,) = draw_claims(holdings, {verdict: 1}, rng)
@@ -48,7 +48,7 @@ def folio_row(verdict: Verdict, rng: random.Random) -> Row:
     }
 
 
-def logiqa2_row(number: int, asked: VerdictQuestion, rng: random.Random) -> Row:
+def logiqa2_row(number: int, asked: VerdictQuestion, rng: random.Random) -> JsonRow:
     """A row of LogiQA 2.0: four claims, one of which has the verdict that the question wants."""
     holdings = draw_holdings(rng)
     first, second = rng.sample(asked.others, 2)
@@ -64,7 +64,7 @@ def logiqa2_row(number: int, asked: VerdictQuestion, rng: random.Random) -> Row:
     }
 
 
-def logicnli_row(number: int, rng: random.Random) -> Row:
+def logicnli_row(number: int, rng: random.Random) -> JsonRow:
     """A row of LogicNLI: a story of facts and rules with statements of every label."""
     story = draw_story(rng)
     statements = rng.sample(story.statements, len(story.statements))
@@ -77,11 +77,11 @@ def logicnli_row(number: int, rng: random.Random) -> Row:
     }
 
 
-def folio_rows(count: int, rng: random.Random) -> list[Row]:
+def folio_rows(count: int, rng: random.Random) -> list[JsonRow]:
     """Rows with the three labels in turn."""
     return [folio_row(VERDICTS[number % len(VERDICTS)], rng) for number in range(count)]
 
 
-def logiqa2_rows(count: int, rng: random.Random) -> list[Row]:
+def logiqa2_rows(count: int, rng: random.Random) -> list[JsonRow]:
     """Rows with the three questions in turn."""
     return [logiqa2_row(number, QUESTIONS[number % len(QUESTIONS)], rng) for number in range(count)]

@@ -82,13 +82,13 @@ def follows(number: int | None, numbers: Iterable[NumberRule], properties: Itera
     return found
 
 
-def label_of(stated: Property, known: set[Property]) -> Label:
+def label_of(stated: Property, derived: set[Property]) -> Label:
     """The label of a statement, given all that follows."""
-    if stated in known and stated.opposite in known:
+    if stated in derived and stated.opposite in derived:
         return "self_contradiction"
-    if stated in known:
+    if stated in derived:
         return "entailment"
-    return "contradiction" if stated.opposite in known else "neutral"
+    return "contradiction" if stated.opposite in derived else "neutral"
 
 
 def draw_story(rng: random.Random) -> Story:
@@ -140,10 +140,10 @@ def _statements(
     """Every statement that may be made, by its label."""
     found: dict[Label, list[str]] = {label: [] for label in LABELS}
     for name, number in people.items():
-        known = follows(number, numbers, properties)
-        is_contradictory = any(one.opposite in known for one in known)
+        derived = follows(number, numbers, properties)
+        is_contradictory = any(one.opposite in derived for one in derived)
         for stated in (Property(one, holds) for one in PROPERTIES for holds in (True, False)):
-            label = label_of(stated, known)
+            label = label_of(stated, derived)
             if not is_contradictory or label == "self_contradiction":
                 found[label].append(f"{name} is {stated}.")
     return found

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cpmi_dagster.miniature.plans import Problem
-from cpmi_dagster.miniature.question_rows import Row
+from cpmi_dagster.miniature.question_rows import JsonRow
 from cpmi_dagster.miniature.slips import SlipKind, make_mistake
 from cpmi_dagster.miniature.solutions import solve
 
@@ -114,7 +114,7 @@ MODIFIERS: dict[str, Modifier] = {
 }
 
 
-def prmbench_row(classification: str, number: int, problem: Problem, rng: random.Random) -> Row:
+def prmbench_row(classification: str, number: int, problem: Problem, rng: random.Random) -> JsonRow:
     """One row of one category."""
     modification = MODIFIERS[classification](problem, rng)
     return {
@@ -131,7 +131,7 @@ def prmbench_row(classification: str, number: int, problem: Problem, rng: random
     }
 
 
-def prmbench_rows(problems: Sequence[Problem], rng: random.Random) -> list[Row]:
+def prmbench_rows(problems: Sequence[Problem], rng: random.Random) -> list[JsonRow]:
     """Every problem in every category, category by category."""
     return [
         prmbench_row(classification, number, problem, rng)

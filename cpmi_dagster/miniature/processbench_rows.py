@@ -8,14 +8,14 @@ import random
 from collections.abc import Sequence
 
 from cpmi_dagster.miniature.plans import Problem
-from cpmi_dagster.miniature.question_rows import Row
+from cpmi_dagster.miniature.question_rows import JsonRow
 from cpmi_dagster.miniature.slips import make_mistake
 from cpmi_dagster.miniature.solutions import solve
 
 GENERATORS = ("miniature-solver-1", "miniature-solver-2", "miniature-solver-3")
 
 
-def processbench_row(subset: str, number: int, problem: Problem, rng: random.Random) -> Row:
+def processbench_row(subset: str, number: int, problem: Problem, rng: random.Random) -> JsonRow:
     """One solution, wrong in every second row."""
     solution = make_mistake(problem, rng) if number % 2 == 0 else solve(problem, rng)
     last = rf"{solution.steps[-1]} The answer is $\boxed{{{solution.answer}}}$."
@@ -29,6 +29,6 @@ def processbench_row(subset: str, number: int, problem: Problem, rng: random.Ran
     }
 
 
-def processbench_rows(subset: str, problems: Sequence[Problem], rng: random.Random) -> list[Row]:
+def processbench_rows(subset: str, problems: Sequence[Problem], rng: random.Random) -> list[JsonRow]:
     """All rows of one subset, half of them with an error."""
     return [processbench_row(subset, number, problem, rng) for number, problem in enumerate(problems)]

@@ -16,7 +16,7 @@ from cpmi_dagster.miniature.solutions import solve
 
 CHOICE_LETTERS = "ABCD"
 
-Row = Mapping[str, object]
+JsonRow = Mapping[str, object]
 
 
 def boxed_solution(problem: Problem) -> str:
@@ -25,12 +25,12 @@ def boxed_solution(problem: Problem) -> str:
     return rf"{steps} The answer is $\boxed{{{problem.answer}}}$."
 
 
-def gsm8k_row(problem: Problem) -> Row:
+def gsm8k_row(problem: Problem) -> JsonRow:
     """A row of GSM8K."""
     return {"question": problem.question, "answer": "\n".join([*solve(problem).steps, f"#### {problem.answer}"])}
 
 
-def math_row(problem: Problem) -> Row:
+def math_row(problem: Problem) -> JsonRow:
     """A row of MATH."""
     return {
         "problem": problem.question,
@@ -40,7 +40,7 @@ def math_row(problem: Problem) -> Row:
     }
 
 
-def math500_row(problem: Problem, number: int) -> Row:
+def math500_row(problem: Problem, number: int) -> JsonRow:
     """A row of MATH-500, whose id has the subject as MATH's file paths write it: `counting_and_probability`."""
     folder = problem.subject.lower().replace("&", "and").replace(" ", "_")
     return {
@@ -53,7 +53,7 @@ def math500_row(problem: Problem, number: int) -> Row:
     }
 
 
-def omni_math_row(problem: Problem) -> Row:
+def omni_math_row(problem: Problem) -> JsonRow:
     """A row of Omni-MATH; the difficulty grows by half a point with each operation."""
     return {
         "domain": [f"Mathematics -> {problem.subject}"],
@@ -65,7 +65,7 @@ def omni_math_row(problem: Problem) -> Row:
     }
 
 
-def mmlu_stem_row(problem: Problem, rng: random.Random) -> Row:
+def mmlu_stem_row(problem: Problem, rng: random.Random) -> JsonRow:
     """A row of MMLU; the wrong choices are where slips lead."""
     choices, right = draw_choices(problem, rng)
     subject = "elementary_mathematics" if problem.task == "GSM8K" else "high_school_mathematics"

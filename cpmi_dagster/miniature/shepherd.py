@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpmi_dagster.miniature.plans import Problem
-from cpmi_dagster.miniature.question_rows import Row
+from cpmi_dagster.miniature.question_rows import JsonRow
 from cpmi_dagster.miniature.slips import make_mistake
 from cpmi_dagster.miniature.solutions import Solution, solve
 from cpmi_dagster.trajectories.templates import render_target
@@ -99,7 +99,7 @@ def written_steps(solution: Solution) -> list[str]:
     return [*steps[:-1], f"{steps[-1]} {render_target(solution.answer)}"]
 
 
-def shepherd_row(one: Attempt, question: str) -> Row:
+def shepherd_row(one: Attempt, question: str) -> JsonRow:
     """A row in the raw form."""
     steps = written_steps(one.solution)
     marked = "\n".join(f"{step} {STEP_MARK}" for step in steps)
@@ -107,7 +107,7 @@ def shepherd_row(one: Attempt, question: str) -> Row:
     return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}
 
 
-def irregular_rows() -> list[Row]:
+def irregular_rows() -> list[JsonRow]:
     """Rows that cannot be used, as the published file has some: each fails for another reason."""
     unknown = "A lighthouse blinks 3 times a minute. How often does it blink during one hour of fog?"
     steps = f"{unknown} Step 1: An hour has 60 minutes. {STEP_MARK}\nStep 2: It blinks 180 times. The answer is: 180"
@@ -126,13 +126,13 @@ def irregular_rows() -> list[Row]:
     ]
 
 
-def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[Row], list[Row]]:
+def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[JsonRow], list[JsonRow]]:
     """The rows of `math_shepherd.jsonl`, irregular ones among them, and the truth about the others by row number."""
-    entries: list[Attempt | Row] = list(found)
+    entries: list[Attempt | JsonRow] = list(found)
     for row in irregular_rows():
         entries.insert(rng.randrange(len(entries)), row)
-    rows: list[Row] = []
-    truth: list[Row] = []
+    rows: list[JsonRow] = []
+    truth: list[JsonRow] = []
     for number, entry in enumerate(entries):
         if not isinstance(entry, Attempt):
             rows.append(entry)

@@ -17,7 +17,7 @@ from cpmi_dagster.miniature.held_out import QuestionPool
 from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_row, logiqa2_rows
 from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
 from cpmi_dagster.miniature.processbench_rows import processbench_rows
-from cpmi_dagster.miniature.question_rows import Row, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
+from cpmi_dagster.miniature.question_rows import JsonRow, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
 from cpmi_dagster.miniature.word_problems import HARD
 
@@ -69,7 +69,7 @@ class WorldSize:
     logic_stories: int = 9
 
 
-def _training_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+def _training_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
     gsm8k = pool.draw("GSM8K", size.references // 2)
     math = pool.draw("MATH", size.references - len(gsm8k))
     half = size.shepherd_questions // 2
@@ -83,7 +83,7 @@ def _training_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> d
     }
 
 
-def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
     count = size.test_questions
     return {
         "gsm8k_test": [gsm8k_row(problem) for problem in pool.draw("GSM8K", count)],
@@ -93,7 +93,7 @@ def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) 
     }
 
 
-def _logic_rows(size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+def _logic_rows(size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
     return {
         "folio_validation": folio_rows(size.test_questions, rng),
         "logiqa2_test": logiqa2_rows(size.test_questions, rng),
@@ -101,7 +101,7 @@ def _logic_rows(size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
     }
 
 
-def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[Row]]:
+def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
     count = size.processbench
     problems = {
         "gsm8k": pool.draw("GSM8K", count),
@@ -113,7 +113,7 @@ def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random
     return {**subsets, "prmbench": prmbench_rows(pool.draw_both(size.prmbench), rng)}
 
 
-def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[Row]]:
+def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[JsonRow]]:
     """Every file's rows, by the keys of `WORLD_FILES`.
 
     Args:

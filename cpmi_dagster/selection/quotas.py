@@ -23,6 +23,10 @@ class Cell(NamedTuple):
     is_gsm8k: bool
     is_mixed: bool
 
+    def __str__(self) -> str:
+        """As messages name it: `GSM8K mixed`."""
+        return f"{'GSM8K' if self.is_gsm8k else 'MATH'} {'mixed' if self.is_mixed else 'pure'}"
+
 
 GSM8K_MIXED, GSM8K_PURE = Cell(True, True), Cell(True, False)
 MATH_MIXED, MATH_PURE = Cell(False, True), Cell(False, False)
@@ -50,7 +54,7 @@ def choose_quotas(supply: Mapping[Cell, int], total: int, shares: Shares) -> dic
     """The largest quotas of at most `total` that keep the shares.
 
     Args:
-        supply: Trajectories there are in each cell.
+        supply: Number of trajectories in each cell.
         total: Trajectories wanted.
         shares: What must hold; rounded to whole trajectories only where `total` itself demands it, or where supply is
             smaller than the smallest set with exact shares.
@@ -80,17 +84,14 @@ def quotas_of_size(supply: Mapping[Cell, int], size: int, shares: Shares) -> dic
     }
 
 
-def name_shortfalls(
-    supply: Mapping[Cell, int], total: int, shares: Shares, quotas: Mapping[Cell, int], names: Mapping[Cell, str]
-) -> list[str]:
+def name_shortfalls(supply: Mapping[Cell, int], total: int, shares: Shares, quotas: Mapping[Cell, int]) -> list[str]:
     """What is short of the wanted total, one sentence each; empty if it was reached.
 
     Args:
-        supply: Trajectories there are in each cell.
+        supply: Number of trajectories in each cell.
         total: Trajectories wanted.
-        shares: Shares asked for.
+        shares: Shares wanted.
         quotas: What could be taken.
-        names: What to call each cell.
     """
     reached = sum(quotas.values())
     if reached >= total:
@@ -108,7 +109,7 @@ def name_shortfalls(
         if there < count:
             found.append(f"{name} trajectories: {count} wanted, {there} there")
     if not found:
-        counts = ", ".join(f"{names[cell]} {supply[cell]}" for cell in CELLS)
+        counts = ", ".join(f"{cell} {supply[cell]}" for cell in CELLS)
         found.append(f"the combination of task and composition: there are {counts}")
     return [f"short of {shortage}; the selection shrinks from {total} to {reached}" for shortage in found]
 

@@ -22,12 +22,11 @@ from cpmi_dagster.trajectories.identifiers import shard_key
 MIXED, PURE = "mixed", "pure"
 GSM8K = "GSM8K"
 SELECTED_COLUMNS = ("trajectory_id", "question_id", "shard", "task", "composition")
-CELL_NAMES = {cell: f"{'GSM8K' if cell.is_gsm8k else 'MATH'} {MIXED if cell.is_mixed else PURE}" for cell in CELLS}
 
 
 @dataclass(frozen=True)
 class SelectionResult:
-    """The selected trajectories, by id, and one sentence for everything that was short."""
+    """The selected trajectories, by id, and one sentence for each shortfall."""
 
     selected: pl.DataFrame
     shortfalls: list[str]
@@ -47,26 +46,27 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
         keeps the shares, and what was short.
     """
     candidates = _candidates(trajectories, selection, seed)
-    supply = _supply(candidates)
+    counted = candidates.group_by("is_gsm8k", "is_mixed").len()
+    supply = Counter({Cell(*flags): count for *flags, count in counted.iter_rows()})
     shares = Shares(exact_share(selection.gsm8k_share), exact_share(selection.mixed_share))
     wanted = selection.trajectories or candidates.height // shares.step * shares.step or candidates.height
     quotas = choose_quotas(supply, wanted, shares)
-    short = selection.trajectories is not None and name_shortfalls(supply, wanted, shares, quotas, CELL_NAMES)
+    short = selection.trajectories is not None and name_shortfalls(supply, wanted, shares, quotas)
     chosen = _pick(candidates, quotas).sort("trajectory_id")
     shard = pl.Series("shard", [shard_key(question, shards) for question in chosen["question_id"]], dtype=pl.String)
     return SelectionResult(chosen.with_columns(shard).select(SELECTED_COLUMNS), short or [])
 
 
 def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selection: Selection) -> pl.DataFrame:
-    """Appendix B's table: what the selection aims at beside what it holds.
+    """Appendix B's table: the targets of the selection next to its actual values.
 
     Args:
         selected: `selection.selected_trajectories`.
         trajectories: Columns trajectory_id, steps, shepherd_labels; at least the selected ones.
-        selection: The aims.
+        selection: The targets.
 
     Returns:
-        Columns statistic, target (null where there is no aim), actual.
+        Columns statistic, target (null where there is none), actual.
     """
     steps = trajectories.join(selected.select("trajectory_id"), on="trajectory_id", how="semi")
     counts = steps["steps"].list.len()
@@ -118,11 +118,6 @@ def _draw(column: str, ids: pl.Series, seed: int) -> pl.Series:
         name: int.from_bytes(blake2b(name.encode(), key=key, digest_size=7).digest()) for name in ids.unique().to_list()
     }
     return pl.Series(f"draw_of_{column}", [draws[name] for name in ids.to_list()], dtype=pl.Int64)
-
-
-def _supply(candidates: pl.DataFrame) -> Mapping[Cell, int]:
-    counted = candidates.group_by("is_gsm8k", "is_mixed").len()
-    return Counter({Cell(is_gsm8k, is_mixed): count for is_gsm8k, is_mixed, count in counted.iter_rows()})
 
 
 def _pick(candidates: pl.DataFrame, quotas: Mapping[Cell, int]) -> pl.DataFrame:

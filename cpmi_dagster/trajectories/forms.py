@@ -87,14 +87,14 @@ class Completion(BaseModel):
 
 
 class RatedStep(BaseModel):
-    """What PRM800K's labeler saw at one step, and what the solution went on with."""
+    """The completions that PRM800K's labeler saw at one step, and the one that the solution continues with."""
 
     completions: list[Completion] | None = None
     chosen_completion: int | None = None
     human_completion: Completion | None = None
 
     def taken(self) -> tuple[str, bool] | None:
-        """Text and label of the completion gone on with, else of the first bad one; None where nothing was rated."""
+        """Text and label of the completion that the solution continues with, else of the first bad one, if any."""
         completions = self.completions or []
         if self.chosen_completion is not None and 0 <= self.chosen_completion < len(completions):
             chosen = completions[self.chosen_completion]

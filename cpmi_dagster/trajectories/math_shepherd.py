@@ -172,7 +172,7 @@ def _read_marks(segments: tuple[str, ...], label: str) -> tuple[str, ...]:
         marks.append(mark.group())
         position = mark.end()
     if position != len(label):
-        raise MalformedRow(f"the label goes on after the input ends: {label[position : position + 40]!r}")
+        raise MalformedRow(f"the label continues after the input ends: {label[position : position + 40]!r}")
     return tuple(marks)
 
 

@@ -1,4 +1,4 @@
-"""Step labels that the user brings, from people, a judge or another method: a reward type like ours under their name.
+"""Step labels that the user supplies, from people, a judge or another method, as a reward type under their own name.
 
     {"trajectory_id": "t000000007", "rewards": [0.9, 0.2]}    or    {"row_number": 7, "rewards": [0.9, 0.2]}
 
@@ -6,11 +6,11 @@
     my_judge  t000000007     0           0.9
     my_judge  t000000007     1           0.2
 
-Every selected trajectory must be labelled, with a number for every step; labels of others are counted and left out.
+Every selected trajectory must be labelled, with a number for every step; other labels are counted and left out.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
@@ -22,7 +22,7 @@ from cpmi_dagster.trajectories.rows import Row, Unreadable
 
 
 class StepLabelRow(BaseModel):
-    """One row of a file of step labels; other fields are left aside."""
+    """One row of a file of step labels; other fields are ignored."""
 
     model_config = ConfigDict(strict=True)
 
@@ -37,15 +37,6 @@ class StepLabelRow(BaseModel):
         return self
 
 
-class _Labelled(NamedTuple):
-    """What is kept of a row, and where it stood."""
-
-    place: int
-    trajectory_id: str | None
-    row_number: int | None
-    reward: list[float]
-
-
 def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False) -> pl.DataFrame:
     """The labels of one source.
 
@@ -58,8 +49,8 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
         Columns of `sources.step_labels`, in the order of the rows.
 
     Raises:
-        SourceError: there are no rows, or a row is no such object, holds what is no finite number (or no
-            probability), or labels a trajectory that an earlier one did.
+        SourceError: there are no rows, or a row is not such an object, has a reward that is not a finite number (or not
+            a probability), or labels a trajectory that an earlier row labels.
     """
     read = pl.DataFrame(
         list(_checked_rows(name, rows, probabilities)),
@@ -98,7 +89,7 @@ def own_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFram
 
 
 def joined(rewards: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    """Our rewards and the user's, columns of `labels.step_rewards`, sorted by their key."""
+    """Computed rewards and the user's, columns of `labels.step_rewards`, sorted by their key."""
     return pl.concat([rewards, own]).sort(StepRewards.primary_key())
 
 
@@ -121,17 +112,17 @@ def _refuse(name: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> No
     bad = rows.filter(wrong)
     if not bad.is_empty():
         place, trajectory_id = bad.select("place", "trajectory_id").row(0)
-        raise SourceError(f"{_row(name, place)}, trajectory `{trajectory_id}`: {complaint}; mend or remove the row")
+        raise SourceError(f"{_where(name, place)}, trajectory `{trajectory_id}`: {complaint}; mend or remove the row")
 
 
-def _checked_rows(name: str, rows: Iterable[Row], probabilities: bool) -> Iterator[_Labelled]:
+def _checked_rows(name: str, rows: Iterable[Row], probabilities: bool) -> Iterator[tuple[object, ...]]:
     for place, row in enumerate(rows):
         checked = _checked(name, place, row)
         if probabilities and not all(0 <= reward <= 1 for reward in checked.rewards):
             raise SourceError(
-                f"{_row(name, place)}: a reward is not in [0, 1]; mend it, or take `probabilities` out of the profile"
+                f"{_where(name, place)}: a reward is not in [0, 1]; mend it, or take `probabilities` out of the profile"
             )
-        yield _Labelled(place, checked.trajectory_id, checked.row_number, checked.rewards)
+        yield place, checked.trajectory_id, checked.row_number, checked.rewards
 
 
 def _checked(name: str, place: int, row: Row) -> StepLabelRow:
@@ -140,7 +131,7 @@ def _checked(name: str, place: int, row: Row) -> StepLabelRow:
     try:
         return StepLabelRow.model_validate(dict(row))
     except ValidationError as error:
-        raise SourceError(f"{_row(name, place)}: {first_complaint(error)}; mend or remove the row") from error
+        raise SourceError(f"{_where(name, place)}: {first_complaint(error)}; mend or remove the row") from error
 
 
 def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:
@@ -160,5 +151,5 @@ def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:
         )
 
 
-def _row(name: str, place: int) -> str:
+def _where(name: str, place: int) -> str:
     return f"step labels `{name}`, row {place} (from 0)"

@@ -1,4 +1,4 @@
-r"""Normal forms of a question, from the strictest to the loosest: two questions with one form are taken for the same.
+r"""Normal forms of a question, from the strictest to the loosest: questions that share a form are the same.
 
     question      "Find $\dfrac12 +\! x$ if  $x=3$ .\n[asy] draw(...); [/asy]"
     compact       "Find$\dfrac12+\!x$if$x=3$.[asy]draw(...);[/asy]"        no whitespace, one Unicode form

@@ -1,4 +1,4 @@
-"""Rows of a trajectory source, in whichever form of `source_forms`, numbered and dealt to shards; not judged yet.
+"""Rows of a trajectory source, in whichever form of `source_forms`, numbered and assigned to shards, not parsed yet.
 
     {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
     -> row_number 17, shard "002" by the hash of its question
@@ -36,7 +36,7 @@ ROW_SCHEMA: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A line of a source that is no JSON object: its text, what is wrong with it, and where it stands."""
+    """A line of a source that is not a JSON object: its text, what is wrong with it, and its place."""
 
     text: str
     reason: str
@@ -52,7 +52,7 @@ def number_rows(rows: Iterable[Row], first: int, shards: int) -> pl.DataFrame:
     Args:
         rows: Objects in one of the forms above, and lines that are none.
         first: Number of the first of them in the source, counted from 0.
-        shards: How many shards the questions are dealt to.
+        shards: How many shards the questions are assigned to.
 
     Raises:
         SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.
@@ -69,7 +69,7 @@ def number_rows(rows: Iterable[Row], first: int, shards: int) -> pl.DataFrame:
 
 
 def read_row(row: Row) -> RawRow:
-    """One row of any form. Never raises: what is wrong stands in the row's defect."""
+    """One row of any form. Never raises: what is wrong is the row's defect."""
     if isinstance(row, Unreadable):
         return RawRow(encodable(row.text), defect=row.reason)
     form = form_of(row)

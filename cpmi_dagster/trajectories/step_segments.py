@@ -4,7 +4,7 @@ r"""Where the question of a Math-Shepherd row ends and its steps begin.
     SplitRow   question "How many has she?", steps ("3 + 2 = 5 hats.", "… The answer is: 5")
 
 The question ends at the last `Step 1:` before the second step; without such a header, at its last question mark. A
-header that only comes after some markers means that those markers stand inside the question.
+header that only comes after some markers means that those markers are inside the question.
 """
 
 import re
@@ -23,7 +23,7 @@ _BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + 
 
 
 class SplitRow(NamedTuple):
-    """Question and steps of a row, and how many of its markers stand inside the question."""
+    """Question and steps of a row, and how many of its markers are inside the question."""
 
     question: str
     steps: tuple[str, ...]
@@ -54,10 +54,10 @@ def split_row(segments: tuple[str, ...]) -> SplitRow:
 
 
 def split_question(segments: tuple[str, ...]) -> tuple[str, str, int]:
-    """Question, first step, and how many markers stand inside the question.
+    """Question, first step, and how many markers are inside the question.
 
     Raises:
-        MalformedRow: nothing says where the question ends.
+        MalformedRow: the end of the question cannot be found.
     """
     for index, segment in enumerate(segments):
         if headers := list(_FIRST_HEADER.finditer(segment)):

@@ -59,7 +59,7 @@ def render_question(question: str, template: int = 0) -> str:
 
 
 def render_step(step: str) -> str:
-    """A step as it stands in a context: stripped, followed by one newline."""
+    """A step as a context has it: stripped, followed by one newline."""
     return step.strip() + "\n"
 
 

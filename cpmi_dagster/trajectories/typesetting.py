@@ -1,4 +1,4 @@
-r"""Bring every way of setting the same mathematics to one, before a question is cut into pieces.
+r"""Normalize the typesetting of mathematics, before a question is cut into pieces.
 
     "Find $\dfrac12+x²$ \\(mod $7$).\n[asy] draw(…); [/asy]"      →     "Find  \frac{1}{2}+x^2  \\(mod 7 )."
 
@@ -65,7 +65,7 @@ def one_unicode_form(text: str) -> str:
 
 
 def plain(question: str) -> str:
-    """The question with every way of setting the same thing brought to one, its drawings left out."""
+    """The question with its typesetting normalized and its drawings left out."""
     text = _DRAWING.sub(" ", one_unicode_form(question))
     text = text if text.isascii() else text.translate(_WRITTEN_OUT)
     text = _THOUSANDS.sub(_digits_only, _WRITTEN_BREAK.sub("\n", text))
@@ -80,7 +80,7 @@ def plain(question: str) -> str:
 
 
 def drawn(question: str) -> str:
-    """The Asymptote code in a question, its labels brought to one typesetting; empty if there is none."""
+    """The Asymptote code in a question, with normalized labels; empty if there is none."""
     return " ".join(plain(code) for code in _DRAWING.findall(question))
 
 

@@ -25,7 +25,7 @@ NEW_TOKENS = 320
 
 
 def stated_answer(continuation: str) -> str | None:
-    """What stands after the last `The answer is:`, or None if nothing does."""
+    """What follows the last `The answer is:` on its line, or None without one."""
     _before, prefix, after = continuation.rpartition(ANSWER_PREFIX)
     return after.split("\n")[0].strip() if prefix else None
 

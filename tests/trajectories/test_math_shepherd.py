@@ -113,7 +113,7 @@ def test_a_value_list_stands_in_for_inline_labels(label: str):
         ("What? Step 1: a ки\nand so on", "What? Step 1: a +\nand so on", None, "after the last"),
         ("No question here ки", "No question here +", None, "no `Step 1:` header"),
         (INPUT, LABEL.replace(" +", "", 1), None, "marker 1 of 2"),
-        (INPUT, LABEL + " more", None, "goes on"),
+        (INPUT, LABEL + " more", None, "continues after"),
         (INPUT, LABEL.replace("Done", "Gone"), None, "disagree before marker 2 of 2"),
         (INPUT, INPUT, None, "2 steps but 0 labels"),
         (INPUT, LABEL, ["+", "+"], "differ"),

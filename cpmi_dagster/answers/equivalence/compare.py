@@ -70,7 +70,7 @@ def compare(gold: Form, candidate: Form) -> bool | None:
 def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
     if _measure(gold) and _measure(candidate) and _measure(gold) != _measure(candidate):
         return False
-    if gold.name and candidate.name and _are_two(gold.name, candidate.name):
+    if gold.name and candidate.name and _are_different_names(gold.name, candidate.name):
         return _compare_equations(gold, candidate)
     equal = gold.value == candidate.value
     if gold.percent != candidate.percent:
@@ -88,12 +88,12 @@ def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
 
 
 def _measure(quantity: Quantity) -> str:
-    """What is counted: nothing said agrees with everything."""
+    """The unit; an empty one agrees with every other."""
     return "%" if quantity.percent else quantity.unit
 
 
-def _are_two(name: str, other: str) -> bool:
-    """The lines `x = 3` and `y = 3` are two; `y = 3` and `f(x) = 3` are one."""
+def _are_different_names(name: str, other: str) -> bool:
+    """The lines `x = 3` and `y = 3` differ; `y = 3` and `f(x) = 3` are one."""
     return name.casefold() != other.casefold() and "(" not in name + other
 
 
@@ -134,10 +134,8 @@ def _compare_unordered(golds: tuple[Form, ...], candidates: tuple[Form, ...]) ->
 
 
 def _all(verdicts: Iterable[bool | None]) -> bool | None:
-    found = list(verdicts)
-    if False in found:
-        return False
-    return None if None in found else True
+    distinct = set(verdicts)
+    return False if False in distinct else None if None in distinct else True
 
 
 def _compare_words(gold: Form, candidate: Form) -> bool:

@@ -49,7 +49,7 @@ def decide(gold: str, candidate: str) -> bool | None:
 
 
 def _is_broken(answer: str) -> bool:
-    """A broken-off text is no answer."""
+    """Whether the text is cut off or has unbalanced brackets."""
     return bool(_UNFINISHED.search(answer)) or any(
         answer.count(opening) != answer.count(closing) for opening, closing in ("{}", "()")
     )

@@ -7,7 +7,7 @@ r"""Read plain text or LaTeX as an expression, in exact arithmetic or at a point
 
 Grammar: sum = term (± term)*; term = factor ((·|/)? factor)*; factor = base (!|°)* (^ exponent)?; a number directly
 before a proper fraction of whole numbers is a mixed number; a function takes the brackets behind it, or else the
-product up to the next sign, dot or function. Letters stand for themselves.
+product up to the next sign, dot or function. Letters are symbols.
 """
 
 import re
@@ -45,7 +45,7 @@ Value = TypeVar("Value")
 
 
 class Arithmetic(Protocol[Value]):
-    """What an expression is worked out with: exact polynomials, or numbers at a point."""
+    """The operations that evaluate an expression: on exact polynomials, or on numbers at a point."""
 
     def number(self, value: Rational) -> Value: ...
     def symbol(self, name: str) -> Value: ...
@@ -59,7 +59,7 @@ class Arithmetic(Protocol[Value]):
 
 
 def read_expression(text: str) -> Polynomial:
-    """The polynomial a text stands for.
+    """The polynomial that a text denotes.
 
     Args:
         text: As `plain_text` leaves it.
@@ -71,7 +71,7 @@ def read_expression(text: str) -> Polynomial:
 
 
 def work_out(text: str, arithmetic: Arithmetic[Value]) -> Value:
-    """What a text stands for in an arithmetic of choice.
+    """The value of a text in the given arithmetic.
 
     Raises:
         Undecidable: the text is no expression, or the arithmetic cannot carry it out.
@@ -171,12 +171,8 @@ class _Reader:
         if self.token[:1].isalpha() or self.token in _LETTERS:
             return self.letter()
         if self.token in {"\\frac", "\\binom"}:
-            taken, first, second = self.advance(), self.group(), self.group()
-            return (
-                self.arithmetic.divide(first, second)
-                if taken == "\\frac"
-                else self.arithmetic.apply("binom", first, second)
-            )
+            taken, parts = self.advance(), (self.group(), self.group())
+            return self.arithmetic.divide(*parts) if taken == "\\frac" else self.arithmetic.apply("binom", *parts)
         if self.token == "\\sqrt":
             return self.radical()
         if self.token in _FUNCTIONS:

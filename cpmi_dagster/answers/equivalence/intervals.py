@@ -34,13 +34,13 @@ def _pieces(form: Form | None) -> list[Interval] | None:
         parts = [_pieces(item) for item in form.items]
         return None if None in parts else [piece for part in parts for piece in part or ()]
     values = [_value(item) for item in form.items]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    reals = [value for value in values if value is not None]
+    if len(reals) < len(values):
         return None
     if form.brackets == SET:
-        return [((value, 0), (value, 0)) for value in known]
-    if form.brackets in BRACKETS and len(known) == 2:
-        return [((known[0], int(form.brackets[0] == "(")), (known[1], -int(form.brackets[1] == ")")))]
+        return [((value, 0), (value, 0)) for value in reals]
+    if form.brackets in BRACKETS and len(reals) == 2:
+        return [((reals[0], int(form.brackets[0] == "(")), (reals[1], -int(form.brackets[1] == ")")))]
     return None
 
 

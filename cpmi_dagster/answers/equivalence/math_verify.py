@@ -1,4 +1,4 @@
-"""math-verify in worker processes: started at the first question, reused, replaced when they hang or die.
+"""math-verify in worker processes: started at the first pair, reused, replaced when they hang or die.
 
     verify(r"\\sin^2 x + \\cos^2 x", "1")      -> True
 
@@ -108,7 +108,7 @@ class Worker:
 
 
 class WorkerPool:
-    """Idle workers, handed out one to a caller at a time."""
+    """Idle workers, each lent to one caller at a time."""
 
     def __init__(self) -> None:
         self._idle: list[Worker] = []
@@ -140,8 +140,8 @@ class WorkerPool:
         for worker in idle:
             worker.stop()
 
-    def forget(self) -> None:
-        """Leave the workers to the process they belong to: a forked child starts its own."""
+    def reset_in_child(self) -> None:
+        """Drop the workers, which belong to the parent process: a forked child starts its own."""
         self.__init__()
 
     def _take(self) -> Worker:
@@ -165,11 +165,11 @@ class WorkerPool:
 _POOL = WorkerPool()
 atexit.register(_POOL.close)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_POOL.forget)
+    os.register_at_fork(after_in_child=_POOL.reset_in_child)
 
 
 def verify(gold: str, candidate: str) -> bool:
-    """Whether math-verify holds two answers for equivalent; never hangs.
+    """Whether math-verify finds two answers equivalent; never hangs.
 
     Raises:
         CpmiError: math-verify is not installed.

@@ -6,7 +6,7 @@ r"""Exact arithmetic with rationals, square roots, π, i and letters: a sum of c
 Square roots are reduced to square-free radicands, which are linearly independent over the rationals, so two
 polynomials are equal exactly when their terms are. What the arithmetic cannot carry out (a root or a quotient of a sum,
 a power with a letter in it, a sine) becomes an opaque symbol: equal terms are still equal, different ones decide
-nothing. Whole coefficients are ints, which are a good deal faster than fractions.
+nothing. Whole coefficients are ints, which are much faster than fractions.
 """
 
 from fractions import Fraction
@@ -44,12 +44,12 @@ def symbol(name: str) -> Polynomial:
 
 
 def opaque(description: str) -> Polynomial:
-    """A symbol for something that is known by its description only."""
+    """A symbol for something that only its description identifies."""
     return symbol(OPAQUE + description)
 
 
 def is_opaque(polynomial: Polynomial) -> bool:
-    """Whether some symbol stands for something that was not worked out."""
+    """Whether some symbol is an expression that was not evaluated."""
     return any(name.startswith(OPAQUE) for _, symbols in polynomial for name, _ in symbols)
 
 
@@ -165,14 +165,14 @@ def root(degree: int, radicand: Polynomial) -> Polynomial:
 def apply(function: str, *arguments: Polynomial) -> Polynomial:
     """A function's value: exact for `!`, `binom` and `|` of whole numbers, else opaque."""
     values = [as_rational(argument) for argument in arguments]
-    known = [int(value) for value in values if value is not None and value.denominator == 1]
+    whole = [int(value) for value in values if value is not None and value.denominator == 1]
     if function == "|" and values[0] is not None:
         return number(abs(values[0]))
-    if len(known) == len(values) and all(0 <= value <= MAX_FACTORIAL for value in known):
+    if len(whole) == len(values) and all(0 <= value <= MAX_FACTORIAL for value in whole):
         if function == "!":
-            return number(factorial(known[0]))
+            return number(factorial(whole[0]))
         if function == "binom":
-            return number(comb(*known))
+            return number(comb(*whole))
     if function == "|":
         return opaque(f"|{min(describe(scale(arguments[0], sign)) for sign in (1, -1))}|")
     return opaque(f"{function}({','.join(map(describe, arguments))})")

@@ -8,6 +8,7 @@ r"""Read an answer: text to the form it has.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -61,7 +62,7 @@ _RATIO = re.compile(r"\s*(?::|\bto\b)\s*")
 
 @lru_cache(maxsize=CACHED_FORMS)
 def read_form(text: str) -> Form | None:
-    """The form of an answer; None where it is none of those known.
+    """The form of an answer; None where it has none of the supported forms.
 
     Args:
         text: As `plain_text` leaves it.
@@ -134,8 +135,8 @@ def _read_membership(text: str) -> Form | None:
 
 def _read_operation(text: str) -> Form | None:
     """A union, or an intersection, of sets."""
-    kind = next((name for name in (UNION, INTERSECTION) if f"\\{name}" in text), None)
-    return _each(kind, text.split(f"\\{kind}")) if kind else None
+    operation = next((name for name in (UNION, INTERSECTION) if f"\\{name}" in text), None)
+    return _each(operation, text.split(f"\\{operation}")) if operation else None
 
 
 def _read_brackets(text: str) -> Form | None:
@@ -203,9 +204,7 @@ def _read_sides(text: str) -> Form | None:
 
 
 def _named(form: Form, name: str) -> Form:
-    if not isinstance(form, Quantity):
-        return form
-    return Quantity(form.value, form.unit, form.percent, form.decimals, form.text, name)
+    return replace(form, name=name) if isinstance(form, Quantity) else form
 
 
 def _read_quantity(text: str) -> Form:
@@ -229,7 +228,7 @@ def _flat(collection: Collection) -> Collection:
 
 
 def split_top_level(text: str) -> list[str]:
-    """Split at commas, semicolons, `and` and `or` that stand outside all brackets."""
+    """Split at commas, semicolons, `and` and `or` outside all brackets."""
     if not ("," in text or ";" in text or "and" in text or "or" in text):
         return [text] if text.strip() else []
     items, start = [], 0

@@ -51,7 +51,7 @@ def letters(relation: Relation) -> set[str]:
 
 
 def as_set(relation: Relation) -> Collection | None:
-    """The numbers a relation allows its one letter, as an interval or a union; None where they are not in sight."""
+    """The numbers a relation allows its one letter, as an interval or a union; None in any other form."""
     bounds = [bound for comparison in relation.comparisons if (bound := _bound(comparison))]
     if len(bounds) < len(relation.comparisons) or len({bound.letter for bound in bounds}) > 1:
         return None
@@ -86,7 +86,7 @@ def _comparison(left: Polynomial, right: Polynomial, sign: str) -> Comparison:
 
 
 def _bound(comparison: Comparison) -> _Bound | None:
-    """What `±x + c` against zero says of x; None for any other difference."""
+    """The bound on x that a comparison of `±x + c` with zero gives; None for any other difference."""
     letters = {monomial for monomial in comparison.difference if any(name not in _CONSTANTS for name, _ in monomial[1])}
     if len(letters) != 1 or is_opaque(comparison.difference):
         return None
