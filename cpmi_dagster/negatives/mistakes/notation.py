@@ -58,7 +58,7 @@ def written_like(edited: str, gold: str) -> str:
         edited: An edit of `brace_arguments(gold)`.
         gold: The answer as it was.
     """
-    for command in {found.group() for found in _COMMAND.finditer(gold)}:
+    for command in dict.fromkeys(found.group() for found in _COMMAND.finditer(gold)):
         uses = [_arguments(gold, found) for found in _COMMAND.finditer(gold) if found.group() == command]
         bare = [any(use[place].is_bare for use in uses if len(use) > place) for place in range(2)]
         gap = " " if f"{command} " in gold and bare[0] else ""

@@ -39,3 +39,7 @@ def test_braced_text_is_left_as_it_is_the_second_time(answer: str):
 def test_fractions_are_found_within_fractions_and_beside_a_slash():
     found = [(fraction.top, fraction.bottom) for fraction in find_fractions(r"\frac{\frac{1}{2}}{3} + 7/8")]
     assert found == [(r"\frac{1}{2}", "3"), ("1", "2"), ("7", "8")]
+
+
+def test_braces_are_dropped_in_the_order_of_the_golds_commands() -> None:
+    assert written_like(r"\frac{\frac{\sqrt{6}}{2}}{2}", r"\frac{\sqrt6}2") == r"\frac{\frac{\sqrt6}2}{2}"
