@@ -1,4 +1,4 @@
-"""Binds the rooms: stages, resources, jobs, schedules and checks of a profile, and what the commands call.
+"""Binds the rooms: stages, resources, jobs, schedules and checks of a profile, and the functions behind the commands.
 
 `workspace.yaml` and `[tool.dg]` load `defs`; the profile comes from `CPMI_PROFILE` and `CPMI_HOME`.
 """
@@ -31,12 +31,12 @@ STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAG
 
 
 def build_resources(settings: Settings, progress: Progress, remake: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """What stages touch, by name.
+    """The resources of the stages, by name.
 
     Args:
         settings: the profile.
-        progress: where the progress of long work goes.
-        remake: tables to make again even where nothing changed.
+        progress: receives the progress of long stages.
+        remake: tables to rebuild even where nothing changed.
     """
     lake = Lake(settings.home, remake)
     return {

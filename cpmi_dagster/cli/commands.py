@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from cpmi_dagster.cli import views as views
+from cpmi_dagster.cli import views
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -35,7 +35,10 @@ app = typer.Typer(
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 PLANNED_ROLES = ("labeler", "policy", "prover")
 ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
 # without a terminal rich assumes 80 columns, too few for the tables
 OUT, ERR = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 
@@ -47,7 +50,7 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(help="Only this asset (group/name) or group; may be repeated.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Make again even what is unchanged.")] = False,
+    force: Annotated[bool, typer.Option(help="Rebuild even what is unchanged.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Materialize what is missing or stale; ends with the headline table and where the report is."""
@@ -84,7 +87,7 @@ def plan(
     parameters: Annotated[
         list[str] | None, typer.Option(help="ROLE=NUMBER, for a model that is not on this disk; may be repeated.")
     ] = None,
-    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+    format: FormatOption = "table",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, the table alone.")] = False,
 ) -> None:
     """Tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before they are spent."""
@@ -93,11 +96,11 @@ def plan(
     settings = load_settings(profile)
     given = parse_parameters(parameters or [])
     with views.bar(ERR, "counting tokens", quiet) as advance:
-        made = definitions.plan(settings, hardware, gpus, sample, given, advance)
+        estimate = definitions.plan(settings, hardware, gpus, sample, given, advance)
     if format == "table":
-        views.show_plan(OUT, made, settings, quiet)
+        views.show_plan(OUT, estimate, settings, quiet)
     else:
-        views.show_frame(OUT, made.frame, format)
+        views.show_frame(OUT, estimate.frame, format)
 
 
 @app.command(
@@ -112,8 +115,8 @@ def score(
     scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
     negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
     """Score a file of trajectories: CPMI of every step under every template and conditioning."""
@@ -141,9 +144,9 @@ def judge(
     prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
     input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
     output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="A step below it is taken for wrong.")] = 0.5,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below it count as wrong.")] = 0.5,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
     """Judge a file of solutions with a trained reward model: a probability for every step, and the first wrong one."""
@@ -161,28 +164,28 @@ def judge(
 @app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")
 def evaluate(
     predictions: Annotated[Path, typer.Option(help="JSON Lines: benchmark, id, probabilities.")],
-    name: Annotated[str | None, typer.Option(help="What the judge is called; the file's name by default.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the judge; the file's name by default.")] = None,
     benchmark: Annotated[
-        str | None, typer.Option(help="What the file judges where its lines do not say: prmbench, ...")
+        str | None, typer.Option(help="What the file judges, if its lines do not name it: prmbench, ...")
     ] = None,
     profile: ProfileOption = None,
-    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+    format: FormatOption = "table",
 ) -> None:
-    """ProcessBench and PRMBench figures of a judge that is not ours, from its step probabilities."""
+    """ProcessBench and PRMBench figures of an external judge, from its step probabilities."""
     from cpmi_dagster import definitions
 
-    called = name or predictions.name.partition(".")[0]
-    figures = definitions.evaluate(load_settings(profile), predictions, called, benchmark)
-    views.show_evaluation(OUT, figures, called, format)
+    judge_name = name or predictions.name.partition(".")[0]
+    figures = definitions.evaluate(load_settings(profile), predictions, judge_name, benchmark)
+    views.show_evaluation(OUT, figures, judge_name, format)
 
 
 @app.command(epilog='Example: `cpmi query "select reward_type, count(*) from labels.step_rewards group by all"`')
 def query(
     sql: Annotated[str, typer.Argument(help="A read-only SQL query.")],
-    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")] = "table",
+    format: FormatOption = "table",
     profile: ProfileOption = None,
 ) -> None:
-    """Ask cpmi.duckdb; read-only."""
+    """Query cpmi.duckdb; read-only."""
     from cpmi_dagster import definitions
 
     views.show_frame(OUT, definitions.query(load_settings(profile), sql), format)
@@ -194,7 +197,7 @@ def trace(
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
     profile: ProfileOption = None,
 ) -> None:
-    """Everything a label came from: row, answers, template, model revision, code."""
+    """Everything a label was made from: row, answers, template, model revision, code."""
     from cpmi_dagster import definitions
 
     settings = load_settings(profile)
@@ -222,8 +225,8 @@ def parse_shards(text: str | None, settings: Settings) -> list[str]:
     if text is None:
         return settings.shard_keys
     numbers: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
+    for item in text.split(","):
+        first, dash, last = item.strip().partition("-")
         if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))):
             raise SettingsError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
         numbers |= set(range(int(first), int(last or first) + 1))
@@ -265,13 +268,10 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
 
 
 def main() -> None:
-    """Entry point: errors a user can mend are one sentence on stderr and exit code 1."""
+    """Entry point: errors that a user can correct are one sentence on stderr and exit code 1."""
     try:
         app()
-    except CpmiError as error:
-        ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-        _leave(1)
-    except OSError as error:
+    except (CpmiError, OSError) as error:
         ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         _leave(1)
     except SystemExit as end:
@@ -279,7 +279,8 @@ def main() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once: taking down the interpreter makes extension modules print warnings about themselves."""
+    """End the process at once: shutting the interpreter down makes extension modules print warnings."""
+    # private, CPython 3.11; tests/cli/test_leaving.py fails where it is gone
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

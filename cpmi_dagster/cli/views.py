@@ -1,4 +1,4 @@
-"""How the commands show what they found on a terminal."""
+"""How the commands print their results on a terminal."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
 
 def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
     """A frame as a rich table."""
-    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE)
+    table = _new_table(title)
     for index, (name, dtype) in enumerate(frame.schema.items()):
         table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold", no_wrap=not index)
     for row in frame.iter_rows():
@@ -66,7 +66,7 @@ def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
 
 
 def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -> None:
-    """The headline table and where to look next."""
+    """The headline table, the report, the database and further commands."""
     if headline.height:
         console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
     report = settings.home / "report" / "index.html"
@@ -80,13 +80,10 @@ def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:
     """Assets by partition, what labeling cost, and the time left."""
-    title = f"Profile {settings.profile}, home {settings.home}"
-    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE)
+    table = _new_table(f"Profile {settings.profile}, home {settings.home}")
     for name in STATUS_COLUMNS:
-        left = name in ("asset", "partitions")
-        table.add_column(
-            name, justify="left" if left else "right", no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name)
-        )
+        justify = "left" if name in ("asset", "partitions") else "right"
+        table.add_column(name, justify=justify, no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name))
     for asset in assets:
         table.add_row(
             asset.key,
@@ -102,24 +99,23 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Set
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)
-    unknown = [asset for asset in labels if (asset.missing or asset.failed) and asset.seconds_left is None]
-    later = f"about {left:,.0f} s left" if not unknown else "the time left shows once every label has a finished shard"
-    console.print(f"Labeling took {spent:,.1f} s so far; {later}.", highlight=False)
+    is_unknown = any((asset.missing or asset.failed) and asset.seconds_left is None for asset in labels)
+    remaining = (
+        "the time left shows once every label has a finished shard" if is_unknown else f"about {left:,.0f} s left"
+    )
+    console.print(f"Labeling took {spent:,.1f} s so far; {remaining}.", highlight=False)
 
 
 def show_plan(console: Console, plan: "Plan", settings: Settings, quiet: bool) -> None:
-    """What labeling will take by method, what the figures rest on, and the gist in words."""
+    """What labeling will take by method, how the figures are estimated, and a summary."""
     from cpmi_dagster.planning import notes
 
     cards = f"{plan.gpus} x {plan.hardware.name}"
     title = f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {cards}"
-    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE, pad_edge=False)
-    table.add_column("method", no_wrap=True)
-    for name in ("forward\ntokens", "generated\ntokens", "of MC's\ntokens", "of MC's\ntime", "GPU-hours"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(f"hours\non {plan.gpus}", justify="right", no_wrap=True)
-    table.add_column("price", justify="right", no_wrap=True)
-    table.add_column("tokens", no_wrap=True)
+    table = _new_table(title, pad_edge=False)
+    figures = ("forward\ntokens", "generated\ntokens", "of MC's\ntokens", "of MC's\ntime", "GPU-hours")
+    for name in ("method", *figures, f"hours\non {plan.gpus}", "price", "tokens"):
+        table.add_column(name, justify="left" if name in ("method", "tokens") else "right", no_wrap=True)
     many = notes.many_tokens(plan)
     for row in plan.frame.iter_rows(named=True):
         table.add_row(*notes.cells(row, many), style="dim" if row["method"] == notes.EVERYTHING else None)
@@ -143,7 +139,7 @@ def show_evaluation(console: Console, figures: pl.DataFrame, name: str, form: st
 
 
 def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
-    """A label's whole history."""
+    """The history of a label."""
     for title, facts in trace.facts.items():
         if facts:
             console.print(_facts_table(title, facts))
@@ -158,8 +154,12 @@ def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
     console.print(f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False)
 
 
+def _new_table(title: str | None, **options: Any) -> Table:
+    return Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE, **options)
+
+
 def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False, box=box.SIMPLE)
+    table = _new_table(title, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
@@ -169,7 +169,7 @@ def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
 
 
 def _files_table(trace: "Trace") -> Table:
-    table = Table(title="made by", title_justify="left", header_style="bold", box=box.SIMPLE)
+    table = _new_table("made by")
     for name in ("table", "model", "code version", "run", "written", "fingerprint"):
         table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in trace.files.items():
@@ -214,7 +214,7 @@ def _json_text(value: Any) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """What JSON has no type for: DuckDB's sums of integers come as decimals."""
+    """Values that JSON has no type for: DuckDB returns sums of integers as decimals."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, pl.Series):

@@ -1,4 +1,4 @@
-"""The contracts of the group `reports`: every table or figure of the paper in one shape, and what is made of them.
+"""The contracts of the group `reports`: every table or figure of the paper in one shape, the report, the database.
 
 artifact      row   column  paper  measured  low   high   n    profile
 processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  miniature
@@ -30,7 +30,7 @@ ARTIFACT_NAMES = (
 
 
 class PaperComparison(dy.Schema):
-    """One figure of a table or plot of the paper beside ours; all report assets have this shape."""
+    """One figure of a table or plot of the paper next to ours; all report assets have this shape."""
 
     artifact = dy.String(primary_key=True, description="table or figure, e.g. processbench")
     row = dy.String(primary_key=True, description="row label, as in the paper")
@@ -52,7 +52,7 @@ class Report(dy.Schema):
 
 
 class ResultsDatabase(dy.Schema):
-    """The published DuckDB file: what it shows."""
+    """The published DuckDB file: its relations."""
 
     relation = dy.String(primary_key=True, description="schema.table")
     rows = dy.Int64(min=0, description="rows at the time of publishing")

@@ -1,4 +1,4 @@
-"""Random numbers that belong to what they are drawn for: each row has its own, whatever is made beside it.
+"""Random numbers keyed by row: each row has its own, whatever other rows there are.
 
 derived_seed(1715, ["t000000000", 2])      -> 1464969805
 uniform_number(0, ["t000000000", 1])       -> 0.28899801574171846
@@ -11,11 +11,11 @@ UNIFORM_BYTES = 6
 
 
 def derived_seed(seed: int, ids: Iterable[object], size: int = 4) -> int:
-    """A seed of its own for a row or a group of rows, so that each is drawn independently of the others.
+    """A separate seed for a row or a group of rows, so that each is drawn independently of the others.
 
     Args:
         seed: the caller's seed.
-        ids: what names the rows, in order.
+        ids: ids of the rows, in order.
         size: bytes of the result.
     """
     digest = hashlib.sha256("\0".join(map(str, [seed, *ids])).encode()).digest()

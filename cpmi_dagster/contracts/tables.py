@@ -18,7 +18,7 @@ Partitioning = Literal["shard", "recipe", "benchmark"]
 
 PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "model": pl.String(), "code_version": pl.String()}
 EARLIER_NAMES = {"model": "labeler"}
-"""What homes made by earlier versions call a provenance column; they are read under today's name."""
+"""Names of provenance columns in homes made by earlier versions; they are read under today's name."""
 PROVENANCE_MEANING: dict[str, str] = {
     "run_id": "Dagster run that wrote the row",
     "model": "language model or recipe behind the row: id + revision or weights hash; empty where no model is involved",
@@ -27,7 +27,7 @@ PROVENANCE_MEANING: dict[str, str] = {
 
 
 class MathShepherd(dy.Schema):
-    """Raw rows of the trajectory source, one a row, before anything is judged."""
+    """Raw rows of the trajectory source, before anything is checked."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source")
     input = dy.String(description="question and steps, each step closed by the marker `ки`")
@@ -72,9 +72,9 @@ class StepTruth(dy.Schema):
 
 
 class StepLabels(dy.Schema):
-    """The user's own step labels, one a step, whatever made them; empty where the profile names none."""
+    """User-supplied step labels, one per step; empty where the profile names none."""
 
-    name = dy.String(primary_key=True, description="the reward type they become, as the profile calls them")
+    name = dy.String(primary_key=True, description="their reward type, as named in the profile")
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
     reward = dy.Float64(description="the label as given; in [0, 1] where the profile says `probabilities`")
@@ -143,7 +143,7 @@ class RejectedTrajectories(dy.Schema):
     """Selected trajectories that a labeling stage could not score, each with its reason."""
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    stage = dy.String(description="asset that gave up on it")
+    stage = dy.String(description="asset that rejected it")
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
 
 
@@ -221,10 +221,10 @@ class Cpmi80k(dy.Schema):
 
 
 class DatasetStatistics(dy.Schema):
-    """Appendix B's table: what the paper aims at beside what was built."""
+    """Appendix B's table: the paper's targets and what was built."""
 
     statistic = dy.String(primary_key=True, description="what is counted")
-    target = dy.Float64(nullable=True, description="the profile's aim; null where it sets none")
+    target = dy.Float64(nullable=True, description="the profile's target; null where it sets none")
     actual = dy.Float64(description="what the data set holds")
 
 
@@ -280,7 +280,7 @@ class PRMBenchPredictions(dy.Schema):
 
 
 class JudgePredictions(dy.Schema):
-    """Probability that each step is right by judges that are not ours; empty where the profile names none."""
+    """Probability that each step is right by external judges; empty where the profile names none."""
 
     judge = dy.String(primary_key=True, description="name in `benchmarks.judges`, the label of its rows in the report")
     benchmark = dy.String(primary_key=True, description="processbench_gsm8k, ..., or prmbench")
@@ -324,7 +324,7 @@ class Table:
         return (self.schema.__doc__ or "").strip().splitlines()[0]
 
 
-_TABLE_LIST = (
+_TABLES = (
     Table("sources", "math_shepherd", MathShepherd, "shard"),
     Table("sources", "step_truth", StepTruth),
     Table("sources", "step_labels", StepLabels),
@@ -350,33 +350,29 @@ _TABLE_LIST = (
     Table("benchmarks", "prmbench_predictions", PRMBenchPredictions, "recipe"),
     Table("benchmarks", "judge_predictions", JudgePredictions),
     Table("benchmarks", "best_of_n_choices", BestOfNChoices, "recipe"),
-)
-
-_REPORT_LIST = (
     *(Table("reports", name, PaperComparison) for name in ARTIFACT_NAMES),
     Table("reports", "report", Report),
     Table("reports", "results_database", ResultsDatabase),
 )
 
-TABLES: dict[str, Table] = {table.key: table for table in (*_TABLE_LIST, *_REPORT_LIST)}
+TABLES: dict[str, Table] = {table.key: table for table in _TABLES}
 
 
 def columns_of(table: Table) -> dict[str, pl.DataType]:
     """Column names and polars types as written to the lake, provenance included."""
-    own = {name: column.dtype for name, column in table.schema.columns().items()}
-    return {**own, **provenance_of(table)}
+    return {**table.schema.create_empty().schema, **provenance_of(table)}
 
 
 def provenance_of(table: Table) -> dict[str, pl.DataType]:
-    """The provenance columns of a table; a column of its own under such a name says more, and stands instead."""
+    """The provenance columns of a table, without those that its schema has under the same name."""
     own = table.schema.columns()
     return {name: dtype for name, dtype in PROVENANCE.items() if name not in own}
 
 
 def fingerprinted_columns(table: Table) -> dict[str, pl.DataType]:
-    """The columns that decide whether rows must be made again: what provenance is called makes no difference."""
-    own = {name: column.dtype for name, column in table.schema.columns().items()}
-    return {**own, **{EARLIER_NAMES.get(name, name): dtype for name, dtype in PROVENANCE.items()}}
+    """The columns that decide whether rows must be rebuilt: the names of provenance columns make no difference."""
+    earlier = {EARLIER_NAMES.get(name, name): dtype for name, dtype in PROVENANCE.items()}
+    return {**table.schema.create_empty().schema, **earlier}
 
 
 def column_meanings(table: Table) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""`cpmi plan`: what labeling by each method will take, reckoned before it is spent.
+"""`cpmi plan`: what labeling by each method will take, estimated before it is spent.
 
     trajectories -> tokens (counted, or estimated) -> durations (arithmetic and bandwidth) -> plan (methods, price)
 
-`shapes` reads how big the models are, `hardware` how fast and dear the cards; `labeling` puts a chunk together.
+`shapes` reads the size of the models, `hardware` the speed and price of the cards; `labeling` adds up a chunk.
 """
 
 from cpmi_dagster.planning.hardware import Hardware, default_hardware, load_hardware

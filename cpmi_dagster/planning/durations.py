@@ -22,7 +22,7 @@ FLOPS_PER_ATTENDED = 4
 
 @dataclass(frozen=True)
 class Work:
-    """What a model is given to do; work adds up.
+    """What a model has to compute; work adds up.
 
     Attributes:
         read_tokens: tokens read many at a time: prompts and token trees.
@@ -30,7 +30,7 @@ class Work:
         projected: read tokens whose output is projected to the vocabulary.
         generated_tokens: tokens sampled one at a time, each projected.
         generated_attended: positions they attend to, summed.
-        sequences: continuations that can be sampled side by side.
+        sequences: continuations that can be sampled in one batch.
     """
 
     read_tokens: int = 0
@@ -41,15 +41,9 @@ class Work:
     sequences: int = 0
 
     def __add__(self, other: "Work") -> "Work":
-        """Both, one after the other; the larger batch is what counts."""
-        return Work(
-            self.read_tokens + other.read_tokens,
-            self.read_attended + other.read_attended,
-            self.projected + other.projected,
-            self.generated_tokens + other.generated_tokens,
-            self.generated_attended + other.generated_attended,
-            max(self.sequences, other.sequences),
-        )
+        """Both, one after the other; of the batches, the larger one."""
+        sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return Work(**{**sums, "sequences": max(self.sequences, other.sequences)})
 
     def cost(self, shape: ModelShape, hardware: Hardware, batch_sequences: int) -> Cost:
         """Seconds on one card, and tokens as `labels.labeling_costs` counts them: forward includes generated.

@@ -1,4 +1,4 @@
-"""The machines that `cpmi plan` knows: `hardware.yaml` beside the package, or a file of the same form.
+"""The hardware of `cpmi plan`: `hardware.yaml` next to this module, or a file of the same form.
 
 h100-80gb:
   about: NVIDIA H100 SXM, 80 GB
@@ -72,7 +72,7 @@ class Hardware(Frozen):
 
 
 def default_hardware(labeler: LanguageModel) -> str:
-    """`laptop-cpu` for the embedded world's models and for models that are put on the CPU, else `h100-80gb`."""
+    """`laptop-cpu` for the embedded world's models and for models on the CPU, else `h100-80gb`."""
     on_cpu = labeler.name.startswith(MINIATURE) or labeler.device == "cpu"
     return "laptop-cpu" if on_cpu else "h100-80gb"
 
@@ -103,10 +103,10 @@ def load_hardware(chosen: str) -> Hardware:
 
 
 def _file_and_name(chosen: str) -> tuple[Path | None, str | None]:
-    """The file that is meant, if it exists, and the name behind a colon."""
-    path, colon, name = chosen.rpartition(":")
-    if Path(chosen).is_file() or not colon:
-        return (Path(chosen) if Path(chosen).is_file() else None), None
+    """The file, None if there is none, and the name after a colon."""
+    if Path(chosen).is_file():
+        return Path(chosen), None
+    path, _, name = chosen.rpartition(":")
     return (Path(path), name) if Path(path).is_file() else (None, None)
 
 

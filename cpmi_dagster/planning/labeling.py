@@ -10,7 +10,7 @@ Trajectories are taken in the order and in the portions of a run: what they shar
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -32,22 +32,23 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.rewards.registry import Needs
 
 Role = Literal["labeler", "policy", "prover"]
-ROLES: tuple[Role, ...] = ("labeler", "policy", "prover")
+ROLES: tuple[Role, ...] = get_args(Role)
 Part = Literal["hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts"]
+ALL_PARTS: tuple[Part, ...] = get_args(Part)
 Figure = Literal["forward", "generated"]
 Guess = tuple[Part, Figure]
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trajectories that a run labels together, and what it has found out about them already.
+    """Trajectories that a run labels together, and the labels that it has made already; None where it has not.
 
     Attributes:
         shard: partition they are in.
         trajectories: columns trajectory_id, question, steps, gold_answer, in the order of the run.
-        negatives: rows of `labels.hard_negatives`; None before they are made.
-        sampled_tokens: tokens generated for the negatives; None before they are made.
-        policy_rollouts: rows of that table; None before they are made.
+        negatives: rows of `labels.hard_negatives`.
+        sampled_tokens: tokens generated for the negatives.
+        policy_rollouts: rows of that table.
         prover_rollouts: likewise.
     """
 
@@ -68,7 +69,7 @@ class ChunkCosts:
         trajectories: how many.
         costs: by stage; seconds of one card.
         rollouts: by role, columns trajectory_id, prefix_length, generated_tokens.
-        guesses: figures that a run may not confirm.
+        guesses: estimates, which a run may not confirm.
     """
 
     shard: str
@@ -95,16 +96,12 @@ class ChunkCosts:
 
 def parts_of(needs: Needs) -> list[Part]:
     """The stages that a method needs."""
-    parts: list[Part] = ["hard_negatives", "answer_logprobs"] if needs.scores else []
-    if needs.policy_steps != 0:
-        parts.append("policy_rollouts")
-    if needs.prover_steps != 0:
-        parts.append("prover_rollouts")
-    return parts
+    needed = (needs.scores, needs.scores, needs.policy_steps != 0, needs.prover_steps != 0)
+    return [part for part, is_needed in zip(ALL_PARTS, needed, strict=True) if is_needed]
 
 
 def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Settings, hardware: Hardware) -> ChunkCosts:
-    """Count a chunk's tokens stage by stage, and reckon its seconds.
+    """Count a chunk's tokens stage by stage, and estimate its seconds.
 
     Args:
         chunk: the trajectories.
@@ -133,36 +130,36 @@ def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Sett
 def _negatives_work(chunk: Chunk, labeler: PlannedModel, settings: Settings) -> Work:
     negatives = settings.negatives
     samples = Samples(negatives.samples, negatives.sampling, settings.rollouts.batch_sequences)
-    total = Work()
-    done = 0
-    for part in chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories):
-        measured = share_of(chunk.sampled_tokens, done, done + part.height, chunk.trajectories.height)
-        total += negatives_work(part, labeler, samples, measured)
-        done += part.height
+    total, done = Work(), 0
+    for portion in chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories):
+        measured = share_of(chunk.sampled_tokens, done, done + portion.height, chunk.trajectories.height)
+        total += negatives_work(portion, labeler, samples, measured)
+        done += portion.height
     return total
 
 
 def _scoring_work(chunk: Chunk, labeler: PlannedModel, settings: Settings, hardware: Hardware) -> Work:
     total = Work()
-    for part in chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories):
+    for portion in chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories):
         if chunk.negatives is None:
-            negatives = hard_negatives(part, None, settings.negatives, settings.seed).negatives
+            negatives = hard_negatives(portion, None, settings.negatives, settings.seed).negatives
         else:
-            negatives = chunk.negatives.join(part, on="trajectory_id", how="semi")
-        total += scoring_work(part, negatives, labeler, settings.scoring, hardware.card.device)
+            negatives = chunk.negatives.join(portion, on="trajectory_id", how="semi")
+        total += scoring_work(portion, negatives, labeler, settings.scoring, hardware.card.device)
     return total
 
 
 def _rollouts_work(chunk: Chunk, role: Role, model: PlannedModel, settings: Settings) -> tuple[Work, pl.DataFrame]:
     rollouts = settings.rollouts
-    count = rollouts.policy_count if role == "policy" else rollouts.prover_count
+    is_policy = role == "policy"
+    count = rollouts.policy_count if is_policy else rollouts.prover_count
     samples = Samples(count, rollouts.sampling, rollouts.batch_sequences)
-    made = chunk.policy_rollouts if role == "policy" else chunk.prover_rollouts
+    made = chunk.policy_rollouts if is_policy else chunk.prover_rollouts
     measured = None if made is None else _by_prefix(made)
     total, frames = Work(), [pl.DataFrame(schema=PREFIX_TOKENS)]
-    for part in chunk.trajectories.iter_slices(rollouts.chunk_trajectories):
-        for call in part.iter_slices(TRAJECTORIES_PER_CALL):
-            work, frame = rollouts_work(call, model, samples, role == "prover", measured)
+    for portion in chunk.trajectories.iter_slices(rollouts.chunk_trajectories):
+        for call in portion.iter_slices(TRAJECTORIES_PER_CALL):
+            work, frame = rollouts_work(call, model, samples, not is_policy, measured)
             total += work
             frames.append(frame)
     return total, pl.concat(frames)
@@ -174,7 +171,7 @@ def _by_prefix(rollouts: pl.DataFrame) -> PrefixTokens:
 
 
 def share_of(total: int | None, first: int, last: int, size: int) -> int | None:
-    """The part of a total that falls on items `first` to `last` of `size`; the parts add up to it."""
+    """The part of a total that belongs to items `first` to `last` of `size`; the parts add up to it."""
     return None if total is None else total * last // size - total * first // size
 
 
@@ -183,7 +180,7 @@ def _role(part: Part) -> Role:
 
 
 def _guesses(chunk: Chunk, settings: Settings) -> frozenset[Guess]:
-    """What a run may find otherwise: sampled text, and the trees that hold sampled negatives."""
+    """What a run may find to be different: sampled text, and token trees with sampled negatives."""
     guesses: set[Guess] = set()
     if chunk.negatives is None and settings.negatives.samples:
         guesses |= {("hard_negatives", "generated"), ("answer_logprobs", "forward")}

@@ -1,4 +1,4 @@
-"""What a plan's figures rest on, in words.
+"""The text of a plan: how its figures are counted or estimated, and a summary.
 
 CPMI: 0.4 h on 8 x h100-80gb, $9.12; 0 % of MC's generated tokens, 3 % of its time
 """
@@ -12,7 +12,7 @@ from cpmi_dagster.profiles.settings import Settings
 
 MILLION = 1_000_000
 MANY_TOKENS = 100 * MILLION
-SPOKEN = {"mc": "MC", "pav": "PAV", "cpmi": "CPMI", EVERYTHING: "Everything a run labels with"}
+TITLES = {"mc": "MC", "pav": "PAV", "cpmi": "CPMI", EVERYTHING: "Everything a run labels with"}
 
 
 def many_tokens(plan: Plan) -> bool:
@@ -55,7 +55,7 @@ def count(tokens: int, basis: str, in_millions: bool) -> str:
 
 
 def closing(plan: Plan) -> list[str]:
-    """A line on CPMI, or the first other method, beside MC; and one on a run, which makes all rewards."""
+    """A line on CPMI, or the first other method, compared with MC; and one on a run, which computes all rewards."""
     methods = [name for name in plan.frame["method"] if name not in (BASE, EVERYTHING)]
     chosen = "cpmi" if "cpmi" in methods else [*methods, BASE][0]
     return [_line(plan, chosen), _line(plan, EVERYTHING)]
@@ -63,13 +63,13 @@ def closing(plan: Plan) -> list[str]:
 
 def _line(plan: Plan, method: str) -> str:
     row = plan.row(method)
-    told = f"{SPOKEN.get(method, method)}: {duration(row['hours'])} on {plan.gpus} x {plan.hardware.name}"
+    line = f"{TITLES.get(method, method)}: {duration(row['hours'])} on {plan.gpus} x {plan.hardware.name}"
     if plan.hardware.card.usd_per_hour:
-        told += f", {dollars(row['usd'])}"
+        line += f", {dollars(row['usd'])}"
     if method in (BASE, EVERYTHING):
-        return told
+        return line
     shares = percent(row["generated_share_of_mc"]), percent(row["time_share_of_mc"])
-    return f"{told}; {shares[0]} of MC's generated tokens, {shares[1]} of its time"
+    return f"{line}; {shares[0]} of MC's generated tokens, {shares[1]} of its time"
 
 
 def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
@@ -81,7 +81,7 @@ def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
     yield from _estimates(plan, settings)
     for role in ROLES:
         if getattr(settings.models, role).engine == "endpoint":
-            yield f"The {role} is asked at an endpoint; its hours and price are those of the same model on this card."
+            yield f"The {role} is at an endpoint; its hours and price are those of the same model on this card."
     if plan.counted < plan.trajectories:
         yield (
             f"Counted on {plan.counted:,} of {plan.trajectories:,} trajectories, whole chunks drawn with seed "
@@ -101,17 +101,18 @@ def _estimates(plan: Plan, settings: Settings) -> Iterator[str]:
     if ("hard_negatives", "generated") in plan.guesses:
         yield (
             f"≈ Hard negatives are not sampled yet: {negatives.samples} samples as long as the gold answer's line, at "
-            f"most {negatives.sampling.max_new_tokens} tokens, are reckoned with; heuristic answers stand in the trees."
+            f"most {negatives.sampling.max_new_tokens} tokens, are assumed; the token trees are counted with heuristic "
+            "answers."
         )
     if plan.guesses & {("policy_rollouts", "generated"), ("prover_rollouts", "generated")}:
         yield (
-            "≈ Rollouts are not made yet: a continuation is taken to be as long as the steps that remain, at most "
-            f"{sampling.max_new_tokens} tokens; a model that goes on behind its answer generates more."
+            "≈ Rollouts are not made yet: a continuation is assumed to be as long as the steps that remain, at most "
+            f"{sampling.max_new_tokens} tokens; a model that continues after its answer generates more."
         )
 
 
 def duration(hours: float) -> str:
-    """Hours as people say them: 2.1 h, 14 min, 8 s."""
+    """Hours in the unit that fits: 2.1 h, 14 min, 8 s."""
     if hours >= 1:
         return f"{hours:,.1f} h"
     return f"{hours * 60:.0f} min" if hours * 60 >= 1 else f"{hours * 3600:.2g} s"

@@ -5,8 +5,8 @@ mc            3,012,000,000     2,870,000,000                   1.00            
 cpmi            142,000,000         3,100,000                   0.00              0.02       18.1    53
 cpmi_merge1     640,000,000       480,000,000                   0.17              0.18      162.0   478
 
-A plan made of every chunk counts what a run will count, by the code that a run counts with (`costs.labeling_costs`).
-One made of some chunks is scaled up, with the error of the sample.
+A plan of every chunk counts what a run will count, with the code of a run (`costs.labeling_costs`). A plan of some
+chunks is scaled up, with the error of the sample.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,12 @@ import polars as pl
 from scipy.stats import t
 
 from cpmi_dagster.planning.hardware import Hardware
-from cpmi_dagster.planning.labeling import ChunkCosts, Figure, Guess, Part, parts_of
+from cpmi_dagster.planning.labeling import ALL_PARTS, ChunkCosts, Figure, Guess, parts_of
 from cpmi_dagster.rewards.costs import labeling_costs
-from cpmi_dagster.rewards.registry import reward_type
+from cpmi_dagster.rewards.registry import Needs, reward_type
 
 BASE = "mc"
 EVERYTHING = "everything"
-ALL_PARTS: tuple[Part, ...] = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 SECONDS_PER_HOUR = 3600
 CONFIDENCE = 0.95
 FIGURES = ("wall_seconds", "forward_tokens", "generated_tokens")
@@ -45,7 +44,7 @@ class Plan:
         hardware: what it runs on.
         gpus: how many of them have work.
         counted: trajectories whose tokens were counted.
-        guesses: figures that a run may not confirm.
+        guesses: estimates, which a run may not confirm.
     """
 
     frame: pl.DataFrame
@@ -67,15 +66,13 @@ class Plan:
 def method_groups(types: Sequence[str]) -> dict[str, list[str]]:
     """Labeling methods among the reward types, the first of each kind with those that cost the same; MC always.
 
-    A control is no way to label.
+    Controls are left out.
     """
-    groups: dict[str, list[str]] = {}
-    first = {}
-    for method in (BASE, *types):
-        name = first.setdefault(reward_type(method).needs, method)
-        if reward_type(method).kind != "control" and method not in groups.setdefault(name, []):
-            groups[name].append(method)
-    return {name: [method for method in methods if method != name] for name, methods in groups.items() if methods}
+    groups: dict[Needs, list[str]] = {}
+    for method in dict.fromkeys((BASE, *types)):
+        if reward_type(method).kind != "control":
+            groups.setdefault(reward_type(method).needs, []).append(method)
+    return {first: others for first, *others in groups.values()}
 
 
 def make_plan(
@@ -96,7 +93,7 @@ def make_plan(
         models: names by role.
         hardware: what it runs on.
         gpus: how many cards share the work.
-        shards: of which each is labelled on one card; the card with most of them is waited for.
+        shards: each is labelled on one card; the card with the most of them decides the hours.
     """
     chunks = list(chunks)
     counted = sum(chunk.trajectories for chunk in chunks)

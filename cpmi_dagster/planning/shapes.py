@@ -1,4 +1,4 @@
-"""How big a model is, from its config alone: parameters are counted without memory for them (torch's meta device).
+"""The size of a model, from its config alone: parameters are counted without memory for them (torch's meta device).
 
     Qwen3-8B   body 6,946,075,648   head 622,329,856   held 8,190,735,360   36 layers of 32 query, 8 key heads of 128
 
@@ -30,10 +30,10 @@ class ModelShape:
     Attributes:
         body: parameters that every token is multiplied with; of a mixture of experts, those of the chosen ones.
         head: parameters of the projection to the vocabulary.
-        held: all parameters, as they lie in memory.
+        held: all parameters, as stored in memory.
         layers: attention layers.
-        query_width: query heads x their size; 0 leaves attention out of the reckoning.
-        cache_width: numbers kept per token and layer for later tokens, keys and values.
+        query_width: query heads x their size; 0 leaves attention out of the estimate.
+        cache_width: numbers per token and layer in the cache of keys and values.
         dtype: of the weights.
         context_length: most tokens the model reads.
     """
@@ -60,7 +60,7 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A model that is planned with but not loaded; `shares_prompts` where its engine reads what prompts share once."""
+    """A model of the plan, not loaded; `shares_prompts` where its engine reads what prompts share once."""
 
     name: str
     shape: ModelShape
@@ -77,7 +77,7 @@ def planned_model(
         role: labeler, policy or prover; named in errors.
         model: the profile's model.
         revision: hub commit; ignored for local folders.
-        parameters: reckon with so many per token instead of counting them.
+        parameters: parameters per token, instead of counting them.
 
     Raises:
         ModelError: its config (unless parameters are given) or tokenizer is not on this disk, or cannot be read.

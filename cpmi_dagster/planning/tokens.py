@@ -7,7 +7,7 @@ question of 120 tokens, steps of 30, 30, 20 tokens, the last of them states the 
     2               180               1    8 x 20      the steps that remain; the rest was read with the longer prompt
     1               150               1    8 x 50
 
-Prompts and token trees are tokenised as a run tokenises them; what is sampled is not known before, and is estimated.
+Prompts and token trees are tokenised as in a run; the length of sampled text is not known before, and is estimated.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ PrefixTokens = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class Prompt:
-    """Tokens of a prompt, 0 where it leaves the model no room, and what is read of it: the rest stood in others."""
+    """Tokens of a prompt, 0 where it leaves the model no room, and how many of them are read, not shared."""
 
     tokens: int
     read: int
@@ -50,7 +50,7 @@ class Samples:
     Attributes:
         count: continuations per prompt.
         sampling: for their most tokens.
-        batch_sequences: continuations under way at the same time.
+        batch_sequences: continuations sampled at the same time.
     """
 
     count: int
@@ -58,7 +58,7 @@ class Samples:
     batch_sequences: int
 
     def estimate(self, prompt: Prompt, tokens: int) -> int:
-        """Tokens of all continuations of a prompt, each of them taken to be so long; 0 where there is no room."""
+        """Tokens of all continuations of a prompt, if each has `tokens`; 0 where there is no room."""
         return self.count * min(max(tokens, 1), self.sampling.max_new_tokens) if prompt.tokens else 0
 
     def work(self, prompts: Sequence[Prompt], generated: Sequence[int]) -> Work:
@@ -96,15 +96,15 @@ def scoring_work(
 ) -> Work:
     """The labeler's token trees (Eq. 3).
 
-    No node attends to more than the longest sequence of its trajectory: that bound, averaged over the trajectories, is
-    what attention is reckoned with. Projected are the distinct beginnings of the answers under every context.
+    No node attends to more than the longest sequence of its trajectory: attention is estimated by that bound, averaged
+    over the trajectories. Projected are the distinct beginnings of the answers under every context.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         model: the labeler.
         scoring: templates, conditionings and packing.
-        device: what they are packed for.
+        device: device that they are packed for.
     """
     tokens = forward_tokens(trajectories, negatives, model.tokenizer, model.shape.context_length, scoring, device)
     rows = _rows(trajectories)

@@ -1,0 +1,16 @@
+"""The end of a command: functions registered with `atexit` run, though the interpreter is not shut down."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import atexit
+from cpmi_dagster.cli import commands
+atexit.register(print, "closed")
+commands._leave(3)
+"""
+
+
+def test_leaving_runs_exit_functions_and_keeps_the_exit_code():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "closed\n"), done.stderr
