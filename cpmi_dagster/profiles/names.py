@@ -1,6 +1,6 @@
-"""Names of recipes and judges, which are labels of rows in the tables: no two rows may have the same."""
+"""Names of recipes and judges: they are row labels in the tables, so no two may be the same."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.paper import OFFICIAL, load_paper_tables
@@ -8,18 +8,17 @@ from cpmi_dagster.reports.reward_rows import main_rows
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 
-def check_judge_names(names: Iterable[str], recipes: Iterable[Recipe]) -> None:
-    """Refuse a judge whose row could not be told from another.
+def check_judge_names(names: Collection[str], recipes: Sequence[Recipe]) -> None:
+    """Refuse a judge whose row would have the label of another.
 
     Raises:
         ValueError: the name is blank, ends as rows of the official protocol do, or is that of a recipe or of a row.
     """
-    names = tuple(names)
     taken = _taken_rows(recipes) if names else set()
     for name in names:
         if not name.strip() or name.endswith(OFFICIAL):
             raise ValueError(f"benchmarks.judges: `{name}` cannot name a judge; choose a name that ends otherwise")
-        if name.strip().casefold() in {row.casefold() for row in taken}:
+        if name.strip().casefold() in taken:
             raise ValueError(f"benchmarks.judges: the name `{name}` is that of another row or recipe; choose another")
 
 
@@ -29,14 +28,11 @@ def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
     Raises:
         ValueError: it names both recipes, or the label.
     """
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     for recipe in recipes:
-        contents = recipe.model_dump_json(exclude={"name"})
-        if contents in known:
-            raise ValueError(
-                f"recipes: `{known[contents]}` and `{recipe.name}` are the same; give one of them another `seed`"
-            )
-        known[contents] = recipe.name
+        first = names.setdefault(recipe.model_dump_json(exclude={"name"}), recipe.name)
+        if first != recipe.name:
+            raise ValueError(f"recipes: `{first}` and `{recipe.name}` are the same; give one of them another `seed`")
     folders = [recipe.name.casefold() for recipe in recipes]
     if alike := [name for name in folders if folders.count(name) > 1]:
         raise ValueError(f"recipes: two names differ from `{alike[0]}` in case alone; some disks take them for one")
@@ -45,9 +41,8 @@ def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
         raise ValueError(f"recipes: the name `{twice[0]}` is that of another row of the tables; choose another")
 
 
-def _taken_rows(recipes: Iterable[Recipe]) -> set[str]:
-    """Row labels of the paper's tables and of reward types, and the recipes' names."""
-    recipes = tuple(recipes)
+def _taken_rows(recipes: Sequence[Recipe]) -> set[str]:
+    """Row labels of the paper's tables and of reward types, and the recipes' names, without their case."""
     printed = {row for table in load_paper_tables().values() for row in table.rows}
     ours = {row.row for row in main_rows(recipes)} | {entry.label for entry in REWARD_TYPES.values()}
-    return printed | ours | {recipe.name for recipe in recipes}
+    return {row.casefold() for row in printed | ours | {recipe.name for recipe in recipes}}

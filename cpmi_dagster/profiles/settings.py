@@ -10,7 +10,7 @@ A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or
       labeler: {name: ./my-model}
 
 Where a value comes from, strongest first: keyword arguments, the environment (`CPMI_SCORING__ROW_TOKENS=4096`), the
-profile. Relative paths resolve against the file they stand in. A source or model is one of: a local path, a hub id, or
+profile. Relative paths resolve against the file they are in. A source or model is one of: a local path, a hub id, or
 `miniature:NAME`, a part of the embedded world.
 """
 
@@ -53,7 +53,7 @@ class Models(Frozen):
 
 
 class Orchestration(Frozen):
-    """What Dagster is told."""
+    """Settings of Dagster."""
 
     gpus: int = Field(default=1, ge=1, description="labeling processes at once, a GPU for each; size of the `gpu` pool")
     shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
@@ -98,9 +98,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Settings":
-        names = self.recipe_names
+        names, gpus = self.recipe_names, self.orchestration.gpus
         if len(set(names)) < len(names):
-            raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` stands twice")
+            raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` is used twice")
         for recipe in self.recipes:
             if recipe.reward_type not in (*self.rewards.types, *self.sources.step_labels):
                 if recipe.reward_type in REWARD_TYPES:
@@ -110,23 +110,23 @@ class Settings(BaseSettings):
                     f"reward types {', '.join(self.rewards.types)}"
                 )
             _check_training(recipe, self.training)
-            if self.orchestration.gpus > 1 and recipe.trained_with(self.training).accelerate:
+            if gpus > 1 and recipe.trained_with(self.training).accelerate:
                 raise ValueError(
                     f"recipes: `{recipe.name}` trains on the GPUs that `training.accelerate` names, which "
-                    f"`orchestration.gpus: {self.orchestration.gpus}` gives to other processes; set it to 1"
+                    f"`orchestration.gpus: {gpus}` gives to other processes; set it to 1"
                 )
         for role, model in self.models:
-            if self.orchestration.gpus > 1 and model.over_all_gpus:
+            if gpus > 1 and model.over_all_gpus:
                 raise ValueError(
-                    f"models.{role}: `{model.over_all_gpus}` takes GPUs that `orchestration.gpus: "
-                    f"{self.orchestration.gpus}` gives to other processes; set it to 1, or sample at an `endpoint`"
+                    f"models.{role}: `{model.over_all_gpus}` takes GPUs that `orchestration.gpus: {gpus}` gives to "
+                    "other processes; set it to 1, or sample at an `endpoint`"
                 )
         for name in self.benchmarks.best_of_n:
             if name not in self.sources.benchmarks:
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not among sources.benchmarks")
             if name not in QUESTION_SETS:
-                known = ", ".join(QUESTION_SETS)
-                raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {known}")
+                choices = ", ".join(QUESTION_SETS)
+                raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {choices}")
         check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self
@@ -189,17 +189,18 @@ def _check_training(recipe: Recipe, training: Training) -> None:
 
 
 def _check_environment() -> None:
-    """A mistyped variable would otherwise change nothing, without a word."""
-    known = {f"CPMI_{name}".upper() for name in Settings.model_fields}
+    """A mistyped variable would otherwise be ignored silently."""
+    variables = {f"CPMI_{name}".upper() for name in Settings.model_fields}
     for variable in os.environ:
-        if variable.startswith("CPMI_") and variable.partition("__")[0] not in known:
+        if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
 
-def _read_profile(profile: str, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
+def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
     path = _profile_path(profile)
-    if path in heirs:
-        raise SettingsError(f"profile {path} extends itself, through {', '.join(map(str, heirs))}; end the circle")
+    if path in extending:
+        chain = ", ".join(map(str, extending))
+        raise SettingsError(f"profile {path} extends itself, through {chain}; remove one `extends`")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -211,13 +212,13 @@ def _read_profile(profile: str, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
     if parent is None:
         return own
     relative = path.parent / str(parent)
-    inherited = _read_profile(str(relative) if relative.is_file() else str(parent), (*heirs, path))
+    inherited = _read_profile(str(relative) if relative.is_file() else str(parent), (*extending, path))
     del inherited["profile"]
     return _merge(inherited, own)
 
 
 def profile_option(profile: str) -> str:
-    """What a command must be given to ask a profile: nothing for the default, a name, or the profile's file."""
+    """The option of a command that selects a profile: nothing for the default, a name, or the profile's file."""
     if profile == DEFAULT_PROFILE:
         return ""
     return f" -p {profile}" if (PROFILES / f"{profile}.yaml").is_file() else f" -p {profile}.yaml"
@@ -227,8 +228,8 @@ def _profile_path(profile: str) -> Path:
     for path in (PROFILES / f"{profile}.yaml", Path(profile)):
         if path.is_file():
             return path
-    known = ", ".join(sorted(path.stem for path in PROFILES.glob("*.yaml")))
-    raise SettingsError(f"there is no profile `{profile}`; give one of {known}, or the path of a YAML file")
+    shipped = ", ".join(sorted(path.stem for path in PROFILES.glob("*.yaml")))
+    raise SettingsError(f"there is no profile `{profile}`; give one of {shipped}, or the path of a YAML file")
 
 
 def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -243,7 +244,7 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make absolute what points beside the profile: sources, models, accelerate's configuration, `home`."""
+    """Make paths relative to the profile absolute: sources, models, accelerate's configuration, `home`."""
     kinds = {"sources": "path", "models": "name", "training": "accelerate"}
     own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
     for recipe in own.get("recipes") or ():

@@ -3,7 +3,7 @@
 sources:
   math_shepherd: {path: "miniature:math_shepherd"}
   step_labels:
-    my_judge: {path: ./labels.jsonl}          a reward type of one's own, called `my_judge`
+    my_judge: {path: ./labels.jsonl}          a user-supplied reward type, named `my_judge`
   references:
     - {source: gsm8k, hub: openai/gsm8k, config: main, split: train}
   benchmarks:
@@ -23,7 +23,7 @@ KEYS_OF_A_SOURCE = ("path", "hub", "name")
 
 
 class DataSource(Frozen):
-    """Where a data set lies: a local file or folder, a part of the embedded world, or a hub id with its revision."""
+    """Where a data set is: a local file or folder, a part of the embedded world, or a hub id with its revision."""
 
     path: str | None = Field(
         default=None, description="local file (.jsonl, .json, .parquet, .gz), folder, or miniature:NAME"
@@ -53,9 +53,9 @@ class ReferenceSource(DataSource):
 
 
 class StepLabelSource(DataSource):
-    """Step labels of one's own: rows of `trajectory_id` or `row_number`, and `rewards`, a number for every step."""
+    """User-supplied step labels: rows of `trajectory_id` or `row_number`, and `rewards`, a number for every step."""
 
-    probabilities: bool = Field(default=False, description="they are in [0, 1] and stay as they are, as MC's do")
+    probabilities: bool = Field(default=False, description="they are in [0, 1] and are not normalised, like MC's")
 
 
 class Sources(Frozen):
@@ -63,7 +63,7 @@ class Sources(Frozen):
 
     math_shepherd: DataSource
     step_truth: DataSource | None = None
-    step_labels: dict[str, StepLabelSource] = Field(default={}, description="labels of one's own, by name")
+    step_labels: dict[str, StepLabelSource] = Field(default={}, description="user-supplied labels, by name")
     references: tuple[ReferenceSource, ...]
     benchmarks: dict[str, DataSource] = Field(default={}, description="benchmarks and question sets, by name")
 
@@ -73,7 +73,7 @@ class Sources(Frozen):
         for name in labels:
             if is_taken(name) or name in KEYS_OF_A_SOURCE or not LABEL_NAME.fullmatch(name):
                 raise ValueError(
-                    f"`{name}` cannot name labels of one's own; take lower-case letters, digits and underscores, a "
+                    f"`{name}` cannot name user-supplied labels; use lower-case letters, digits and underscores, a "
                     "letter first, and no name of a reward type, a merge or a key of a source"
                 )
         return labels

@@ -1,4 +1,4 @@
-"""What labeling costs: measured where it is spent, added up per method, compared by RelEff (Eq. 8).
+"""What labeling costs: measured stage by stage, added up per method, compared by RelEff (Eq. 8).
 
 hard_negatives    Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600)
 answer_logprobs   Cost(wall_seconds=6.0, forward_tokens=81_000, generated_tokens=0)

@@ -27,9 +27,8 @@ def cpmi_80k(
     answers = negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
     rewards = step_lists(step_rewards, "reward", DATASET_REWARD).rename({"reward": "rewards"})
     labels = step_lists(soft_labels, "soft_label", DATASET_REWARD).rename({"soft_label": "soft_labels"})
-    described = trajectories.select(KEY, "question_id", "task", "question", "steps", "gold_answer", "shepherd_labels")
-    joined = described.join(answers, on=KEY).join(rewards, on=KEY).join(labels, on=KEY)
-    return joined.sort(KEY)
+    columns = trajectories.select(KEY, "question_id", "task", "question", "steps", "gold_answer", "shepherd_labels")
+    return columns.join(answers, on=KEY).join(rewards, on=KEY).join(labels, on=KEY).sort(KEY)
 
 
 def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, reward_type: str) -> pl.DataFrame:

@@ -31,7 +31,7 @@ class Evidence:
         policy_rollouts: `labels.policy_rollouts`, prefixes 1..n.
         prover_rollouts: `labels.prover_rollouts`, prefixes 0..n.
         trajectories: trajectory_id, steps, shepherd_labels.
-        default_conditioning: of the types that name none.
+        default_conditioning: of the types that name no conditioning.
         alpha: weight of the prover's advantage in PAV.
         seed: decides the random rewards of `rand_merge`.
     """
@@ -77,7 +77,7 @@ def mean_over_templates(scores: pl.DataFrame, conditioning: Conditioning, term: 
 
     Args:
         scores: columns of `labels.template_scores`.
-        conditioning: which steps stand before the answer.
+        conditioning: which steps precede the answer.
         term: what is averaged, in nats per token.
 
     Raises:
@@ -109,13 +109,13 @@ def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
 
 
 def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
-    """The rewards, if none is missing."""
+    """The rewards, none of them missing."""
     missing = rewards.filter(pl.col("reward").is_null()).sort(STEP)
     if not missing.is_empty():
         trajectory_id, step = missing.row(0)[:2]
         raise ScoringError(
             f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step {step} (from 0) needs; "
-            "make its rollouts again"
+            "compute its rollouts again"
         )
     return rewards
 
@@ -165,9 +165,8 @@ def fewer_negatives(evidence: Evidence, count: int) -> pl.DataFrame:
 
 def rand_merge(evidence: Evidence) -> pl.DataFrame:
     """MC at the first step, U(0, 1) after it (section 5.3)."""
-    steps = evidence.trajectories.select("trajectory_id", step_index=pl.int_ranges(pl.col("steps").list.len())).explode(
-        "step_index"
-    )
+    counts = pl.int_ranges(pl.col("steps").list.len())
+    steps = evidence.trajectories.select("trajectory_id", step_index=counts).explode("step_index")
     numbers = [uniform_number(evidence.seed, row) for row in steps.iter_rows()]
     return merge(evidence.mc, steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64)), 1)
 
@@ -175,12 +174,8 @@ def rand_merge(evidence: Evidence) -> pl.DataFrame:
 def corpus_labels(evidence: Evidence) -> pl.DataFrame:
     """The corpus's own labels, + as 1 and - as 0."""
     labels = pl.col("shepherd_labels")
-    numbered = evidence.trajectories.select(
-        "trajectory_id",
-        step_index=pl.int_ranges(labels.list.len()),
-        reward=labels.list.eval(pl.element().cast(pl.Float64)),
-    )
-    return numbered.explode("step_index", "reward")
+    numbered = evidence.trajectories.select("trajectory_id", step_index=pl.int_ranges(labels.list.len()), reward=labels)
+    return numbered.explode("step_index", "reward").with_columns(pl.col("reward").cast(pl.Float64))
 
 
 def mc_merge(evidence: Evidence, steps: int) -> pl.DataFrame:

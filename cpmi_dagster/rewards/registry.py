@@ -1,10 +1,10 @@
-"""The registry of reward types: what each is called, needs, is computed by, and how its labels are made of it.
+"""The registry of reward types: the name, needs, formula and normalisation of each.
 
     reward_type("cpmi_merge1")
     -> RewardType(name="cpmi_merge1", label="CPMI_Merge", needs=Needs(scores=True, policy_steps=1), merge=("mc", 1), …)
 
 A new reward type is a formula in `formulas` and an entry of `REWARD_TYPES`. Profiles, costs, soft labels, the plan and
-the reports take everything they know of it from here; no other module tests a reward type's name.
+the reports read everything about it from here; no other module tests a reward type's name.
 """
 
 from collections.abc import Callable
@@ -73,14 +73,13 @@ class RewardType:
 
 
 SCORES, ROLLOUTS = Needs(scores=True), Needs(policy_steps=None)
-_MERGE_LABELS = {1: "CPMI_Merge"}
 
 
 def _cpmi_merge(steps: int) -> RewardType:
     """MC at the first steps, CPMI after them (section 4.3 and appendix D.2)."""
     return RewardType(
         f"cpmi_merge{steps}",
-        _MERGE_LABELS.get(steps, f"CPMI_Merge{steps}"),
+        "CPMI_Merge" if steps == 1 else f"CPMI_Merge{steps}",
         partial(formulas.mc_merge, steps=steps),
         Needs(scores=True, policy_steps=steps),
         merge=Merge("mc", steps),
@@ -158,32 +157,32 @@ def reward_type(name: str) -> RewardType:
 
 
 def reward_label(name: str) -> str:
-    """The row label of a reward type; labels of one's own keep their name."""
+    """The row label of a reward type; user-supplied labels keep their name."""
     return REWARD_TYPES[name].label if name in REWARD_TYPES else name
 
 
 def listing_place(column: str) -> pl.Expr:
-    """The place of a reward type in tables and plots; labels of one's own come last."""
+    """The place of a reward type in tables and plots; user-supplied labels come last."""
     places = {name: place for place, name in enumerate(REWARD_TYPES)}
     return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)
 
 
 def comes_with_data(name: str) -> bool:
-    """Whether labels are no method or control of ours: the corpus's, or the user's own."""
+    """Whether labels are neither a method nor a control: the corpus's, or user-supplied ones."""
     return name not in REWARD_TYPES or REWARD_TYPES[name].kind == "corpus"
 
 
 def is_taken(name: str) -> bool:
-    """Whether labels of one's own cannot have this name: it is a reward type's, or one that a merge might have."""
+    """Whether user-supplied labels cannot have this name: it is a reward type's, or one that a merge might have."""
     merges = {entry.name.rstrip(digits) for entry in REWARD_TYPES.values() if entry.merge}
     return name in REWARD_TYPES or name.rstrip(digits) in merges
 
 
-def _known(name: str) -> str:
+def _check_reward_type(name: str) -> str:
     try:
         return reward_type(name).name
     except SettingsError as error:
         raise ValueError(str(error)) from error
 
 
-RewardName = Annotated[str, AfterValidator(_known)]
+RewardName = Annotated[str, AfterValidator(_check_reward_type)]

@@ -1,4 +1,4 @@
-"""Settings of rewards and of the soft labels made of them."""
+"""Settings of rewards and of their soft labels."""
 
 from pydantic import Field
 

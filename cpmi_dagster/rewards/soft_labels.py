@@ -3,9 +3,9 @@
     cpmi rewards   -0.4   0.1   0.2   0.3   0.9     median 0.2, MAD 0.1
     soft labels    0.002  0.27  0.5   0.73  0.999
 
-What is a probability already stays as it is: the reward types that the registry says so of, and own labels that the
-profile calls probabilities. The first part of a merge is treated as the reward type it comes from (MC stays, PAV is
-normalised as PAV is); the CPMI part is normalised by its own median and MAD.
+Probabilities stay as they are: the reward types that are probabilities by the registry, and user-supplied labels that
+are probabilities by the profile. The first part of a merge is treated as the reward type it comes from (MC stays, PAV
+is normalised as PAV is); the CPMI part is normalised by its own median and MAD.
 
 Where more than half of the rewards are equal the MAD is 0 and epsilon alone divides: the median itself becomes 0.5,
 what differs from it by more than a few epsilon saturates at 0 or 1, or at the clip.
@@ -29,7 +29,7 @@ def soft_labels(
     Args:
         step_rewards: columns of `labels.step_rewards` of all shards.
         settings: epsilon, MAD factor and clip.
-        probabilities: own labels that are probabilities already.
+        probabilities: names of user-supplied labels that are probabilities already.
 
     Returns:
         Columns of `dataset.soft_labels`, in the order of the rewards.

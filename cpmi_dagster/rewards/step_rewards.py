@@ -1,4 +1,4 @@
-"""Step rewards of every type that a profile asks for.
+"""Step rewards of every type that a profile lists.
 
 trajectory  step  reward_type  reward
 t000000007  0     cpmi          0.31
@@ -23,7 +23,7 @@ def step_rewards(
     rewards: settings.Rewards,
     seed: int,
 ) -> pl.DataFrame:
-    """Rewards of every type asked for. Trajectories that could not be scored have no CPMI-based ones.
+    """Rewards of every type in the settings. Trajectories that could not be scored have no CPMI-based ones.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`.
@@ -41,16 +41,8 @@ def step_rewards(
         SettingsError: a reward type needs a conditioning that was not scored.
         ScoringError: rollouts of a prefix are missing.
     """
-    evidence = Evidence(
-        logprobs,
-        template_scores,
-        policy_rollouts,
-        prover_rollouts,
-        trajectories,
-        rewards.default_conditioning,
-        rewards.alpha,
-        seed,
-    )
+    frames = (logprobs, template_scores, policy_rollouts, prover_rollouts, trajectories)
+    evidence = Evidence(*frames, rewards.default_conditioning, rewards.alpha, seed)
     by_type = [reward_type(name).compute(evidence).with_columns(reward_type=pl.lit(name)) for name in rewards.types]
     labelled = pl.concat(by_type, how="vertical_relaxed") if by_type else StepRewards.create_empty()
     return StepRewards.cast(labelled.select(StepRewards.column_names())).sort(StepRewards.primary_key())

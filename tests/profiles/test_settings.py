@@ -142,7 +142,7 @@ def test_an_unknown_recipe_lists_those_there_are():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("recipes: [{name: a, reward_type: mc}, {name: a, reward_type: pav}]", "the name `a` stands twice"),
+        ("recipes: [{name: a, reward_type: mc}, {name: a, reward_type: pav}]", "the name `a` is used twice"),
         ("recipes: [{name: a, reward_type: mc}, {name: b, reward_type: mc}]", "`a` and `b` are the same"),
         ("recipes: [{name: a, reward_type: mc}, {name: A, reward_type: pav}]", "in case alone"),
         ("recipes: [{name: MC, reward_type: mc, seed: 1}]", "the name `MC` is that of another row"),

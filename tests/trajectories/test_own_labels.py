@@ -173,7 +173,7 @@ def test_tables_list_labels_that_a_model_learns_from_after_ours():
 def test_a_name_that_is_taken_or_odd_is_refused(tmp_path, name):
     profile = tmp_path / "mine.yaml"
     profile.write_text(f'extends: miniature\nsources: {{step_labels: {{"{name}": {{path: a.jsonl}}}}}}\n')
-    with pytest.raises(SettingsError, match="cannot name labels of one's own"):
+    with pytest.raises(SettingsError, match="cannot name user-supplied labels"):
         load_settings(profile)
 
 
