@@ -64,7 +64,7 @@ class DataSources:
         rows = []
         for row, _ in self.stream(source):
             if isinstance(row, Unreadable):
-                raise SourceError(f"{row.place}: {row.reason}; mend or remove it")
+                raise SourceError(f"{row.place}: {row.reason}; correct or remove it")
             rows.append(row)
         try:
             return pl.DataFrame(rows, infer_schema_length=None, strict=False)
@@ -72,15 +72,13 @@ class DataSources:
             raise SourceError(f"{source.place} holds text that is not UTF-8; save it as UTF-8") from error
 
     def _files(self, source: DataSource) -> list[Path]:
-        path = self._local_path(str(source.path))
-        found = [path] if path.is_file() else sorted(path.glob("*"))
-        files = [file for file in found if file.is_file() and file.name.lower().endswith(SUFFIXES)]
+        place = str(source.path)
+        path = self._world_file(place.removeprefix(MINIATURE)) if place.startswith(MINIATURE) else Path(place)
+        candidates = [path] if path.is_file() else sorted(path.glob("*"))
+        files = [file for file in candidates if file.is_file() and file.name.lower().endswith(SUFFIXES)]
         if not files:
             raise SourceError(f"there is no data at {path}; give a file or folder of {', '.join(SUFFIXES)}")
         return files
-
-    def _local_path(self, place: str) -> Path:
-        return self._world_file(place.removeprefix(MINIATURE)) if place.startswith(MINIATURE) else Path(place)
 
     def _world_file(self, name: str) -> Path:
         from cpmi_dagster.miniature import WORLD_FILES, write_world

@@ -1,4 +1,4 @@
-"""Which GPU a process works on: one process a GPU, dealt by lock files that end with the process.
+"""Which GPU a process works on: one process per GPU, assigned by lock files that the process holds.
 
 processes 4711, 4712 on a machine with two GPUs    ->    cuda:0, cuda:1
 a third, where `orchestration.gpus` is 4           ->    cuda:0 again: two processes share a GPU
@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 
 class GpuDealer:
-    """Takes a GPU for this process at the first question, and keeps it while this object lives.
+    """Takes a GPU for this process when first called, and keeps it while this object exists.
 
     Args:
         processes: how many processes may use the machine's GPUs at once.
@@ -24,7 +24,7 @@ class GpuDealer:
         self._taken: tuple[str, FileLock | None] | None = None
 
     def device(self) -> str:
-        """`cuda:1`, a GPU with fewer of our processes than any other; `cpu` where there is none."""
+        """`cuda:1`, the GPU with the fewest processes of this package; `cpu` where there is none."""
         if self._taken is None:
             self._taken = self._take(gpu_names())
         return self._taken[0]

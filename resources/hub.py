@@ -2,7 +2,7 @@
 
     {"model Qwen/Qwen3-8B-Base": "49e3418fbbbca6ecbdf9608b4d22e5a407081db4"}
 
-Later runs obey the file, so a data set that moves on the hub does not change a result that was begun.
+Later runs use the file, so a data set that changes on the hub does not change results in progress.
 """
 
 import json
@@ -18,7 +18,7 @@ LOCK_FILE = "hub.lock.json"
 
 
 class HubLock:
-    """The revisions that this home has settled on."""
+    """The hub revisions that this home uses."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / LOCK_FILE

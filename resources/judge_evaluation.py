@@ -1,4 +1,4 @@
-"""`cpmi evaluate`: the figures of a judge that is not ours, on the problems of a profile's sources."""
+"""`cpmi evaluate`: the figures of an external judge on the problems of a profile's sources."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from resources.data_sources import DataSources
 
 
 def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | None) -> pl.DataFrame:
-    """The figures of a judge that is not ours, from the problems of the profile's sources; nothing is run.
+    """The figures of an external judge, from the problems of the profile's sources; no stage is run.
 
     Args:
         settings: the profile.
         predictions: JSON Lines of step probabilities.
-        name: what the judge is called.
-        benchmark: what the file judges, where its lines do not say.
+        name: the judge's name.
+        benchmark: the benchmark of lines that name none.
 
     Raises:
         CpmiError: a source or the file cannot be read, or the file does not fit the problems; names the line.

@@ -25,8 +25,8 @@ def plan(
         hardware: name in the table, or a file; by default the table's card for the profile's labeler.
         gpus: how many cards, the profile's `orchestration.gpus` by default; no more than one a shard is used.
         sample: trajectories whose tokens are counted; 0 counts them all.
-        parameters: parameters to reckon with, by role, for models whose config is not on this disk.
-        advance: told of every chunk that is counted, and how many there are.
+        parameters: parameter counts by role, for models whose config is not on this disk.
+        advance: called with 1 after each counted chunk, and the number of chunks.
 
     Raises:
         CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is not at hand.

@@ -58,12 +58,12 @@ class LanguageModels:
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
 
     def device(self, role: Role) -> str:
-        """Where models of that role belong: as the profile says, else the GPU dealt to this process, or the CPU."""
+        """Where models of that role belong: as the profile says, else the GPU assigned to this process, or the CPU."""
         wanted = self.spec(role).device
         return self._dealer.device() if wanted == "auto" else wanted
 
     def release(self) -> None:
-        """Forget the models in memory; what needs them again loads them again."""
+        """Drop the models in memory; they are loaded again when needed."""
         from cpmi_dagster.models.memory import release_memory
 
         devices = {loaded.device for loaded in self._loaded.values()}
@@ -143,7 +143,7 @@ def _vllm_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> Ro
 
 
 def _endpoint_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
-    """How many texts are under way is the server's business; `requests_in_flight` bounds what is sent to it."""
+    """The server decides on its batches; `requests_in_flight` bounds the requests sent to it."""
     from cpmi_dagster.generation.completions_client import Endpoint
     from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 
@@ -166,6 +166,6 @@ def _api_key(spec: LanguageModel) -> str | None:
     if not key or not key.isascii() or not key.isprintable():
         raise SettingsError(
             f"model `{spec.name}` takes its endpoint's key from the environment variable {spec.api_key_variable}, "
-            f"which {'is no plain text' if key else 'is not set'}; set it, or remove `api_key_variable`"
+            f"which {'is not printable ASCII' if key else 'is not set'}; set it, or remove `api_key_variable`"
         )
     return key

@@ -14,7 +14,7 @@ LOG_EVERY_SECONDS = 15.0
 
 
 class Progress(Protocol):
-    """Told how far each stage is."""
+    """Shows how far each stage is."""
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
         """Begin `total` items of work; the returned function is called with the number just finished."""
@@ -50,7 +50,7 @@ class LoggedProgress:
 
 
 class RelayedProgress:
-    """Sends what it is told to another process, which calls `relay`."""
+    """Sends its calls to another process, which calls `relay`."""
 
     def __init__(self, messages: "Queue[Any]", worker: str) -> None:
         """
@@ -72,7 +72,7 @@ class RelayedProgress:
 
 
 def relay(messages: "Queue[Any]", progress: Progress) -> None:
-    """Tell a progress what workers sent, until None comes.
+    """Pass the messages of workers to a progress until None comes.
 
     Args:
         messages: of any number of `RelayedProgress`.

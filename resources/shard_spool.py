@@ -1,4 +1,4 @@
-"""Rows of a source that is read once, dealt to shards on disk: a corpus may be larger than memory.
+"""Rows of a source that is read once, assigned to shards on disk: a corpus may be larger than memory.
 
 <home>/lake/.work/spool/5f2c…/003.arrow      rows of shard 003, in the source's order; gone when the run ends
 """
@@ -22,7 +22,7 @@ class ShardSpool:
         """Begin an empty spool.
 
         Args:
-            folder: Where spools are kept; what killed runs left there is removed.
+            folder: where spools are kept; those of killed runs are removed.
         """
         remove_abandoned(folder)
         self._folder = folder / uuid.uuid4().hex
@@ -40,7 +40,7 @@ class ShardSpool:
         return self._folder.name
 
     def append(self, rows: pl.DataFrame) -> None:
-        """Deal a batch of rows by their `shard`; all batches have the same columns."""
+        """Write a batch of rows to their `shard`; all batches have the same columns."""
         for (shard,), part in rows.partition_by("shard", as_dict=True, include_key=False).items():
             table = part.to_arrow()
             if shard not in self._writers:

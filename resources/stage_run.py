@@ -1,4 +1,4 @@
-"""What a stage's body may touch while it runs, and what it hands back."""
+"""What a stage's body may use while it runs, and what it returns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ TRAJECTORIES = "alignment/trajectories"
 
 @dataclass(frozen=True)
 class StageOutput:
-    """What a stage hands back for one partition: its rows, and what should be remembered about them.
+    """What a stage returns for one partition: its rows, and facts to store with them.
 
     Attributes:
         frames: one frame, or a frame per table where a stage makes several.
@@ -75,12 +75,12 @@ class StageRun:
         return self.lake.read(key, [partition] if partition else partitions_of(key, self.settings), columns)
 
     def selected(self, shard: str) -> pl.DataFrame:
-        """The selected trajectories of a shard; those of one question stand together."""
+        """The selected trajectories of a shard; those of one question are adjacent."""
         chosen = self.read(SELECTED, columns=["trajectory_id", "shard"]).filter(pl.col("shard") == shard)
         return in_labeling_order(self.read(TRAJECTORIES, shard), chosen)
 
     def fingerprint(self, key: str) -> str:
-        """What an input of one part was made by; empty where it has not been made."""
+        """The fingerprint of an unpartitioned input; empty where it has not been made."""
         record = self.lake.record(key, None)
         return record.fingerprint if record else ""
 
@@ -113,7 +113,7 @@ class StageRun:
         return self.memo[name]
 
     def track(self, partition: str | None, total: int) -> Callable[[int], None]:
-        """A function to be told how many items were just finished."""
+        """A function to call with the number of items just finished."""
         return self.progress.start(f"{self.name} {partition}" if partition else self.name, total, self.log)
 
     def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> StageOutput:
@@ -123,7 +123,7 @@ class StageRun:
             partition: the partition being made.
             frame: its items, one a row, in a fixed order.
             size: rows of a chunk.
-            make: called with the rows of a chunk and a function to be told of progress.
+            make: called with the rows of a chunk and a function that takes the number of items just finished.
 
         Returns:
             The chunks' rows one after another, their costs added up.
@@ -159,10 +159,10 @@ def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.Da
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:
     """The partition keys a profile gives a table; None for a table in one file."""
-    known = {
+    by_partitioning = {
         "shard": settings.shard_keys,
         "recipe": settings.recipe_names,
         "benchmark": list(settings.benchmarks.best_of_n),
     }
     partitioning = TABLES[key].partitioning
-    return known[partitioning] if partitioning else None
+    return by_partitioning[partitioning] if partitioning else None

@@ -22,7 +22,7 @@ from rich.progress import (
 
 @dataclass
 class _Tally:
-    """What is known of a stage so far."""
+    """Totals of a stage so far."""
 
     partitions: int = 0
     rows: int = 0

@@ -26,7 +26,7 @@ IDENTITY_CHARACTERS = 12
 class LoadedModel:
     """A causal language model in evaluation mode on its device, its tokenizer and its identity.
 
-    `remembered` keeps what was found out about this model in this process: how it reads trees, how long rows may be.
+    `remembered` caches facts about this model within the process: how it reads trees, how long rows may be.
     """
 
     model: "PreTrainedModel"
@@ -58,7 +58,7 @@ def model_folder(name: str) -> str:
 
 
 def model_identity(name: str, revision: str | None = None) -> str:
-    """`name@revision`, with the hash of the weights standing for the revision of a local folder.
+    """`name@revision`, with the hash of the weights as the revision of a local folder.
 
     Args:
         name: local folder, `miniature:NAME`, or hub id.
@@ -70,7 +70,8 @@ def model_identity(name: str, revision: str | None = None) -> str:
     folder = Path(model_folder(name))
     if not folder.is_dir():
         return f"{name}@{(revision or 'main')[:IDENTITY_CHARACTERS]}"
-    return f"{_short_name(name)}@{weights_hash(folder)[:IDENTITY_CHARACTERS]}"
+    short_name = name if name.startswith(MINIATURE) else Path(name).name
+    return f"{short_name}@{weights_hash(folder)[:IDENTITY_CHARACTERS]}"
 
 
 def weights_hash(folder: Path) -> str:
@@ -128,8 +129,10 @@ def load_language_model(
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"model `{name}` cannot be loaded: {first_line(error)}") from error
     model = model.eval() if device_map else model.to(target).eval()
+    # private in transformers 5.23: the hub commit that the weights came from
     commit = getattr(model.config, "_commit_hash", None) or revision
-    return LoadedModel(model, tokenizer, model_identity(str(name), commit), _context_length(model.config))
+    context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
+    return LoadedModel(model, tokenizer, model_identity(str(name), commit), context_length)
 
 
 def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokenizerBase":
@@ -140,7 +143,7 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
     """
     from transformers import AutoTokenizer
 
-    advice = "put tokenizer.json and tokenizer_config.json beside its weights"
+    advice = "put tokenizer.json and tokenizer_config.json next to its weights"
     folder = Path(place)
     if folder.is_dir() and not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
         raise ModelError(f"model folder {folder} has no tokenizer; {advice}")
@@ -151,10 +154,10 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
 
 
 def check_device(name: str, device: str) -> None:
-    """Refuse a device that is none, that this machine lacks, or that holds no weights.
+    """Refuse a device that torch does not know or this machine lacks.
 
     Args:
-        name: the model that shall go there, for the error.
+        name: the model, for the error.
         device: a torch device.
 
     Raises:
@@ -178,12 +181,3 @@ def _check_folder(place: str) -> None:
         raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
-
-
-def _context_length(config: Any) -> int:
-    text_config = config.get_text_config()
-    return int(getattr(text_config, "max_position_embeddings", 1 << 30))
-
-
-def _short_name(name: str) -> str:
-    return name if name.startswith(MINIATURE) else Path(name).name

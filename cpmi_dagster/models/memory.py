@@ -1,4 +1,4 @@
-"""When a device's memory falls short, and how to give some back."""
+"""Recognise that a device's memory ran out, and release cached memory."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch says that memory is used up, on a GPU or on a CPU."""
+    """Whether an error of torch means that memory ran out, on a GPU or a CPU."""
     import torch
     from accelerate.utils.memory import should_reduce_batch_size
 
@@ -17,7 +17,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release_memory(device: "torch.device") -> None:
-    """Give back what the allocator keeps, so that smaller pieces can be made of it."""
+    """Release the allocator's cache, so that its memory can be divided differently."""
     import torch
 
     if device.type == "cuda":

@@ -19,13 +19,13 @@ class LanguageModel(Frozen):
     """A causal language model: local folder, `miniature:labeler`, or hub id with its revision.
 
     `engine` decides who samples text from it. The labeler's log-probabilities always come from its weights here.
-    What only says how an endpoint is reached is no part of any fingerprint.
+    Settings that only say how an endpoint is reached are in no fingerprint.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
     name: str
-    revision: str | None = Field(default=None, description="hub commit; at an endpoint, whatever tells its versions")
+    revision: str | None = Field(default=None, description="hub commit; for an endpoint, any name of its version")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
     device_map: str | None = Field(
@@ -35,7 +35,7 @@ class LanguageModel(Frozen):
     endpoint: str | None = Field(
         default=None, description="base URL of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1"
     )
-    served_name: str | None = Field(default=None, description="what the endpoint calls the model, if not `name`")
+    served_name: str | None = Field(default=None, description="the endpoint's name of the model, if not `name`")
     api_key_variable: str | None = Field(
         default=None, exclude=True, description="environment variable that holds the endpoint's key"
     )

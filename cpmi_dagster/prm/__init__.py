@@ -20,17 +20,10 @@ __all__ = [
     "train_reward_model",
 ]
 
-_HOMES = {
-    "LoadedRewardModel": "model",
-    "RewardModel": "model",
-    "TrainedModel": "training",
-    "load_reward_model": "model",
-    "score_steps": "scoring",
-    "train_reward_model": "training",
-}
+_MODULES = {"TrainedModel": "training", "train_reward_model": "training", "score_steps": "scoring"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'model')}"), name)

@@ -48,11 +48,11 @@ FIGURES, USE = "## Figures", "## Use"
 
 
 def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version: str, name: str) -> str:
-    """The card as Markdown, before anything is measured with the model.
+    """The card as Markdown, before the model is evaluated.
 
     Args:
         training: settings that the recipe was trained with.
-        fitted: what came of it; the first and last loss of each split are shown.
+        fitted: outcome of the training; the first and last loss of each split are shown.
         data_version: fingerprint of the soft labels; empty where there is none.
         name: the model folder's name.
     """
@@ -78,12 +78,12 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
 
 
 def with_figures(card: str, figures: Sequence[tuple[str, str]], profile: str) -> str:
-    """A card with what was measured since; what an earlier report measured is replaced.
+    """The card with the figures of a report in place of those of an earlier one.
 
     Args:
         card: as `model_card` makes it.
-        figures: name and value of each, as they are to be read.
-        profile: that they were measured on.
+        figures: name and value of each, formatted.
+        profile: the profile they were measured on.
     """
     before, _, rest = card.partition(FIGURES)
     return before + _section(figures, profile) + USE + rest.partition(USE)[2]

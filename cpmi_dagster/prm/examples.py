@@ -1,9 +1,9 @@
 """From labelled trajectories to training and validation examples, split by question.
 
-All trajectories of a question fall on the same side, so validation asks about questions that were never trained on:
+All trajectories of a question are in the same split, so validation questions are never trained on:
 
     question_id   3f9a  3f9a  77c1  b20e  b20e
-    side          train train valid train train
+    split         train train valid train train
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class TrainingSet:
 
     Args:
         train: examples to learn from.
-        validation: examples of other questions, to measure on; may be empty.
+        validation: examples of other questions; may be empty.
         truncated: trajectories that lost steps to the token limit; one that lost all of them is in neither list.
     """
 
@@ -67,17 +67,18 @@ def training_set(
     _check(examples)
     encoded = encode_solutions(tokenizer, examples["question"].to_list(), examples["steps"].to_list(), max_tokens)
     held_out = validation_questions(examples["question_id"], validation_share, seed)
-    sides: dict[bool, list[LabelledSolution]] = {False: [], True: []}
+    train: list[LabelledSolution] = []
+    validation: list[LabelledSolution] = []
     for solution, labels, question_id in zip(encoded, examples["labels"], examples["question_id"], strict=True):
-        kept = len(solution.step_positions)
-        if kept:
-            sides[question_id in held_out].append(LabelledSolution(solution, labels.to_list()[:kept]))
-    if not sides[False]:
+        if kept := len(solution.step_positions):
+            split = validation if question_id in held_out else train
+            split.append(LabelledSolution(solution, labels.to_list()[:kept]))
+    if not train:
         raise TrainingError(
             f"no step of {examples.height} trajectories is left to train on within {max_tokens} tokens; "
             "raise training.max_tokens or give more trajectories"
         )
-    return TrainingSet(sides[False], sides[True], sum(solution.dropped_steps > 0 for solution in encoded))
+    return TrainingSet(train, validation, sum(solution.dropped_steps > 0 for solution in encoded))
 
 
 def validation_questions(question_ids: pl.Series, share: float, seed: int) -> set[str]:
@@ -102,12 +103,11 @@ def _check(examples: pl.DataFrame) -> None:
     if missing:
         raise TrainingError(f"the training examples lack the column `{missing[0]}`; they need {', '.join(COLUMNS)}")
     label = pl.element()
+    labels, valid = pl.col("labels"), label.is_between(0, 1) & label.is_not_nan()
     wrong = examples.filter(
-        pl.col("labels").is_null()
-        | (pl.col("labels").list.len() != pl.col("steps").list.len())
-        | ~pl.col("labels")
-        .list.eval(label.is_between(0, 1).fill_null(False) & label.is_not_nan().fill_null(False))
-        .list.all()
+        labels.is_null()
+        | (labels.list.len() != pl.col("steps").list.len())
+        | ~labels.list.eval(valid.fill_null(False)).list.all()
     )
     if wrong.height:
         first = wrong.row(0, named=True)

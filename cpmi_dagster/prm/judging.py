@@ -57,7 +57,7 @@ class JudgeRequest:
         prm: folder of a reward model.
         input: JSON Lines of solutions.
         output: JSON Lines to write.
-        threshold: a step below it is taken for wrong.
+        threshold: a step whose probability is below it counts as wrong.
         device: auto, or a torch device.
         dtype: auto (as saved), float32, bfloat16 or float16.
     """
@@ -83,11 +83,11 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
 
     Args:
         request: model and files.
-        progress: told the number of solutions just finished, and of all.
+        progress: called with the numbers of solutions just finished and of all.
 
     Raises:
         SourceError: the input is missing or a line of it is wrong; the message names the line. Or the output cannot be
-            written, which is found out before anything is judged.
+            written, which is checked before anything is judged.
         ModelError: the folder holds no reward model, or the device is not there.
         ScoringError: a score is not a finite number.
     """
@@ -123,9 +123,8 @@ def _reasons(model: "LoadedRewardModel", solutions: Sequence[Solution]) -> dict[
     """By number, why a solution cannot be judged."""
     from cpmi_dagster.prm.inputs import encode_solutions
 
-    encoded = encode_solutions(
-        model.tokenizer, [each.question for each in solutions], [each.steps for each in solutions]
-    )
+    questions, steps = [each.question for each in solutions], [each.steps for each in solutions]
+    encoded = encode_solutions(model.tokenizer, questions, steps)
     reasons = {}
     for number, (solution, tokens) in enumerate(zip(solutions, encoded, strict=True)):
         if not solution.steps:
@@ -159,6 +158,6 @@ def _scores(
 
 def _output(solution: Solution, scores: list[float] | None, reason: str | None, threshold: float) -> dict[str, Any]:
     carried = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
-    found = None if scores is None else first_error(scores, threshold)
-    row = {"id": solution.id, **carried, "probabilities": scores, "first_error": found}
+    error = None if scores is None else first_error(scores, threshold)
+    row = {"id": solution.id, **carried, "probabilities": scores, "first_error": error}
     return row if reason is None else {**row, "reason": reason}

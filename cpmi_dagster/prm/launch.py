@@ -4,7 +4,7 @@
                    accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.launch JOB_FOLDER
     the others     train together; the first one writes model/, progress and fitted.json (or error.txt)
 
-What a configuration says is accelerate's business: `accelerate config` asks for it and writes the file.
+`accelerate config` asks for the configuration and writes its file.
 """
 
 import json
@@ -39,7 +39,7 @@ ONE_PROCESS: Mapping[str, Any] = {
     "num_machines": 1,
     "num_processes": 1,
 }
-"""What accelerate takes from a configuration that does not say."""
+"""Defaults of accelerate's configuration."""
 POLL_SECONDS = 0.2
 GRACE_SECONDS = 10
 LAST_LINES = 3
@@ -55,7 +55,7 @@ def launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: C
         progress: called with the number of trajectories just trained on.
 
     Raises:
-        TrainingError: a process failed; the message holds what it last said.
+        TrainingError: a process failed; the message has its last lines of output.
     """
     place = Path(tempfile.mkdtemp(prefix=".job-", dir=folder))
     _write_job(job, configuration, place)
@@ -87,7 +87,7 @@ def main(place: Path) -> None:
         job, parent = _read_job(place)
         model = place / "model"
         model.mkdir(exist_ok=True)
-        fitted = fit(job, model, _Teller(place / "progress", parent))
+        fitted = fit(job, model, _ProgressFile(place / "progress", parent))
     except CpmiError as error:
         if place.is_dir():
             write_whole(place / "error.txt", str(error))
@@ -96,8 +96,8 @@ def main(place: Path) -> None:
         write_whole(place / "fitted.json", json.dumps(asdict(fitted)))
 
 
-class _Teller:
-    """Writes how many trajectories are done, and ends the training when the process that asked for it is gone."""
+class _ProgressFile:
+    """Writes how many trajectories are done; ends the training when the process that started it is gone."""
 
     def __init__(self, file: Path, parent: str) -> None:
         self._file, self._parent, self._done = file, parent, 0
@@ -105,14 +105,14 @@ class _Teller:
 
     def __call__(self, count: int) -> None:
         if os.getppid() != self._launcher or has_died(self._parent):
-            raise TrainingError("the run that asked for this training is gone")
+            raise TrainingError("the run that started this training is gone")
         self._done += count
         if _is_first():
             write_whole(self._file, str(self._done))
 
 
 def _is_first() -> bool:
-    """Whether this is the process that writes for all; torch numbers them."""
+    """Whether this is the process that writes for all, by the number that torch gave it."""
     return environment_variable("RANK") in ("", "0")
 
 
@@ -123,7 +123,7 @@ def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
     facts = {
         "name": job.name,
         "objective": job.objective,
-        # the parent's own, without the configuration that the processes are launched with
+        # without the configuration of the launch, which would launch processes again
         "training": {**dict(job.training), "accelerate": None},
         "backbone": backbone.model_dump(),
         "seed": job.seed,
@@ -152,20 +152,20 @@ def _read_job(place: Path) -> tuple[Job, str]:
 
 def _follow(process: "subprocess.Popen[bytes]", file: Path, progress: Callable[[int], None]) -> None:
     """Pass progress on until the process ends."""
-    told = 0
+    reported = 0
     while True:
         ended = process.poll() is not None
         done = int(file.read_text(encoding="utf-8")) if file.is_file() else 0
-        if done > told:
-            progress(done - told)
-        told = done
+        if done > reported:
+            progress(done - reported)
+        reported = done
         if ended:
             return
         time.sleep(POLL_SECONDS)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """No process of the launch outlives this one's interest in it."""
+    """End all processes of the launch, by force after `GRACE_SECONDS`."""
     for number, patience in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
         if process.poll() is None:
             os.killpg(process.pid, number)
@@ -179,7 +179,7 @@ def _complaint(place: Path) -> str:
     if (place / "error.txt").is_file():
         return (place / "error.txt").read_text(encoding="utf-8")
     lines = (place / "output.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
+    return " / ".join(lines[-LAST_LINES:]) or "it wrote no output"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Low-rank adapters in the backbone while a reward model is trained, merged into its weights afterwards.
 
-adapters = add_adapters(model, Lora(rank=16))      the backbone's own weights stand still, adapters and head learn
+adapters = add_adapters(model, Lora(rank=16))      the backbone's weights are frozen, adapters and head are trained
 ...
 adapters.merge_and_unload()                        a plain reward model again, as `load_reward_model` reads it
 """

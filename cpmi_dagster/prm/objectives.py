@@ -26,7 +26,7 @@ def objective(name: Objective, margin: float = 4.0) -> Loss:
 
     Args:
         name: bce, mse or pqm.
-        margin: zeta of PQM; the others have none.
+        margin: zeta of PQM; the others do not use it.
     """
     losses: dict[Objective, Loss] = {
         "bce": binary_cross_entropy,

@@ -1,4 +1,4 @@
-"""Write a folder that appears at its place when it is complete, or not at all."""
+"""Write a folder that appears under its name when it is complete, or not at all."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,10 +8,9 @@ from pathlib import Path
 
 @contextmanager
 def written_at_once(folder: Path) -> Iterator[Path]:
-    """A hidden sibling to write into, renamed to `folder` when the block ends well and removed when it does not.
+    """A hidden sibling to write into, renamed to `folder` when the block succeeds and removed when it fails.
 
-    What an earlier, killed attempt has left in the sibling is removed first. A folder already in place stays until
-    the new one is complete.
+    Files of an earlier, killed attempt are removed first. An existing folder stays until the new one is complete.
     """
     partial = folder.parent / f".{folder.name}.partial"
     replaced = folder.parent / f".{folder.name}.replaced"

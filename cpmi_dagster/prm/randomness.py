@@ -1,4 +1,4 @@
-"""Training draws random numbers of its own and leaves everyone else's as they were."""
+"""Random numbers for training, without effect on the caller's generators."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def isolated_randomness(seed: int) -> Iterator[None]:
-    """Within the block every generator that libraries draw from starts at `seed`; after it, they are as before."""
+    """Seed every library's generator within the block; afterwards their states are restored."""
     import random
 
     import numpy as np

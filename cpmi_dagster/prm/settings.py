@@ -32,7 +32,7 @@ class Lora(Frozen):
 
 
 class Training(Frozen):
-    """PRM training (section 5.3; released settings). What changes no weight is no part of any fingerprint."""
+    """PRM training (section 5.3; released settings). Settings that change no weight are in no fingerprint."""
 
     learning_rate: float = Field(default=2e-5, gt=0, allow_inf_nan=False)
     head_learning_rate: float = Field(default=3e-4, gt=0, allow_inf_nan=False)
@@ -45,14 +45,19 @@ class Training(Frozen):
     bf16: bool = Field(default=True, description="mixed precision, where the device has it")
     lora: Lora | None = None
     validation_share: float = Field(default=0.05, ge=0, lt=1, description="share of questions kept for validation")
-    validations: int = Field(default=10, ge=1, description="validation losses on the way, besides the one at the start")
+    validations: int = Field(
+        default=10, ge=1, description="validation losses during training, besides that at the start"
+    )
     early_stopping: int | None = Field(
         default=None, ge=1, description="end after so many validations without a better one, and keep the best weights"
     )
     pqm_margin: float = Field(default=4.0, description="zeta of PQM")
     gradient_checkpointing: bool = Field(default=False, exclude=True, description="less memory, a third more time")
     checkpoints: int = Field(
-        default=10, ge=0, exclude=True, description="saves on the way, from which a killed training goes on; 0 = none"
+        default=10,
+        ge=0,
+        exclude=True,
+        description="saves to resume a killed training from; 0 = none",
     )
     accelerate: dict[str, Any] | None = Field(
         default=None,
@@ -101,14 +106,14 @@ class Recipe(Frozen):
     reward_type: str
     objective: Objective = "bce"
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
-    seed: int = Field(default=0, ge=0, lt=2**31, description="added to the profile's: repeats tell what is noise")
-    training: dict[str, Any] = Field(default={}, description="what differs from the profile's training")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="added to the profile's: repeats show what is noise")
+    training: dict[str, Any] = Field(default={}, description="settings that differ from the profile's training")
 
     def trained_with(self, training: Training) -> Training:
         """The profile's training settings with what this recipe changes.
 
         Raises:
-            ValidationError: it changes something that is no setting, or to a wrong value.
+            ValidationError: a key is not a setting, or its value is wrong.
         """
         own = dict(self.training)
         if training.lora is not None and isinstance(own.get("lora"), dict):
@@ -117,10 +122,10 @@ class Recipe(Frozen):
 
     @property
     def is_repeat(self) -> bool:
-        """Whether nothing but its seed tells it from a plain one."""
+        """Whether it differs from a plain recipe by its seed only."""
         return self.seed > 0 and self.backbone is None and not self.training
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but reward type and objective tells it from the profile's other recipes."""
+        """Whether it differs from the profile's other recipes by reward type and objective only."""
         return self.backbone is None and not self.seed and not self.training

@@ -6,7 +6,7 @@ One row of the examples is a trajectory with the soft label of each step:
     t000000017     3f9a...      Weng earns $12 ...    [She earned 0.2 a minute., That is 10.]    [0.91, 0.64]
 
 The result is a folder that `load_reward_model` reads: config.json, safetensors, the tokenizer, README.md. It appears
-when it is complete; a training that is killed goes on from its last checkpoint. With `training.accelerate` the same
+when it is complete; a killed training resumes from its last checkpoint. With `training.accelerate` the same
 code runs in as many processes as accelerate is configured for (`prm/launch.py`).
 """
 
@@ -18,34 +18,28 @@ import polars as pl
 
 from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.prm.card import model_card
-from cpmi_dagster.prm.fitting import Backbone, Job, fit
+from cpmi_dagster.prm.fitting import Backbone, Fitted, Job, fit
 from cpmi_dagster.prm.launch import launch
 from cpmi_dagster.prm.publish import written_at_once
 from cpmi_dagster.prm.settings import Recipe, Training
-from cpmi_dagster.prm.trainer import CurvePoint
 
 
 @dataclass(frozen=True)
-class TrainedModel:
+class TrainedModel(Fitted):
     """A trained reward model and how it came about.
 
-    Args:
-        path: the folder it was written to.
-        weights_fingerprint: sha256 of its safetensors.
-        train_steps: labelled steps in one epoch.
-        seconds: wall time of training, with that before a checkpoint it went on from.
+    Attributes:
         curve: points of the learning curve (step, epoch, split, loss).
+        train_steps: labelled steps in one epoch.
+        seconds: wall time of training, with the time before the checkpoint it resumed from.
         backbone: identity of the model it started from.
         truncated: training and validation trajectories that lost steps to the token limit.
+        path: the folder it was written to.
+        weights_fingerprint: sha256 of its safetensors.
     """
 
     path: Path
     weights_fingerprint: str
-    train_steps: int
-    seconds: float
-    curve: list[CurvePoint]
-    backbone: str
-    truncated: int
 
 
 def train_reward_model(
@@ -71,8 +65,8 @@ def train_reward_model(
         seed: of the head, the validation split and the order of the examples; on one CPU it fixes every weight.
         progress: called with the number of trajectories just trained on, counting each epoch.
         data_version: fingerprint of the soft labels, for the model card.
-        checkpoints: folder for what a killed training goes on from; it must belong to these examples and settings
-            alone, and is the caller's to remove. Nothing is saved on the way without it.
+        checkpoints: folder for the checkpoints a killed training resumes from; it must belong to these examples and
+            settings alone, and the caller removes it. Without it no checkpoints are saved.
         gpu: the GPU to train on if it is not the first, where `training.accelerate` does not say.
 
     Raises:
@@ -83,16 +77,8 @@ def train_reward_model(
     job = Job(examples, recipe.name, recipe.objective, own, backbone, seed + recipe.seed, checkpoints)
     configuration = own.accelerate or ({"gpu_ids": gpu} if gpu else None)
     with written_at_once(output) as folder:
-        tell = progress or (lambda count: None)
-        fitted = launch(job, configuration, folder, tell) if configuration else fit(job, folder, tell)
+        advance = progress or (lambda count: None)
+        fitted = launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
         card = model_card(recipe, own, fitted, data_version, output.name)
         (folder / "README.md").write_text(card, encoding="utf-8")
-    return TrainedModel(
-        path=output,
-        weights_fingerprint=weights_hash(output),
-        train_steps=fitted.train_steps,
-        seconds=fitted.seconds,
-        curve=fitted.curve,
-        backbone=fitted.backbone,
-        truncated=fitted.truncated,
-    )
+    return TrainedModel(**vars(fitted), path=output, weights_fingerprint=weights_hash(output))

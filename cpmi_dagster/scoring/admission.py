@@ -1,4 +1,4 @@
-"""Tokenise trajectories that can be scored, and say of the others why they cannot.
+"""Tokenise the trajectories that can be scored; the others get a reason.
 
 id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
 -> prompts   one per template: BOS, template with the question
@@ -60,7 +60,7 @@ def admit(
     tokenizer: "PreTrainedTokenizerBase",
     context_length: int,
     scoring: Scoring,
-    known: Sequence[Conditioning] = (),
+    scored_conditionings: Sequence[Conditioning] = (),
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
     """Split trajectories into tokenised ones, in order, and pairs of (trajectory_id, reason).
 
@@ -70,7 +70,7 @@ def admit(
         tokenizer: the labeler's.
         context_length: tokens the labeler reads.
         scoring: templates and conditionings.
-        known: conditionings whose contexts are scored already; a trajectory that needs no others is in neither list.
+        scored_conditionings: conditionings already scored; a trajectory whose contexts they cover is in neither list.
     """
     rejected: list[tuple[str, str]] = []
     complete = []
@@ -89,7 +89,7 @@ def admit(
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
         else:
-            scored = contexts_of(known, len(row["steps"]))
+            scored = contexts_of(scored_conditionings, len(row["steps"]))
             left = tuple(context for context in tokenized.contexts if context not in scored)
             admitted += [replace(tokenized, contexts=left)] if left else []
     return admitted, rejected

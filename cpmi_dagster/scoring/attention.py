@@ -1,4 +1,4 @@
-"""Which models can read a token tree, and the mask that makes them do so.
+"""Which models can read a token tree, and the mask they need.
 
     node   0 1 2 3          a node attends to itself and its ancestors: `j <= i < end[j]`
     end    4 2 4 4
@@ -7,8 +7,8 @@
            2  x . x .
            3  x . x x
 
-Every layer must see a whole branch: recurrent states and windows shorter than a branch do not. How a model is told the
-mask, and whether it obeys, is the matter of `readers`.
+Every layer must see a whole branch: recurrent states and windows shorter than a branch do not. `readers` gives a model
+the mask, and checks that the model applies it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -48,13 +48,13 @@ def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
 
 
 def narrowest_window(model: "PreTrainedModel") -> int | None:
-    """Tokens that every layer sees; None where that is no limit, or where no window describes a layer."""
+    """Tokens that every layer sees; None where nothing limits them, or where a layer has no window."""
     windows = [window for window in _windows(model).values() if window is not None]
     return min(windows, default=None)
 
 
 def _refusal(model: "PreTrainedModel", obstacle: str) -> ModelError:
-    return ModelError(f"{type(model).__name__} {obstacle}, so token trees cannot be packed for it; {ADVICE}")
+    return ModelError(f"{type(model).__name__} {obstacle}, so it cannot read token trees; {ADVICE}")
 
 
 def _windows(model: "PreTrainedModel") -> dict[str, int | None]:
@@ -70,6 +70,7 @@ def _windows(model: "PreTrainedModel") -> dict[str, int | None]:
     rope: Any = getattr(config, "rope_parameters", None) or {}
     if rope.get("rope_type") == "longrope":
         windows["longrope"] = rope.get("original_max_position_embeddings")
+    # private in transformers 5.23: whether layers keep a recurrent state
     if getattr(model, "_is_stateful", False) and None not in windows.values():
         windows["recurrent"] = None
     return windows

@@ -1,15 +1,12 @@
-"""How many tokens a row may have: from free memory, and halved when there is too little after all.
+"""How many tokens a row may have: estimated from free memory, halved when memory runs out.
 
 Qwen3-8B in bfloat16 holds about 156 kB of activations a token while a layer runs; half of 40 GiB carries 138,000
-tokens, and rows stop being faster long before that: 16,384 on a GPU, 4,096 on a CPU.
+tokens. Longer rows stop being faster long before that: at 16,384 tokens on a GPU, 4,096 on a CPU.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cpmi_dagster.models.language_models import LoadedModel
-
-if TYPE_CHECKING:
-    pass
 
 LONGEST_ROW = {"cuda": 16_384, "cpu": 4_096}
 SHORTEST_ROW = 128
@@ -19,16 +16,12 @@ HIDDEN_COPIES = 10
 # gate, up and their product
 INNER_COPIES = 3
 ROW_TOKENS = "row tokens"
+"""In `LoadedModel.remembered`: the longest row after memory ran out."""
 
 
 def row_budget(model: LoadedModel) -> int:
-    """Tokens of a row that the model's device has room for; at least `SHORTEST_ROW`, less than was too many before."""
+    """Tokens of a row that fit the device's memory: at least `SHORTEST_ROW`, fewer than ran out of memory before."""
     return min(_by_free_memory(model), model.remembered.get(ROW_TOKENS, LONGEST_ROW["cuda"]))
-
-
-def remember_row_tokens(model: LoadedModel, tokens: int) -> None:
-    """Keep later rows of this model as short as memory turned out to need."""
-    model.remembered[ROW_TOKENS] = tokens
 
 
 def _by_free_memory(model: LoadedModel) -> int:

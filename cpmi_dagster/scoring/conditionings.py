@@ -37,12 +37,9 @@ def template_scores(
         ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
     """
     kept = logprobs if count is None else _keep_hardest(logprobs, count)
-    beliefs = _beliefs(kept)
-    contrasts = _contrasts(beliefs, conditionings)
-    scores = contrasts.join(_seen(beliefs, "with"), on=["trajectory_id", "template", "with", "with_step"], how="left")
-    scores = scores.join(
-        _seen(beliefs, "without"), on=["trajectory_id", "template", "without", "without_step"], how="left"
-    )
+    means = _context_means(kept)
+    contrasts = _contrasts(means, conditionings)
+    scores = _with_means(_with_means(contrasts, means, "with"), means, "without")
     _check_complete(scores)
     scores = scores.with_columns(
         gold_shift=pl.col("gold_with") - pl.col("gold_without"),
@@ -86,7 +83,7 @@ def _keep_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
     return logprobs.join(pl.concat([gold, hardest]), on=["trajectory_id", "answer_rank"], how="semi")
 
 
-def _beliefs(logprobs: pl.DataFrame) -> pl.DataFrame:
+def _context_means(logprobs: pl.DataFrame) -> pl.DataFrame:
     """Per trajectory, template and context: ℓ of the gold answer, and the mean ℓ of the negatives."""
     return (
         logprobs.sort(AnswerLogprobs.primary_key())
@@ -98,16 +95,15 @@ def _beliefs(logprobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _seen(beliefs: pl.DataFrame, side: str) -> pl.DataFrame:
-    """The beliefs, named for one side of a contrast."""
-    return beliefs.rename(
-        {"context": side, "step_index": f"{side}_step", "gold": f"gold_{side}", "negative": f"negative_{side}"}
-    )
+def _with_means(contrasts: pl.DataFrame, means: pl.DataFrame, side: str) -> pl.DataFrame:
+    """The contrasts with the mean ℓ of one side's context."""
+    names = {"context": side, "step_index": f"{side}_step", "gold": f"gold_{side}", "negative": f"negative_{side}"}
+    return contrasts.join(means.rename(names), on=["trajectory_id", "template", side, f"{side}_step"], how="left")
 
 
-def _contrasts(beliefs: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
+def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
     """The two contexts to compare for every trajectory, template, step and conditioning."""
-    last_steps = beliefs.group_by("trajectory_id", "template").agg(last=pl.col("step_index").max())
+    last_steps = means.group_by("trajectory_id", "template").agg(last=pl.col("step_index").max())
     rows = [
         (last, conditioning, step, *with_step, *without_step)
         for last in last_steps["last"].unique()

@@ -18,7 +18,7 @@ from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories,
 
 
 class InputLine(BaseModel):
-    """One line of the input; other fields are let be."""
+    """One line of the input; other fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -45,11 +45,11 @@ def score_file(request: ScoreRequest, progress: Callable[[int, int], None]) -> S
 
     Args:
         request: model, files and options.
-        progress: told the number of trajectories just finished, and of all.
+        progress: called with the numbers of trajectories just finished and of all.
 
     Raises:
         SourceError: the input is missing or a line of it is wrong; the message names the line. Or an output cannot be
-            written, which is found out before anything is scored.
+            written, which is checked before anything is scored.
         ScoringError: no trajectory could be scored.
     """
     frame = read_trajectories(request.input)

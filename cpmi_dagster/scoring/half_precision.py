@@ -1,7 +1,7 @@
-"""Read in float32 for a while: half precision may overflow where float32 does not.
+"""Run a half-precision model in float32 temporarily: half precision may overflow where float32 does not.
 
-Weights are widened and narrowed again, which gives every bit back; what was float32 all along (rotary frequencies) is
-left alone.
+Weights are widened and narrowed again, which restores every bit; tensors that are float32 anyway (rotary frequencies)
+stay as they are.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def is_half(model: Any) -> bool:
 
 @contextmanager
 def in_float32(model: Any) -> Iterator[None]:
-    """Widen the half-precision weights of a model; they take twice the memory meanwhile."""
+    """Widen the half-precision weights of a model within the block; they take twice the memory."""
     import torch
 
     narrow = {

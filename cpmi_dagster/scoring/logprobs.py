@@ -16,11 +16,10 @@ from cpmi_dagster.contracts.contexts import Conditioning, contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.admission import admit
 from cpmi_dagster.scoring.attention import check_full_attention, narrowest_window
-from cpmi_dagster.scoring.scored import Scored
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
+from cpmi_dagster.scoring.windows import Scored, Window, ahead, slices, trees_of
 
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()
@@ -28,7 +27,7 @@ KEY = AnswerLogprobs.primary_key()
 
 @dataclass(frozen=True)
 class ScoredAnswers:
-    """Answers scored, trajectories given up, and what it cost.
+    """Scored answers, rejected trajectories, and what the scoring cost.
 
     Attributes:
         logprobs: columns of `labels.answer_logprobs`, sorted by their key; every value finite.
@@ -47,13 +46,13 @@ def answer_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
-    known: Sequence[Conditioning] = (),
+    scored_conditionings: Sequence[Conditioning] = (),
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
 
-    Trajectories are taken question by question, a window at a time, the next window made ready meanwhile. Neither their
-    order nor the windows nor the length of rows change a value beyond rounding: 1e-5 nats in float32, 0.01 nats a token
-    in float16, 0.05 in bfloat16.
+    Trajectories are scored a window of whole questions at a time; the next window is prepared meanwhile. Their order,
+    the windows and the length of rows change values by rounding only: 1e-5 nats in float32, 0.01 nats a token in
+    float16, 0.05 in bfloat16.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
@@ -61,25 +60,26 @@ def answer_logprobs(
         model: the labeler.
         scoring: templates, conditionings, scorer, tokens of a row.
         progress: called with the number of trajectories just finished, rejected ones included.
-        known: conditionings whose contexts are scored already; only what the others add is computed.
+        scored_conditionings: conditionings that are already scored; only contexts that the others add are computed.
 
     Raises:
-        ModelError: the model cannot read token trees, or sees no trajectory whole.
+        ModelError: the model cannot read token trees, or no trajectory fits its attention windows.
     """
     started = time.perf_counter()
     frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
     rejected: list[tuple[str, str]] = []
     forward_tokens = 0
     advance = progress or (lambda _: None)
-    beyond: list[int] = []
-    windows = _admitted(ahead(_windows(trajectories, negatives, model, scoring, known, beyond)), rejected, advance)
+    too_long: list[int] = []
+    prepared = _windows(trajectories, negatives, model, scoring, scored_conditionings, too_long)
+    windows = _admitted(ahead(prepared), rejected, advance)
     for scored in _scores(model, windows, scoring, advance):
         finite, broken = _split_finite(scored.logprobs)
         frames.append(finite)
         rejected += broken
         forward_tokens += scored.forward_tokens
-    if beyond and len(frames) == 1:
-        check_full_attention(model.model, max(beyond))
+    if too_long and len(frames) == 1:
+        check_full_attention(model.model, max(too_long))
     return ScoredAnswers(
         logprobs=pl.concat(frames).sort(KEY),
         rejected=_rejections(rejected),
@@ -88,11 +88,11 @@ def answer_logprobs(
 
 
 def joined(before: ScoredAnswers, added: ScoredAnswers, trajectories: pl.DataFrame, scoring: Scoring) -> ScoredAnswers:
-    """What was scored under the contexts of some conditionings, with the contexts that others added.
+    """Add the contexts of further conditionings to what was scored before; contexts not needed any more are dropped.
 
     Args:
-        before: scored under contexts of which some may not be needed any more.
-        added: scored with the conditionings of `before` as `known`.
+        before: scored with other conditionings.
+        added: scored with those of `before` as `scored_conditionings`.
         trajectories: columns trajectory_id, steps.
         scoring: the conditionings that are needed now.
     """
@@ -101,7 +101,7 @@ def joined(before: ScoredAnswers, added: ScoredAnswers, trajectories: pl.DataFra
     needed = [
         (size, *context) for size in sizes["size"].unique() for context in contexts_of(scoring.conditionings, size)
     ]
-    schema = {"size": pl.Int64(), **{name: before.logprobs.schema[name] for name in ("context", "step_index")}}
+    schema = {"size": pl.Int64(), **before.logprobs.select("context", "step_index").schema}
     wanted = sizes.join(pl.DataFrame(needed, schema=schema, orient="row"), on="size")
     logprobs = pl.concat([before.logprobs, added.logprobs])
     return ScoredAnswers(
@@ -118,34 +118,33 @@ def _windows(
     negatives: pl.DataFrame,
     model: LoadedModel,
     scoring: Scoring,
-    known: Sequence[Conditioning],
-    beyond: list[int],
+    scored_conditionings: Sequence[Conditioning],
+    too_long: list[int],
 ) -> Iterator[Window]:
-    """Windows as they are read; `beyond` collects the lengths of branches that the model's layers do not see whole."""
+    """Windows of trees; `too_long` collects the lengths of sequences that a layer of the model does not see whole."""
     for part in slices(trajectories):
-        admitted, refused = admit(part, negatives, model.tokenizer, model.context_length, scoring, known)
+        admitted, refused = admit(part, negatives, model.tokenizer, model.context_length, scoring, scored_conditionings)
         if scoring.scorer == "reference":
             yield Window(len(part), admitted, refused, [])
             continue
-        limit = narrowest_window(model.model)
-        seen = [item for item in admitted if limit is None or item.longest_sequence <= limit]
-        unseen = [item for item in admitted if limit is not None and item.longest_sequence > limit]
-        beyond += [item.longest_sequence for item in unseen]
-        reasons = [(item.trajectory_id, _beyond_window(item, limit)) for item in unseen]
-        yield Window(len(part), seen, [*refused, *reasons], trees_of(seen))
-
-
-def _beyond_window(trajectory: TokenizedTrajectory, limit: int | None) -> str:
-    return (
-        f"trajectory `{trajectory.trajectory_id}`: question, steps and answer are {trajectory.longest_sequence} tokens"
-        f", more than the {limit} that a layer of the model sees; shorten it, or score it with `--scorer reference`"
-    )
+        window = narrowest_window(model.model)
+        limit = model.context_length if window is None else window
+        fitting = [item for item in admitted if item.longest_sequence <= limit]
+        longer = [item for item in admitted if item.longest_sequence > limit]
+        too_long += [item.longest_sequence for item in longer]
+        reasons = [
+            f"trajectory `{item.trajectory_id}`: question, steps and answer are {item.longest_sequence} tokens, more "
+            f"than the {limit} that a layer of the model sees; shorten it, or score it with `--scorer reference`"
+            for item in longer
+        ]
+        refused += [(item.trajectory_id, reason) for item, reason in zip(longer, reasons, strict=True)]
+        yield Window(len(part), fitting, refused, trees_of(fitting))
 
 
 def _admitted(
     windows: Iterable[Window], rejected: list[tuple[str, str]], advance: Callable[[int], None]
 ) -> Iterator[Window]:
-    """Windows with something to score; what they refused goes to `rejected`."""
+    """Windows with something to score; refused trajectories are appended to `rejected`."""
     for window in windows:
         rejected += window.refused
         if window.trajectories:
@@ -157,7 +156,7 @@ def _admitted(
 def _scores(
     model: LoadedModel, windows: Iterable[Window], scoring: Scoring, advance: Callable[[int], None]
 ) -> Iterator[Scored]:
-    """Tree or reference, whichever the settings name; both are imported only when used, for they load torch."""
+    """By the tree scorer or the reference; imported only when used, since both load torch."""
     if scoring.scorer == "tree":
         from cpmi_dagster.scoring.tree_scorer import TreeScorer
 
@@ -187,5 +186,4 @@ def _split_finite(logprobs: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[str,
 
 def _rejections(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
     rows = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
-    schema = {name: column.dtype for name, column in RejectedTrajectories.columns().items()}
-    return pl.DataFrame(rows, schema=schema, orient="row").sort("trajectory_id")
+    return pl.DataFrame(rows, RejectedTrajectories.create_empty().schema, orient="row").sort("trajectory_id")

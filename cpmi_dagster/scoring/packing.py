@@ -8,7 +8,7 @@ A tree larger than a row is cut between subtrees; a piece is a stretch of nodes 
     pieces               0 1 2 3 4   0 3 5 6 7        0 and 3 are read twice, but predict once
 
 A row is one forward pass. Pieces in a row cannot see each other, since no node of one is an ancestor of a node of
-another, and position ids start anew in each.
+another, and position ids restart in each.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,11 +49,11 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Row:
+class PackedRow:
     """Pieces one after the other; node indices count along the row.
 
     Attributes:
-        pieces: what stands in it.
+        pieces: the pieces in their order.
         tokens: token ids, [nodes].
         depth: position ids, [nodes].
         end: index after each node's last descendant, [nodes].
@@ -73,7 +73,7 @@ class Row:
         return len(self.tokens)
 
 
-def rows_of(pieces: Iterable[Piece], row_tokens: int) -> list[Row]:
+def rows_of(pieces: Iterable[Piece], row_tokens: int) -> list[PackedRow]:
     """The pieces, cut where needed, in rows of at most `row_tokens`; a longer branch makes its row longer."""
     small = [part for piece in pieces for part in cut(piece, row_tokens)]
     return [lay_out([small[item] for item in row]) for row in pack([len(piece) for piece in small], row_tokens)]
@@ -147,11 +147,11 @@ def pack(sizes: Sequence[int], row_tokens: int) -> list[list[int]]:
     return rows
 
 
-def lay_out(pieces: Sequence[Piece]) -> Row:
-    """The row in which the pieces stand in this order."""
+def lay_out(pieces: Sequence[Piece]) -> PackedRow:
+    """The row of these pieces, in this order."""
     starts = np.cumsum([0, *(len(piece) for piece in pieces[:-1])])
     placed = list(zip(starts, pieces, strict=True))
-    return Row(
+    return PackedRow(
         pieces=tuple(pieces),
         tokens=np.concatenate([piece.tree.tokens[piece.nodes] for piece in pieces]),
         depth=np.concatenate([piece.tree.depth[piece.nodes] for piece in pieces]),

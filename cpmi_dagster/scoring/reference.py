@@ -2,7 +2,7 @@
 
     template 0, prefix/1, gold   ->   [BOS] question, step 0, step 1, "The answer is: 72"
 
-Slow and plain: the yardstick of the token trees, and the way to score models that cannot read them.
+Slow and simple: the reference for token trees, and the scorer of models that cannot read them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.scored import Scored
+from cpmi_dagster.scoring.windows import Scored
 
 if TYPE_CHECKING:
     import torch
@@ -28,13 +28,13 @@ def score_unpacked(model: LoadedModel, trajectories: Sequence[TokenizedTrajector
         model: any causal language model of transformers.
         trajectories: at least one.
     """
-    schema = {name: column.dtype for name, column in AnswerLogprobs.columns().items()}
     rows = []
     forward_tokens = 0
     for key, context, target in written_out(trajectories):
-        rows.append((*key, target_logprob(model, context, target), len(target)))
+        logprobs = token_logprobs(model, context, target).cpu().double()
+        rows.append((*key, float(logprobs.sum()), len(target)))
         forward_tokens += len(context) + len(target)
-    return Scored(pl.DataFrame(rows, schema=schema, orient="row"), forward_tokens)
+    return Scored(pl.DataFrame(rows, AnswerLogprobs.create_empty().schema, orient="row"), forward_tokens)
 
 
 def written_out(
@@ -51,11 +51,6 @@ def written_out(
             for rank, target in trajectory.targets.items():
                 key = (trajectory.trajectory_id, template, context.kind, context.step_index, rank)
                 yield key, before, target
-
-
-def target_logprob(model: LoadedModel, context: TokenIds, target: TokenIds) -> float:
-    """Sum of log p(token | everything before it) over the target's tokens, natural log; see `token_logprobs`."""
-    return float(token_logprobs(model, context, target).cpu().double().sum())
 
 
 def token_logprobs(model: LoadedModel, context: TokenIds, target: TokenIds) -> "torch.Tensor":

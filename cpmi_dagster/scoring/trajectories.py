@@ -1,4 +1,4 @@
-"""Score a frame of one's own trajectories: polars in, polars out.
+"""Score a frame of trajectories: polars in, polars out.
 
 >>> frame = pl.DataFrame({
 ...     "id": ["a"], "question": ["Ana has 48 shells and finds half as many. How many has she?"],
@@ -43,10 +43,10 @@ class ScoreOptions(TypedDict, total=False):
     """How trajectories are scored; every option may be left out.
 
     Attributes:
-        conditionings: which steps stand between the question and the answer; default marginal, incremental, prefix.
-        templates: the first so many of the paper's four wordings; default 4.
-        scorer: tree (packed; default) or reference (one sequence per context and answer; for models that cannot be
-            packed).
+        conditionings: which steps are between the question and the answer; default marginal, incremental, prefix.
+        templates: how many of the paper's four prompts, the first ones; default 4.
+        scorer: tree (packed; default) or reference (one sequence per context and answer; for models that cannot read
+            token trees).
         negatives: hard negatives to sample where the input lists none; default 4.
         seed: of the sampled negatives; default 0.
         device: auto (default) or a torch device; ignored for a loaded model.
@@ -103,7 +103,7 @@ def score_trajectories(
         conditioning and template. Use `score_in_full` for what was rejected, and why.
 
     Raises:
-        ScoringError: a column is missing or of the wrong type, or an id is null or stands twice.
+        ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
         SettingsError: an option has a value that does not exist.
         ModelError: the model cannot be loaded, or cannot read token trees.
     """
@@ -119,7 +119,7 @@ def score_in_full(
         ScoringError, SettingsError, ModelError: as `score_trajectories`.
     """
     scoring = _settings(Scoring, {name: value for name, value in options.items() if name in SCORING_OPTIONS})
-    wanted = _settings(Negatives, {"count": options.get("negatives", 4)})
+    sampling = _settings(Negatives, {"count": options.get("negatives", 4)})
     frame = _checked(trajectories)
     if not isinstance(model, LoadedModel):
         model = load_language_model(
@@ -129,7 +129,7 @@ def score_in_full(
             device=options.get("device", "auto"),
             device_map=options.get("device_map"),
         )
-    negatives = _negatives(frame, model, wanted, options.get("seed", 0))
+    negatives = _negatives(frame, model, sampling, options.get("seed", 0))
     answers = answer_logprobs(frame, negatives, model, scoring, options.get("progress"))
     scores = template_scores(answers.logprobs, scoring.conditionings)
     to_id = {"trajectory_id": "id"}
@@ -155,20 +155,20 @@ def _checked(trajectories: pl.DataFrame) -> pl.DataFrame:
             f"the trajectories lack the column `{missing[0]}`; give them the columns {', '.join(INPUT_COLUMNS)}"
         )
     frame = trajectories.select(_typed(trajectories, name) for name in INPUT_COLUMNS).with_row_index("row")
-    nameless = frame.filter(pl.col("id").is_null())
-    if not nameless.is_empty():
-        raise ScoringError(f"row {nameless['row'][0]} (from 0) of the trajectories has no `id`; give it one")
+    without_id = frame.filter(pl.col("id").is_null())
+    if not without_id.is_empty():
+        raise ScoringError(f"row {without_id['row'][0]} (from 0) of the trajectories has no `id`; give it one")
     repeated = frame.filter(pl.col("id").is_duplicated())
     if not repeated.is_empty():
         rows = repeated.filter(pl.col("id") == repeated["id"][0])["row"].to_list()
         raise ScoringError(
-            f"id `{repeated['id'][0]}` stands in rows {', '.join(map(str, rows))} (from 0); give each row its own"
+            f"id `{repeated['id'][0]}` is in rows {', '.join(map(str, rows))} (from 0); give each row its own id"
         )
     return frame.drop("row").rename({"id": "trajectory_id"})
 
 
 def _typed(trajectories: pl.DataFrame, name: str) -> pl.Expr:
-    """The column in its type; integers pass as text in `id`, and all-null columns as what they should be."""
+    """The column in its type; integers are accepted as `id`, and all-null columns as any type."""
     given, wanted = trajectories.schema[name], INPUT_COLUMNS[name]
     empty_lists = wanted == pl.List and given == pl.List(pl.Null())
     fits = given in (wanted, pl.Null()) or empty_lists or (name == "id" and given.is_integer())
@@ -177,7 +177,7 @@ def _typed(trajectories: pl.DataFrame, name: str) -> pl.Expr:
     return pl.col(name).cast(wanted)
 
 
-def _negatives(frame: pl.DataFrame, model: LoadedModel, wanted: Negatives, seed: int) -> pl.DataFrame:
+def _negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:
     """Rows of `labels.hard_negatives`: the listed answers in their order, and sampled ones where none are listed."""
     listed = pl.col("negative_answers").list.len().fill_null(0) > 0
     given = frame.filter(listed).select(
@@ -189,12 +189,12 @@ def _negatives(frame: pl.DataFrame, model: LoadedModel, wanted: Negatives, seed:
     texts = pl.all_horizontal(pl.col(name).is_not_null() for name in ("question", "steps", "gold_answer"))
     complete = texts & ~pl.col("steps").list.contains(None) & (pl.col("steps").list.len() > 0)
     bare = frame.filter(~listed & complete & (pl.col("gold_answer").str.strip_chars() != ""))
-    return pl.concat([given.explode("rank", "answer"), _sampled(bare, model, wanted, seed)])
+    return pl.concat([given.explode("rank", "answer"), _sampled(bare, model, sampling, seed)])
 
 
-def _sampled(frame: pl.DataFrame, model: LoadedModel, wanted: Negatives, seed: int) -> pl.DataFrame:
+def _sampled(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:
     from cpmi_dagster.generation.transformers_engine import TransformersEngine
     from cpmi_dagster.negatives.hard_negatives import hard_negatives
 
     engine = None if frame.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
-    return hard_negatives(frame, engine, wanted, seed).negatives
+    return hard_negatives(frame, engine, sampling, seed).negatives

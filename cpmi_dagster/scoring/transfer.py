@@ -1,7 +1,7 @@
-"""Arrays to a device and values back, without waiting for what the device is doing.
+"""Copy arrays to a device and values back without waiting for its running work.
 
-On CUDA a copy from or to ordinary memory waits for everything launched before it; from and to pinned memory it does
-not, so that rows can be handed over while others are being read.
+On CUDA a copy from or to ordinary memory waits for everything launched before it. A copy from or to pinned memory does
+not, so rows can be copied while others are computed.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ def upload(array: np.ndarray, device: "torch.device") -> "torch.Tensor":
 
 
 class Download:
-    """Values on their way from a device.
+    """Values in transfer from a device.
 
     Args:
         values: float32, on any device.
@@ -40,7 +40,7 @@ class Download:
             self._arrived.record(torch.cuda.current_stream(values.device))
 
     def numpy(self) -> NDArray[np.float64]:
-        """The values; waits for them alone, not for what was launched since."""
+        """The values; waits for this copy only, not for work launched after it."""
         if self._arrived is not None:
             self._arrived.synchronize()
         return self._values.cpu().double().numpy()

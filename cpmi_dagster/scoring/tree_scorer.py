@@ -3,7 +3,7 @@
 Question of 155 tokens, 5 steps of 83, 5 answers of 8 sharing 5, contexts of three conditionings, one template: 55
 sequences of 163 to 578 tokens written out are one tree of about 1,000.
 
-The rows of a window are handed to the device before the last window's values are fetched, so a GPU does not wait for
+The rows of a window are launched before the values of the previous window are fetched, so a GPU does not wait for
 tokenisation, trees or tables.
 """
 
@@ -19,15 +19,14 @@ from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.budget import SHORTEST_ROW, remember_row_tokens, row_budget
+from cpmi_dagster.scoring.budget import ROW_TOKENS, SHORTEST_ROW, row_budget
 from cpmi_dagster.scoring.half_precision import in_float32, is_half
-from cpmi_dagster.scoring.packing import Row, rows_of, whole
+from cpmi_dagster.scoring.packing import PackedRow, rows_of, whole
 from cpmi_dagster.scoring.readers import reader_of
-from cpmi_dagster.scoring.scored import Scored
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.transfer import Download
 from cpmi_dagster.scoring.trees import TokenTree
-from cpmi_dagster.scoring.windows import Window, trees_of
+from cpmi_dagster.scoring.windows import Scored, Window, trees_of
 
 if TYPE_CHECKING:
     import torch
@@ -35,16 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Launched:
-    """A window whose rows the device has been given.
+    """A window whose rows were launched on the device.
 
     Attributes:
-        window: what is read.
-        values: rows and the log-probabilities of their target tokens, on their way here.
+        window: the trajectories and trees.
+        values: rows, and the log-probabilities of their target tokens in transfer.
         forward_tokens: tokens that go through the model for it.
     """
 
     window: Window
-    values: list[tuple[Row, Download]]
+    values: list[tuple[PackedRow, Download]]
     forward_tokens: int
 
 
@@ -66,7 +65,7 @@ class TreeScorer:
 
         Args:
             windows: at least one trajectory admitted in each.
-            advance: told how many trajectories have gone through the model.
+            advance: called with the number of trajectories that went through the model since the last call.
 
         Raises:
             ModelError: the model cannot read token trees, or there is no memory for the shortest row.
@@ -85,8 +84,8 @@ class TreeScorer:
             self._model, max(item.longest_sequence for item in window.trajectories), self._scoring.reader
         )
         waiting = rows_of(whole(*window.trees), self._row_tokens)
-        values: list[tuple[Row, Download]] = []
-        told = 0
+        values: list[tuple[PackedRow, Download]] = []
+        reported = 0
         while waiting:
             logprobs = _unless_out_of_memory(reader.logprobs, waiting[0])
             if isinstance(logprobs, str):
@@ -94,12 +93,12 @@ class TreeScorer:
                 continue
             values.append((waiting.pop(0), Download(logprobs)))
             done, left = sum(len(row) for row, _ in values), sum(map(len, waiting))
-            finished = max(told, window.size * done // (done + left))
-            advance(finished - told)
-            told = finished
+            finished = max(reported, window.size * done // (done + left))
+            advance(finished - reported)
+            reported = finished
         return Launched(window, values, sum(reader.tokens_computed(len(row)) for row, _ in values))
 
-    def _shorter(self, rows: list[Row], shortage: str) -> list[Row]:
+    def _shorter(self, rows: list[PackedRow], shortage: str) -> list[PackedRow]:
         """What is left, in rows of half the length."""
         release_memory(self._model.device)
         self._row_tokens = min(self._row_tokens, len(rows[0])) // 2
@@ -108,17 +107,17 @@ class TreeScorer:
                 f"{self._model.identity} has no memory for a row of {len(rows[0])} tokens ({shortage}); use a smaller "
                 "dtype, `device_map: auto` over several GPUs, or a device with more memory"
             )
-        remember_row_tokens(self._model, self._row_tokens)
+        self._model.remembered[ROW_TOKENS] = self._row_tokens
         return rows_of((piece for row in rows for piece in row.pieces), self._row_tokens)
 
     def _finish(self, launched: Launched) -> Scored:
-        """Fetch the values; trajectories whose own are not finite are scored once more, each alone."""
+        """Fetch the values; trajectories with values that are not finite are scored again, each alone."""
         window, scored = launched.window, _fetched(launched)
-        tainted = set(scored.logprobs.filter(~pl.col("logprob_sum").is_finite())["trajectory_id"])
-        hopeless = len(window.trajectories) == 1 and not is_half(self._model.model)
-        if not tainted or hopeless:
+        not_finite = set(scored.logprobs.filter(~pl.col("logprob_sum").is_finite())["trajectory_id"])
+        same_again = len(window.trajectories) == 1 and not is_half(self._model.model)
+        if not not_finite or same_again:
             return scored
-        again = self._alone([item for item in window.trajectories if item.trajectory_id in tainted])
+        again = self._alone([item for item in window.trajectories if item.trajectory_id in not_finite])
         rescored = pl.concat([scored.logprobs.clear(), *(part.logprobs for part in again)])
         kept = scored.logprobs.join(rescored, on="trajectory_id", how="anti")
         return Scored(
@@ -127,15 +126,15 @@ class TreeScorer:
         )
 
     def _alone(self, trajectories: Sequence[TokenizedTrajectory]) -> list[Scored]:
-        """Each in float32 by itself: no other can spoil its row, and half precision cannot overflow.
+        """Score each in float32 in rows of its own: no other trajectory's NaN or overflow reaches it.
 
         Returns:
-            Those that there was memory for; float32 needs twice as much.
+            Those that memory sufficed for; float32 needs twice as much.
         """
         scored: list[Scored] = []
         try:
             with in_float32(self._model.model):
-                # what float32 has memory for says nothing about half precision: nothing is remembered of it
+                # a copy, so that the rows of half precision are not shortened to those that float32 has memory for
                 wide = TreeScorer(replace(self._model), self._scoring)
                 for trajectory in trajectories:
                     window = Window(1, [trajectory], [], trees_of([trajectory]))
@@ -151,10 +150,10 @@ class OutOfMemory(ModelError):
     """There is no memory for the shortest row."""
 
 
-def _unless_out_of_memory(read: Callable[[Row], "torch.Tensor"], row: Row) -> "torch.Tensor | str":
-    """The log-probabilities, or what torch says when memory is used up.
+def _unless_out_of_memory(read: Callable[[PackedRow], "torch.Tensor"], row: PackedRow) -> "torch.Tensor | str":
+    """The log-probabilities, or torch's message where memory ran out.
 
-    The error itself is let go here: its traceback would keep what the failed pass had allocated.
+    The error is dropped here: its traceback would keep the memory of the failed pass.
     """
     try:
         return read(row)
@@ -167,18 +166,11 @@ def _unless_out_of_memory(read: Callable[[Row], "torch.Tensor"], row: Row) -> "t
 def _fetched(launched: Launched) -> Scored:
     trees = launched.window.trees
     logprobs = {id(tree): np.empty(len(tree.predicted)) for tree in trees}
-    for row, values in launched.values:
-        _deal(row, values.numpy(), logprobs)
+    for row, download in launched.values:
+        values = np.split(download.numpy(), np.cumsum([len(piece.targets) for piece in row.pieces])[:-1])
+        for piece, own in zip(row.pieces, values, strict=True):
+            logprobs[id(piece.tree)][piece.targets] = own
     return Scored(pl.concat([_with_sums(tree, logprobs[id(tree)]) for tree in trees]), launched.forward_tokens)
-
-
-def _deal(row: Row, values: NDArray[np.float64], logprobs: dict[int, NDArray[np.float64]]) -> None:
-    """Put a row's values to the target tokens of its trees."""
-    first = 0
-    for piece in row.pieces:
-        last = first + len(piece.targets)
-        logprobs[id(piece.tree)][piece.targets] = values[first:last]
-        first = last
 
 
 def _with_sums(tree: TokenTree, logprobs: NDArray[np.float64]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""The token tree of a question: every distinct prefix of its contexts and answers stands in it once.
+"""The token tree of a question: it has every distinct prefix of its contexts and answers once.
 
 Question `q`, one step `s`, answers `a b` and `a c` under the contexts q and q s; a target's last token is only
 predicted, never read, so it is no node:
@@ -8,7 +8,7 @@ predicted, never read, so it is no node:
     depth     0    1    1    2          └─ s ── a         predicts b, c
     end       4    2    4    4
 
-Nodes stand in preorder, so the descendants of j are the nodes from j + 1 to end[j] - 1, and node i may attend to j
+Nodes are in preorder, so the descendants of j are the nodes from j + 1 to end[j] - 1, and node i may attend to j
 exactly when `j <= i < end[j]`: the same test for one tree and for many side by side.
 """
 
@@ -27,10 +27,9 @@ from cpmi_dagster.scoring.admission import TokenizedTrajectory
 Integers = NDArray[np.int64]
 
 ROOT = -1
-TARGET_SCHEMA = {
-    name: AnswerLogprobs.columns()[name].dtype
-    for name in ("trajectory_id", "context", "step_index", "answer_rank", "token_count")
-}
+TARGET_SCHEMA = (
+    AnswerLogprobs.create_empty().select("trajectory_id", "context", "step_index", "answer_rank", "token_count").schema
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def grow_branches(trajectories: Iterable[TokenizedTrajectory]) -> TokenTree:
 
 
 class _Branches:
-    """Nodes in the order they are met; a parent always stands before its children."""
+    """Nodes in the order they are added; a parent always precedes its children."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -112,7 +111,7 @@ class _Branches:
         ends: dict[tuple[int, ...], int] = {}
         for context in trajectory.contexts:
             steps = tuple(context.steps(len(trajectory.steps)))
-            # a prefix is its shorter one and a step, so its path is not walked from the root again
+            # a prefix is a shorter prefix and a step: its path starts where that one ended
             node = ends.get(steps[:-1])
             for step in steps if node is None else steps[-1:]:
                 node = self._path(ROOT if node is None else node, trajectory.steps[step])[-1]
@@ -124,7 +123,7 @@ class _Branches:
                 self.predicted += target
 
     def _path(self, node: int, tokens: Sequence[int]) -> list[int]:
-        """The nodes from `node` along the tokens, both ends included; those not there yet are made."""
+        """The nodes from `node` along the tokens, both ends included; missing ones are added."""
         path = [node]
         for token in tokens:
             child = self._children.setdefault((node, token), len(self.tokens))
@@ -136,7 +135,7 @@ class _Branches:
         return path
 
     def in_preorder(self) -> TokenTree:
-        """The branches with every subtree in one stretch."""
+        """The tree with every subtree in consecutive nodes."""
         parents = self.parents
         count = len(parents)
         # one cell more than there are nodes: the last one, at index ROOT, is the question's last token

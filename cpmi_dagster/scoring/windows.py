@@ -1,4 +1,4 @@
-"""Trajectories a window at a time: whole questions, made into trees while the model reads the window before.
+"""Trajectories a window at a time: whole questions, built into trees while the model reads the previous window.
 
 trajectories of q1 (20), q2 (15), q3 (9)  ->  windows q1 + q2 (35), q3 (9)
 """
@@ -6,7 +6,7 @@ trajectories of q1 (20), q2 (15), q3 (9)  ->  windows q1 + q2 (35), q3 (9)
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import polars as pl
 
@@ -24,16 +24,28 @@ class Window:
     """Some trajectories, ready to be scored.
 
     Attributes:
-        size: how many there are, refused ones included.
+        size: number of trajectories, refused ones included.
         trajectories: the admitted ones.
         refused: (trajectory_id, reason) of the others.
-        trees: theirs, one per question and template; none for the reference scorer.
+        trees: one per question and template of the admitted ones; none for the reference scorer.
     """
 
     size: int
     trajectories: Sequence[TokenizedTrajectory]
     refused: Sequence[tuple[str, str]]
     trees: Sequence[TokenTree]
+
+
+class Scored(NamedTuple):
+    """Log-probabilities of a window, as both scorers return them.
+
+    Attributes:
+        logprobs: columns of `labels.answer_logprobs`, in no particular order; sums may be NaN or infinite.
+        forward_tokens: tokens that went through a forward pass.
+    """
+
+    logprobs: pl.DataFrame
+    forward_tokens: int
 
 
 def slices(trajectories: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -54,16 +66,20 @@ def slices(trajectories: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def trees_of(trajectories: Sequence[TokenizedTrajectory]) -> list[TokenTree]:
-    """A tree per question and template; a question's branches are grown once and stand below every template."""
+    """A tree per question and template; a question's branches are built once for all templates."""
     groups: dict[tuple[TokenIds, ...], list[TokenizedTrajectory]] = {}
     for trajectory in trajectories:
         groups.setdefault(trajectory.prompts, []).append(trajectory)
-    grown = [(prompts, grow_branches(group)) for prompts, group in groups.items()]
-    return [branches.under(prompt, template) for prompts, branches in grown for template, prompt in enumerate(prompts)]
+    return [
+        branches.under(prompt, template)
+        for prompts, group in groups.items()
+        for branches in [grow_branches(group)]
+        for template, prompt in enumerate(prompts)
+    ]
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, each made in a thread while the one before it is used."""
+    """The same items, each computed in a thread while the previous one is used."""
     done = object()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead") as worker:
         following = worker.submit(next, items, done)

@@ -95,7 +95,7 @@ def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(qwen3, scorer):
 def test_conditionings_asked_for_later_only_add_their_contexts(qwen3, trajectories, negatives, known, asked):
     first, both = (Scoring(templates=2, conditionings=tuple(names)) for names in (known, asked))
     before = answer_logprobs(trajectories, negatives, qwen3, first)
-    added = answer_logprobs(trajectories, negatives, qwen3, both, known=known)
+    added = answer_logprobs(trajectories, negatives, qwen3, both, scored_conditionings=known)
     result = joined(before, added, trajectories, both)
     at_once = answer_logprobs(trajectories, negatives, qwen3, both)
     keys = AnswerLogprobs.primary_key()

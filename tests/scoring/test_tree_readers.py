@@ -215,7 +215,7 @@ def test_a_reader_that_fails_is_told_before_the_next_is_tried(build_model, monke
     monkeypatch.setitem(READERS, "blocked", lambda _: Fails(broken))
     with caplog.at_level("WARNING"):
         assert reader_of(model, 10).name == "masked"
-    assert "does not obey the reader `blocked`: no kernel for this card" in caplog.text
+    assert "does not read trees correctly with the reader `blocked`: no kernel for this card" in caplog.text
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

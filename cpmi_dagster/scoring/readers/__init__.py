@@ -1,12 +1,12 @@
 """Ways for a model to read a row of token trees; each gives the same log-probabilities of the row's targets.
 
-    reader     how the model is told who sees whom                       chosen
+    reader     how the model gets the tree's structure                   chosen
     flex       FlexAttention with a block mask of the trees              on CUDA; compiled once a length of row
     blocked    sdpa, 128 nodes at a time against the nodes they can see  elsewhere
     masked     a 4-D mask of the whole row                               models with an attention of their own
     cached     stretch by stretch, from the keys and values before it    models that take no mask
 
-`choice` takes the first that agrees with the model itself on a small tree.
+`choice` takes the first whose values agree with the model's own on a small tree.
 """
 
 from cpmi_dagster.scoring.readers.choice import reader_of

@@ -3,7 +3,7 @@
     a row of 4,000 nodes, a stretch of 128 under a branch of 400: 128 x 528 pairs, not 128 x 4,000
 
 The ancestors of a stretch are those of its first node and nodes inside it, so the keys are found without a mask of the
-whole row, and attention costs what the branches are long, not what the row is.
+whole row, and the cost of attention grows with the length of the branches, not of the row.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
 from cpmi_dagster.scoring.transfer import upload
 
@@ -33,18 +33,18 @@ class Block(NamedTuple):
 
 
 def blocked_reader(model: LoadedModel) -> MaskReader:
-    """A reader with blocked sdpa, for models whose attention transformers can exchange."""
+    """A reader with blocked sdpa, for models whose attention implementation can be replaced."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(IMPLEMENTATION, blocked_attention)
 
-    def mask(row: Row, size: int) -> dict[str, Any]:
+    def mask(row: PackedRow, size: int) -> dict[str, Any]:
         return {"attention_mask": shown_mask(size, model.device), "tree_blocks": blocks_of(row, model.device)}
 
     return MaskReader("blocked", model, IMPLEMENTATION, mask)
 
 
-def blocks_of(row: Row, device: "torch.device") -> list[Block]:
+def blocks_of(row: PackedRow, device: "torch.device") -> list[Block]:
     """The row in stretches of `STRETCH` nodes."""
     blocks = []
     for start in range(0, len(row), STRETCH):
@@ -70,7 +70,7 @@ def blocked_attention(
     """An attention function of transformers: query (1, heads, nodes, width), key and value (1, groups, nodes, width).
 
     Raises:
-        ModelError: the model did not hand on the blocks, or adds a term to its attention that is not known here.
+        ModelError: the model did not pass the blocks on, or its attention has a term that is not computed here.
     """
     import torch
 

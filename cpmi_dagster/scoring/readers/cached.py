@@ -1,4 +1,4 @@
-"""Stretch by stretch from the keys and values of what stands before: for models that take no mask of their own.
+"""Stretch by stretch from the cached keys and values of the nodes before: for models that take no custom mask.
 
     q ──┬─ s0 ──┬─ s1 ─── "The answer is: " ──┬─ 7 2        stretches: q | s0, answers | s1, answers | ...
         │       └─ "The answer is: " ...      └─ 7 4
@@ -9,14 +9,14 @@ node before the padding can see. Each node is read once, in many small passes.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.readers.projection import target_logprobs
 from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import ROOT, Integers
@@ -30,12 +30,7 @@ Stretch = range
 
 @dataclass(frozen=True)
 class CachedReader:
-    """See `TreeReader`; for any model that keeps keys and values alone.
-
-    Attributes:
-        model: the labeler.
-        name: what it is called.
-    """
+    """See `TreeReader`; for any model whose cache holds keys and values only."""
 
     model: LoadedModel
     name: str = "cached"
@@ -44,7 +39,7 @@ class CachedReader:
         """Padding is left out: it depends on the row's forks."""
         return tokens
 
-    def logprobs(self, row: Row) -> "torch.Tensor":
+    def logprobs(self, row: PackedRow) -> "torch.Tensor":
         """See `TreeReader`."""
         import torch
 
@@ -61,7 +56,9 @@ class CachedReader:
                         waiting.append((stretch[-1], _one_row(grown, place, int(row.depth[stretch[-1]]) + 1)))
         return picked
 
-    def _read(self, row: Row, stretches: Sequence[Stretch], cache: "Cache | None", picked: "torch.Tensor") -> "Cache":
+    def _read(
+        self, row: PackedRow, stretches: Sequence[Stretch], cache: "Cache | None", picked: "torch.Tensor"
+    ) -> "Cache":
         """One pass over the stretches behind a fork; fills in their target tokens and returns the longer cache."""
         longest = max(map(len, stretches))
         tokens = np.zeros((len(stretches), longest), np.int64)
@@ -70,11 +67,7 @@ class CachedReader:
             tokens[number, : len(stretch)] = row.tokens[stretch.start : stretch.stop]
             place[stretch.start : stretch.stop] = number * longest + np.arange(len(stretch))
         grown = _repeated(cache, len(stretches))
-        inputs = {
-            "input_ids": upload(tokens, self.model.device),
-            "past_key_values": grown,
-            "use_cache": True,
-        }
+        inputs = {"input_ids": upload(tokens, self.model.device), "past_key_values": grown, "use_cache": True}
         targets = np.flatnonzero(place[row.predictors] >= 0)
         logprobs = target_logprobs(self.model, inputs, place[row.predictors[targets]], row.predicted[targets])
         picked.index_copy_(0, upload(targets, picked.device), logprobs.to(picked.device))
@@ -110,21 +103,17 @@ def _parents(end: Integers) -> Iterator[int]:
 
 
 def _repeated(cache: "Cache | None", count: int) -> "Cache":
-    from transformers import DynamicCache
-
-    if cache is None:
-        return DynamicCache()
-    layers: Any = cache.layers
-    return DynamicCache(
-        [(layer.keys.expand(count, -1, -1, -1), layer.values.expand(count, -1, -1, -1)) for layer in layers]
-    )
+    return _cache_of(cache, lambda states: states.expand(count, -1, -1, -1))
 
 
 def _one_row(cache: "Cache", row: int, length: int) -> "Cache":
     """The first `length` columns of one row."""
+    return _cache_of(cache, lambda states: states[row : row + 1, :, :length])
+
+
+def _cache_of(cache: "Cache | None", part: Callable[["torch.Tensor"], "torch.Tensor"]) -> "Cache":
+    """A new cache with a part of every layer's keys and values."""
     from transformers import DynamicCache
 
-    layers: Any = cache.layers
-    return DynamicCache(
-        [(layer.keys[row : row + 1, :, :length], layer.values[row : row + 1, :, :length]) for layer in layers]
-    )
+    layers: Any = cache.layers if cache else ()
+    return DynamicCache([(part(layer.keys), part(layer.values)) for layer in layers])

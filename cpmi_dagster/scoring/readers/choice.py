@@ -1,7 +1,7 @@
-"""Choose how a model reads trees: the first way that agrees with the model itself on a small tree.
+"""Choose how a model reads trees: the first reader whose values agree with the model's own on a small tree.
 
-A model may ignore a mask, take its order from the row (ALiBi), or cap its logits, and nothing in its configuration need
-say so; a small tree beside its sequences written out tells.
+A model may ignore a mask, take positions from the row (ALiBi), or cap its logits, and its configuration need not say
+so. Comparing a small tree with its sequences written out shows it.
 """
 
 import logging
@@ -41,13 +41,13 @@ BY_DEVICE: dict[str, tuple[Reader, ...]] = {
 QUESTION, STEPS, ANSWERS = "Ana has 48 shells. ", ("48 / 2 = 24", "48 + 24 = 72"), ("72", "74", "24")
 # on CUDA the tree is long enough for blocks that are seen in full and blocks that are skipped
 REPEATS = {"cuda": 100, "cpu": 1}
-# how far half precision may round; what sees a wrong branch is off by more
+# bounds of rounding by precision; a wrong branch in view makes a larger difference
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.5}
 logger = logging.getLogger(__name__)
 
 
 def reader_of(model: LoadedModel, longest: int, wanted: Reader = "auto") -> TreeReader:
-    """How this model reads trees; tried out once a model.
+    """How this model reads trees; tried out once per model.
 
     Args:
         model: the labeler.
@@ -76,7 +76,7 @@ def _choose(model: LoadedModel, wanted: Reader) -> TreeReader:
         if obstacle is None:
             logger.info("%s reads token trees with the reader `%s`", model.identity, name)
             return reader
-        logger.warning("%s does not obey the reader `%s`: %s", model.identity, name, obstacle)
+        logger.warning("%s does not read trees correctly with the reader `%s`: %s", model.identity, name, obstacle)
         obstacles.append(f"{name}: {obstacle}")
     raise ModelError(
         f"{type(model.model).__name__} does not read token trees as it reads text ({'; '.join(obstacles)}); {ADVICE}"
@@ -89,13 +89,13 @@ def _obstacle(
     tree = grow_branches([trajectory]).under(trajectory.prompts[0], template=0)
     (piece,) = whole(tree)
     try:
-        found = reader.logprobs(lay_out([piece])).cpu().numpy()
+        values = reader.logprobs(lay_out([piece])).cpu().numpy()
     except Exception as error:  # whatever a model raises here, it does not read trees this way
         if is_out_of_memory(error):
             raise
         return first_line(error)
-    ordered = np.empty(len(found))
-    ordered[piece.targets] = found
+    ordered = np.empty(len(values))
+    ordered[piece.targets] = values
     tolerance = TOLERANCE[str(model.model.dtype).removeprefix("torch.")]
     difference = np.abs(ordered - expected)
     if np.array_equal(np.isnan(ordered), np.isnan(expected)) and not (difference > tolerance).any():
@@ -104,10 +104,8 @@ def _obstacle(
 
 
 def _small_trajectory(model: LoadedModel) -> TokenizedTrajectory:
-    question, steps = (
-        QUESTION * REPEATS.get(model.device.type, 1) + "\n",
-        [render_step(step) for step in STEPS],
-    )
+    question = QUESTION * REPEATS.get(model.device.type, 1) + "\n"
+    steps = [render_step(step) for step in STEPS]
     targets = [render_target(answer) for answer in ANSWERS]
     ids = piece_ids(model.tokenizer, [question, *steps, *targets])
     return TokenizedTrajectory(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
 from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import Integers
@@ -39,7 +39,7 @@ def flex_reader(model: LoadedModel) -> MaskReader:
 
     AttentionInterface.register(IMPLEMENTATION, flex_attention_of_trees)
 
-    def mask(row: Row, size: int) -> dict[str, Any]:
+    def mask(row: PackedRow, size: int) -> dict[str, Any]:
         return {"attention_mask": shown_mask(size, model.device), "tree_masks": TreeMasks(row.end, size)}
 
     return MaskReader("flex", model, IMPLEMENTATION, mask, padded_length)
@@ -59,7 +59,7 @@ class TreeMasks:
         self._masks: dict[torch.device, BlockMask] = {}
 
     def on(self, device: "torch.device") -> "BlockMask":
-        """The mask with all it refers to on a device: `BlockMask.to` leaves behind what its function closes over."""
+        """The mask on a device, with the tensor its function closes over, which `BlockMask.to` does not move."""
         if device not in self._masks:
             self._masks[device] = block_mask(self._end, self._size, device)
         return self._masks[device]
@@ -135,8 +135,8 @@ def flex_attention_of_trees(
     """Attention as transformers calls it: query (1, heads, nodes, width); key and value (1, groups, nodes, width)."""
     check_terms(module, tree_masks, terms, UNKNOWN_TERMS)
     attend = _kernel(query.is_cuda)
-    cap = _soft_cap(softcap) if softcap is not None else None
     assert tree_masks is not None  # checked above
+    cap = None if softcap is None else _soft_cap(softcap)
     mask = tree_masks.on(query.device)
     attended = attend(query, key, value, score_mod=cap, block_mask=mask, scale=scaling, enable_gqa=True)
     return attended.transpose(1, 2).contiguous(), None
@@ -149,7 +149,7 @@ def _kernel(compiled: bool) -> Callable[..., Any]:
 
     if not compiled:
         return flex_attention
-    # one kernel a length and no fallback: an uncompiled kernel would make a matrix of all pairs
+    # one kernel per length, no fallback: an uncompiled kernel would make a matrix of all pairs. Private in torch 2.13
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)
 

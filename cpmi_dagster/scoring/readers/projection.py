@@ -1,8 +1,8 @@
 """From hidden states to log-probabilities, at target positions only and a slice at a time.
 
 A vocabulary of 152,000 in float32 takes 0.6 MB a position: 128 MiB hold 220 positions, whatever the length of the row.
-The decoder runs once; then the whole model runs on each slice with the decoder's answer put in its place, so that
-whatever a model does to its logits (caps, scales, biases) is done.
+The decoder runs once. Then the whole model runs on each slice with the decoder's output substituted, so that everything
+a model does to its logits (caps, scales, biases) is applied.
 """
 
 from collections.abc import Iterator
@@ -49,8 +49,8 @@ def target_logprobs(
     hidden = hidden[chosen.to(hidden.device)]
     ordered = []
     for number, (first, last) in enumerate(pairwise(bounds)):
-        answer = type(output)(last_hidden_state=hidden[None, number * step : (number + 1) * step])
-        with _answering(whole.get_decoder(), answer):
+        part = type(output)(last_hidden_state=hidden[None, number * step : (number + 1) * step])
+        with _returning(whole.get_decoder(), part):
             logits = whole(input_ids=inputs["input_ids"], use_cache=False).logits[0]
         ordered.append(_picked(logits, rows[first:last] - number * step, tokens[first:last]))
     picked = torch.cat(ordered) if ordered else hidden.new_empty(0, dtype=torch.float32)
@@ -58,10 +58,10 @@ def target_logprobs(
 
 
 @contextmanager
-def _answering(decoder: Any, answer: Any) -> Iterator[None]:
-    """Have a decoder give an answer that is known instead of computing one."""
+def _returning(decoder: Any, output: Any) -> Iterator[None]:
+    """Within the block a decoder returns this output instead of computing one."""
     before = decoder.__dict__.get("forward")
-    decoder.forward = lambda *_, **__: answer
+    decoder.forward = lambda *_, **__: output
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What every way of reading a row offers, and the part that all models under a mask share."""
+"""What every reader of rows offers, and the reader that all masks share."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import numpy as np
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.packing import Row
+from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.readers.projection import target_logprobs
 from cpmi_dagster.scoring.transfer import upload
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class TreeReader(Protocol):
-    """A model, and a way to make it read rows of token trees."""
+    """A model with a way to read rows of token trees."""
 
     @property
     def name(self) -> str:
-        """What the way is called."""
+        """Name in the settings."""
         ...
 
     def tokens_computed(self, tokens: int) -> int:
-        """Tokens that go through the model for a row of so many, padding included."""
+        """Tokens that go through the model for a row of `tokens` nodes, padding included."""
         ...
 
-    def logprobs(self, row: Row) -> "torch.Tensor":
+    def logprobs(self, row: PackedRow) -> "torch.Tensor":
         """Log-probability of every target token of a row, natural logarithm.
 
         Returns:
@@ -43,24 +43,24 @@ class MaskReader:
     """Reads a whole row in one forward pass, under a mask.
 
     Attributes:
-        name: what it is called.
+        name: name in the settings.
         model: the labeler.
         implementation: attention implementation of transformers; None = the model's own.
-        mask: the arguments that tell a row's structure, attention_mask among them.
-        padded: tokens of a row with its padding.
+        mask: arguments of the model's forward that describe a row's structure, attention_mask included.
+        padded: length of a row with its padding.
     """
 
     name: str
     model: LoadedModel
     implementation: str | None
-    mask: Callable[[Row, int], dict[str, Any]]
+    mask: Callable[[PackedRow, int], dict[str, Any]]
     padded: Callable[[int], int] = lambda tokens: tokens
 
     def tokens_computed(self, tokens: int) -> int:
         """See `TreeReader`."""
         return self.padded(tokens)
 
-    def logprobs(self, row: Row) -> "torch.Tensor":
+    def logprobs(self, row: PackedRow) -> "torch.Tensor":
         """See `TreeReader`."""
         import torch
 
@@ -78,7 +78,8 @@ class MaskReader:
 
 @contextmanager
 def attention_implementation(model: Any, implementation: str | None) -> Iterator[None]:
-    """Have a model's layers use another attention implementation for a while; generation keeps the model's own."""
+    """Use another attention implementation within the block; generation keeps the model's own."""
+    # private in transformers 5.23: `set_attn_implementation` would check it against the model and change sub-models
     config = model.config.get_text_config()
     before = config._attn_implementation
     try:
@@ -89,25 +90,25 @@ def attention_implementation(model: Any, implementation: str | None) -> Iterator
 
 
 def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tuple[str, ...]) -> None:
-    """Refuse attention that a reader would compute without something the model means by it.
+    """Refuse a layer whose attention has terms that a reader does not compute.
 
     Args:
         module: the attention layer.
-        structure: what the reader handed to the model; None where the model did not hand it on.
+        structure: the reader's mask or blocks; None where the model did not pass them to its layers.
         terms: further arguments of the layer's call.
-        unknown: those that the reader's attention does not know.
+        unknown: names of terms that the reader's attention does not compute.
 
     Raises:
         ModelError: the structure is missing, or one of the unknown terms is given.
     """
     given = [name for name in unknown if terms.get(name) is not None]
     if structure is None or given:
-        reason = f"it adds {', '.join(given)}" if given else "it does not hand on their structure"
+        reason = f"it adds {', '.join(given)}" if given else "it does not pass their structure to its layers"
         raise ModelError(f"{type(module).__name__} cannot read trees this way: {reason}")
 
 
 def shown_mask(size: int, device: "torch.device") -> "torch.Tensor":
-    """What transformers is shown where the structure goes by other arguments: a 4-D mask, so that it makes none."""
+    """A 4-D mask without content: transformers makes no causal mask where it gets one."""
     import torch
 
     return torch.ones((1, 1, 1, size), dtype=torch.bool, device=device)
