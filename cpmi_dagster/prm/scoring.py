@@ -10,12 +10,11 @@ out  benchmark         problem_id  step_index  probability
 from collections.abc import Callable, Sequence
 
 import polars as pl
-import torch
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.prm.batching import token_batches
-from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions, pad_batch
+from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
+from cpmi_dagster.prm.reading import step_probabilities
 
 
 def score_steps(
@@ -28,7 +27,7 @@ def score_steps(
 
     Args:
         solutions: any columns that say which solution it is, then `question` and `steps` (list of strings).
-        batch_tokens: most tokens of one forward pass, padding included; a longer solution gets a pass of its own.
+        batch_tokens: most tokens under way at once, padding included; a longer solution goes alone.
         progress: called with the number of solutions just scored.
 
     Returns:
@@ -63,21 +62,12 @@ def _score_all(
     repeats = list(places.values())
     distinct = [encoded[indices[0]] for indices in repeats]
     probabilities: list[list[float]] = [[] for _ in encoded]
-    for batch in token_batches([len(solution.token_ids) for solution in distinct], batch_tokens):
-        for member, scores in zip(batch, _score([distinct[member] for member in batch], model), strict=True):
-            for index in repeats[member]:
-                probabilities[index] = scores
-        report(sum(len(repeats[member]) for member in batch))
+    for scores in step_probabilities(distinct, model, batch_tokens):
+        for number, values in scores:
+            for index in repeats[number]:
+                probabilities[index] = values
+        report(sum(len(repeats[number]) for number, _ in scores))
     return probabilities
-
-
-@torch.inference_mode()
-def _score(encoded: Sequence[EncodedSolution], model: RewardModel) -> list[list[float]]:
-    """Step probabilities of one batch of solutions."""
-    inputs, _ = pad_batch(encoded)
-    logits = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits
-    probabilities = logits.double().sigmoid().tolist()
-    return [row[: len(solution.step_positions)] for row, solution in zip(probabilities, encoded, strict=True)]
 
 
 def _check_lengths(rows: pl.DataFrame, encoded: Sequence[EncodedSolution], model: LoadedRewardModel) -> None:

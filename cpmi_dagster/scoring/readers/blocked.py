@@ -14,6 +14,7 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
 from cpmi_dagster.scoring.transfer import upload
+from cpmi_dagster.scoring.trees import Integers
 
 if TYPE_CHECKING:
     import torch
@@ -34,24 +35,34 @@ class Block(NamedTuple):
 
 def blocked_reader(model: LoadedModel) -> MaskReader:
     """A reader with blocked sdpa, for models whose attention implementation can be replaced."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(IMPLEMENTATION, blocked_attention)
 
     def mask(row: PackedRow, size: int) -> dict[str, Any]:
-        return {"attention_mask": shown_mask(size, model.device), "tree_blocks": blocks_of(row, model.device)}
+        return blocked_inputs(row.end, model.device)
 
     return MaskReader("blocked", model, IMPLEMENTATION, mask)
 
 
-def blocks_of(row: PackedRow, device: "torch.device") -> list[Block]:
-    """The row in stretches of `STRETCH` nodes."""
+def blocked_inputs(end: Integers, device: "torch.device") -> dict[str, Any]:
+    """Arguments that tell a model under `IMPLEMENTATION` who sees whom.
+
+    Args:
+        end: index after each node's last descendant, nodes in preorder, [nodes].
+        device: where the model is.
+    """
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(IMPLEMENTATION, blocked_attention)
+    return {"attention_mask": shown_mask(len(end), device), "tree_blocks": blocks_of(end, device)}
+
+
+def blocks_of(end: Integers, device: "torch.device") -> list[Block]:
+    """A row in stretches of `STRETCH` nodes; arguments as above."""
     blocks = []
-    for start in range(0, len(row), STRETCH):
-        stop = min(start + STRETCH, len(row))
+    for start in range(0, len(end), STRETCH):
+        stop = min(start + STRETCH, len(end))
         queries = np.arange(start, stop)
-        keys = np.concatenate([np.flatnonzero(row.end[:start] > start), queries])
-        seen = (keys[None, :] <= queries[:, None]) & (queries[:, None] < row.end[keys][None, :])
+        keys = np.concatenate([np.flatnonzero(end[:start] > start), queries])
+        seen = (keys[None, :] <= queries[:, None]) & (queries[:, None] < end[keys][None, :])
         blocks.append(Block(start, stop, upload(keys, device), upload(seen, device)))
     return blocks
 
