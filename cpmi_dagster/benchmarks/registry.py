@@ -14,6 +14,7 @@ from typing import Literal
 import polars as pl
 
 from cpmi_dagster.benchmarks import logic, question_sets, step_sets
+from cpmi_dagster.contracts.registries import by_name
 
 Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
 """From a benchmark's name and its published rows to columns of `BenchmarkProblems`."""
@@ -69,21 +70,19 @@ def _processbench(subset: str, label: str) -> StepBenchmark:
     )
 
 
-STEP_BENCHMARKS: dict[str, StepBenchmark] = {
-    entry.name: entry
-    for entry in (
+STEP_BENCHMARKS: dict[str, StepBenchmark] = by_name(
+    (
         _processbench("gsm8k", "GSM8K"),
         _processbench("math", "Math"),
         _processbench("olympiadbench", "Olympiad"),
         _processbench("omnimath", "Omni"),
         StepBenchmark(PRMBENCH, "PRMBench", step_sets.read_prmbench, "error_steps"),
     )
-}
+)
 """Every step benchmark by name, in the order of the report's columns."""
 
-QUESTION_SETS: dict[str, QuestionSet] = {
-    entry.name: entry
-    for entry in (
+QUESTION_SETS: dict[str, QuestionSet] = by_name(
+    (
         QuestionSet("gsm8k", "GSM8K", question_sets.read_gsm8k),
         QuestionSet("math500", "MATH500", question_sets.read_math500),
         QuestionSet("mmlu_stem", "MMLU-Stem", question_sets.read_mmlu_stem),
@@ -110,7 +109,7 @@ QUESTION_SETS: dict[str, QuestionSet] = {
             "github.com/omnilabNLP/LogicNLI, its test_language.json with one story a line",
         ),
     )
-}
+)
 """Every question set by name, in the order of the report's columns."""
 
 BENCHMARKS: dict[str, QuestionSet | StepBenchmark] = {**STEP_BENCHMARKS, **QUESTION_SETS}

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from cpmi_dagster.files.text import cut
-from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.settings import Settings, profile_option
 
 if TYPE_CHECKING:
     from cpmi_dagster.planning import Plan
@@ -73,9 +73,11 @@ def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, soft_wrap=True)
     console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, soft_wrap=True)
-    console.print(
-        'Next      cpmi ui (the DAG in a browser), cpmi status, cpmi query "…", cpmi trace …', highlight=False
+    option = profile_option(settings.profile)
+    commands = (
+        f'cpmi ui{option} (the DAG in a browser), cpmi status{option}, cpmi query{option} "…", cpmi trace{option} …'
     )
+    console.print(f"Next      {commands}, cpmi trace{option} …", highlight=False, soft_wrap=True)
 
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:

@@ -18,6 +18,8 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator
 
+from cpmi_dagster.contracts.registries import by_name
+
 ContextKind = Literal["question", "prefix", "step", "all_but"]
 CONTEXT_KINDS: tuple[ContextKind, ...] = get_args(ContextKind)
 
@@ -67,9 +69,8 @@ class ConditioningEntry:
     by_default: bool = True
 
 
-CONDITIONINGS: dict[str, ConditioningEntry] = {
-    entry.name: entry
-    for entry in (
+CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
+    (
         ConditioningEntry(
             "marginal",
             "marginal",
@@ -97,7 +98,7 @@ CONDITIONINGS: dict[str, ConditioningEntry] = {
             by_default=False,
         ),
     )
-}
+)
 """Every conditioning by name, in the order in which tables list them."""
 
 PAPERS = "marginal"

@@ -34,7 +34,7 @@ from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.sources import Sources
 from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.rewards.settings import Rewards, SoftLabels
+from cpmi_dagster.rewards.settings import Rewards, SoftLabels, check_types
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.selection.settings import Selection
 from cpmi_dagster.trajectories.identifiers import shard_name
@@ -127,6 +127,7 @@ class Settings(BaseSettings):
             if name not in QUESTION_SETS:
                 choices = ", ".join(QUESTION_SETS)
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {choices}")
+        check_types(self.rewards, self.scoring.conditionings)
         check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self

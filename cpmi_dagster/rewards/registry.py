@@ -17,6 +17,7 @@ import polars as pl
 from pydantic import AfterValidator
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
+from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import formulas
 from cpmi_dagster.rewards.formulas import Evidence
@@ -58,6 +59,7 @@ class RewardType:
         needs: what labeling with it takes.
         is_probability: its rewards are soft labels as they are; others are normalised by Eq. 7.
         merge: the reward type of its first steps; these are normalised as that type is.
+        conditioning: the one its scores are of; the profile's default where it names none.
         kind: a `method` of labeling, a `control`, or what comes with the `corpus` and costs nothing.
         in_main_tables: has a row in the paper's main tables.
     """
@@ -68,6 +70,7 @@ class RewardType:
     needs: Needs
     is_probability: bool = False
     merge: Merge | None = None
+    conditioning: str | None = None
     kind: Literal["method", "control", "corpus"] = "method"
     in_main_tables: bool = False
 
@@ -101,7 +104,7 @@ def _pav_merge(steps: int) -> RewardType:
 def _conditioned(name: str) -> RewardType:
     """CPMI under another conditioning than the paper's."""
     compute = partial(formulas.conditioned, conditioning=name)
-    return RewardType(f"cpmi_{name}", f"CPMI ({CONDITIONINGS[name].words})", compute, SCORES)
+    return RewardType(f"cpmi_{name}", f"CPMI ({CONDITIONINGS[name].words})", compute, SCORES, conditioning=name)
 
 
 def _fewer_negatives(count: int) -> RewardType:
@@ -109,9 +112,8 @@ def _fewer_negatives(count: int) -> RewardType:
     return RewardType(f"cpmi_m{count}", f"CPMI (M = {count})", partial(formulas.fewer_negatives, count=count), SCORES)
 
 
-REWARD_TYPES: dict[str, RewardType] = {
-    entry.name: entry
-    for entry in (
+REWARD_TYPES: dict[str, RewardType] = by_name(
+    (
         RewardType("mc", "MC", formulas.mc, ROLLOUTS, is_probability=True, in_main_tables=True),
         RewardType("mc_hard", "MC (hard)", formulas.mc_hard, ROLLOUTS, is_probability=True),
         RewardType("pav", "PAV", formulas.pav, Needs(policy_steps=None, prover_steps=None), in_main_tables=True),
@@ -141,7 +143,7 @@ REWARD_TYPES: dict[str, RewardType] = {
             kind="corpus",
         ),
     )
-}
+)
 """Every reward type by name, in the order in which tables and plots list them."""
 
 

@@ -223,3 +223,21 @@ def test_a_recipe_changes_single_settings_of_its_adapters(tmp_path):
 
 def test_commands_are_told_the_profile_by_name_or_by_file():
     assert [profile_option(name) for name in ("miniature", "paper", "mine")] == ["", " -p paper", " -p mine.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "complaint"),
+    [
+        ('{"types": ["cpmi_leave_one_out"]}', "`cpmi_leave_one_out` needs the conditioning `leave_one_out`"),
+        (
+            '{"types": ["cpmi"], "default_conditioning": "leave_one_out"}',
+            "`cpmi` needs the conditioning `leave_one_out`",
+        ),
+        ('{"types": ["cpmi", "pav_merge1"]}', "`pav_merge1` needs `pav`, which normalises its first steps"),
+    ],
+)
+def test_rewards_that_the_scores_cannot_give_are_refused_before_anything_is_labelled(monkeypatch, rewards, complaint):
+    monkeypatch.setenv("CPMI_REWARDS", rewards)
+    monkeypatch.setenv("CPMI_RECIPES", "[]")
+    with pytest.raises(SettingsError, match=complaint):
+        load_settings("miniature")

@@ -3,6 +3,7 @@ import pytest
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards.costs import labeling_costs
 from cpmi_dagster.rewards.registry import (
@@ -54,3 +55,8 @@ def test_names_of_reward_types_and_of_merges_are_taken():
 
 def test_the_corpuss_labels_and_the_users_own_come_with_the_data():
     assert [name for name in (*REWARD_TYPES, "my_judge") if comes_with_data(name)] == ["math_shepherd", "my_judge"]
+
+
+def test_two_entries_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="two entries of one registry are called `mc`; rename one of them"):
+        by_name([REWARD_TYPES["mc"], REWARD_TYPES["pav"], REWARD_TYPES["mc"]])
