@@ -77,7 +77,7 @@ def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -
     commands = (
         f'cpmi ui{option} (the DAG in a browser), cpmi status{option}, cpmi query{option} "…", cpmi trace{option} …'
     )
-    console.print(f"Next      {commands}, cpmi trace{option} …", highlight=False, soft_wrap=True)
+    console.print(f"Next      {commands}", highlight=False, soft_wrap=True)
 
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:
