@@ -47,17 +47,18 @@ def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
     """Row label and the two recipes, of pairs whose recipes are both in the profile."""
     baseline = RecipeRow(reward_label("mc"), "mc")
-    # a recipe that differs in more than its labels is compared with the plain one of the same labels and objective
-    rows = [
-        (row, _row(row.reward_type, row.objective) if row.recipe else baseline)
-        for row in main_rows(inputs.recipes)
-        if row.row != baseline.row
-    ]
+    rows = [(row, _compared_with(inputs, row)) for row in main_rows(inputs.recipes) if row.row != baseline.row]
     rows += [(_row(first, objective), _row(second, objective)) for first, second, objective in PAIRS]
     for first, second in rows:
         recipes = inputs.recipe_of(first), inputs.recipe_of(second)
         if recipes[0] is not None and recipes[1] is not None:
             yield f"{first.row}{DIFFERENCE}{second.row}", recipes[0], recipes[1]
+
+
+def _compared_with(inputs: ReportInputs, row: RecipeRow) -> RecipeRow:
+    """MC with the same objective, or the plain recipe of the same labels where the row's differs in more than these."""
+    plain = inputs.recipe_name(row.reward_type, row.objective)
+    return _row("mc" if row.recipe in (None, plain) else row.reward_type, row.objective)
 
 
 def _row(reward_type: str, objective: str) -> RecipeRow:

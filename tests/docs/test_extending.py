@@ -14,6 +14,7 @@ from extending_page import PAGE, ROOT, Example, Insertion, examples
 CHECKS = Path(__file__).with_name("extended_method.py")
 WEIGHTS = "cpmi_dagster/miniature/weights"
 ROOMS = ("cpmi_dagster", "assets", "resources")
+TESTED_ROOMS = ("rewards", "benchmarks", "contracts", "profiles")
 EXAMPLES = {
     "A reward type": ("reward_type", 2),
     "A question set": ("question_set", 2),
@@ -93,6 +94,15 @@ def test_the_command_scores_under_the_conditioning_of_the_page(copy):
     by_step = scores.pivot("conditioning", index=["id", "template", "step_index"], values="cpmi")
     rest = by_step.select(pl.col("incremental").cum_sum(reverse=True).over("id", "template"), "onward")
     assert (rest["incremental"] - rest["onward"]).abs().max() < 1e-5
+
+
+@pytest.mark.slow
+def test_no_test_of_the_registries_has_to_change_for_the_examples(copy):
+    for example in examples().values():
+        insert(example, copy)
+    shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    rooms = [f"tests/{room}" for room in TESTED_ROOMS]
+    python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *rooms)
 
 
 @pytest.mark.parametrize(("text", "times"), [("other\n", 0), ("line\nline\n", 2)])

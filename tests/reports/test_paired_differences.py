@@ -1,9 +1,12 @@
 """Pairs of reward models over the same resampled questions, and which of them are within noise."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from pytest import approx
 
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.differences import differences_to_baseline, model_difference
 from cpmi_dagster.reports.html_tables import comparison_table
@@ -50,6 +53,21 @@ def test_only_pairs_that_were_trained_are_compared(inputs: ReportInputs, figures
     assert {"Gold_only − CPMI", "PQM, CPMI − PQM, MC", "CPMI_Merge − Rand_Merge"} < rows
     assert not any("CPMI_Merge2" in row or row.startswith("CPMI (M = 1)") for row in rows)
     assert measure_differences(ReportInputs()).is_empty()
+
+
+def test_labels_without_a_row_of_the_paper_are_compared_with_mc_and_no_model_with_itself(inputs: ReportInputs) -> None:
+    added = Recipe(name="prefix_bce", reward_type="cpmi_prefix")
+    smaller = added.model_copy(update={"name": "prefix_short", "training": {"epochs": 1}})
+    key = "benchmarks/processbench_predictions"
+    said = inputs.predictions(key, "cpmi_bce")
+    renamed = [said.with_columns(recipe=pl.lit(name)) for name in (added.name, smaller.name)]
+    frames = {**inputs.frames, key: pl.concat([inputs.table(key), *renamed])}
+    recipes = (*inputs.recipes, added, smaller)
+    rows = measure_differences(replace(inputs, frames=frames, recipes=recipes))["row"].unique().to_list()
+    assert [row for row in sorted(rows) if row.startswith("prefix")] == [
+        "prefix_bce − MC",
+        "prefix_short − CPMI (prefix)",
+    ]
 
 
 def test_what_is_within_noise_stands_faint(comparisons: dict[str, pl.DataFrame]) -> None:
