@@ -73,6 +73,7 @@ def empty_cache(model: "PreTrainedModel") -> Cache:
     """
     config = model.config.get_text_config()
     odd = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+    # private in transformers 5.23: whether layers keep a recurrent state
     if odd or getattr(model, "_is_stateful", False):
         kind = ", ".join(sorted(odd)) or "recurrent"
         raise ModelError(

@@ -101,7 +101,7 @@ def load_language_model(
 
     Args:
         name: local folder, `miniature:NAME`, or hub id.
-        revision: hub commit.
+        revision: hub commit, branch or tag; the default branch if None.
         dtype: auto, float32, bfloat16 or float16.
         device: auto (CUDA where there is one), or a torch device.
         device_map: accelerate's, for a model larger than one device (auto, balanced, ...); then `device` is not used.
@@ -115,6 +115,7 @@ def load_language_model(
 
     place = model_folder(str(name))
     _check_folder(place)
+    revision = hub_commit(place, revision)
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
@@ -129,10 +130,26 @@ def load_language_model(
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"model `{name}` cannot be loaded: {first_line(error)}") from error
     model = model.eval() if device_map else model.to(target).eval()
-    # private in transformers 5.23: the hub commit that the weights came from
-    commit = getattr(model.config, "_commit_hash", None) or revision
     context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
-    return LoadedModel(model, tokenizer, model_identity(str(name), commit), context_length)
+    return LoadedModel(model, tokenizer, model_identity(str(name), revision), context_length)
+
+
+def hub_commit(place: str, revision: str | None) -> str | None:
+    """The commit a hub id's revision points to, so that weights, tokenizer and provenance name the same one.
+
+    Args:
+        place: local folder or hub id.
+        revision: branch, tag or commit; None for the default branch.
+
+    Returns:
+        The commit; `revision` itself for a local folder, and where neither the hub nor its cache knows it: loading
+        then says what is wrong.
+    """
+    from huggingface_hub import ResolvedRevision
+    from transformers.utils import resolve_revision
+
+    found = resolve_revision(place, revision)
+    return found.resolved if isinstance(found, ResolvedRevision) else revision
 
 
 def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokenizerBase":

@@ -53,6 +53,7 @@ def can_share_prefix(backbone: PreTrainedModel) -> bool:
         return False
     config = backbone.config.get_text_config()
     checkpointed = backbone.training and backbone.is_activation_checkpointing
+    # private in transformers 5.23: whether layers keep a recurrent state
     if backbone._is_stateful or checkpointed:
         return False
     layer_types = getattr(config, "layer_types", None)

@@ -208,6 +208,7 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         log_level="error",
     )
     if arguments.world_size == 1:
+        # private in transformers 5.23: with more, the trainer would wrap the model in `DataParallel`
         arguments._n_gpu = min(1, arguments.n_gpu)
     return arguments
 

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -25,6 +24,23 @@ from resources.lake import Lake
 pytestmark = pytest.mark.slow
 
 LOGPROBS = "labels/answer_logprobs"
+# `cpmi run` of the labels in a process that nobody can stop later: it dies once the first chunk of scores is saved
+KILLED_AFTER_A_CHUNK = """
+import os, signal, sys
+from cpmi_dagster.cli.commands import main
+from resources.lake import ChunkStore
+
+save = ChunkStore.save
+
+def save_and_die(store, chunk, frames, facts):
+    save(store, chunk, frames, facts)
+    if store.work.name == "answer_logprobs":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ChunkStore.save = save_and_die
+sys.argv = ["cpmi", "run", "-p", sys.argv[1], "--only", "labels", "--quiet"]
+main()
+"""
 MAY_BE_EMPTY = {
     "labels/rejected_trajectories",
     "sources/step_labels",
@@ -144,15 +160,10 @@ def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own
     lake = Lake(own_copy.home)
     undisturbed = {key: lake.read(key) for key in LABEL_TABLES}
     shutil.rmtree(lake.root / "labels")
-    command = [sys.executable, "-m", "cpmi_dagster", "run", "-p", small_profile, "--only", "labels", "--quiet"]
     environment = {"PATH": "/usr/bin:/bin", "CPMI_HOME": str(own_copy.home)}
-    process = subprocess.Popen(command, env=environment)
+    killed = subprocess.run([sys.executable, "-c", KILLED_AFTER_A_CHUNK, small_profile], env=environment)
+    assert killed.returncode == -signal.SIGKILL
     chunks = lake.root / ".work" / "labels" / "answer_logprobs"
-    deadline = time.monotonic() + 300
-    while not list(chunks.glob("*/chunk-*.json")) and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
     finished_chunks = [path.read_bytes() for path in chunks.glob("*/*.parquet")]
     assert finished_chunks
     assert not run_all(load_settings(small_profile, own_copy.home), only=("labels",)).failures

@@ -1,6 +1,9 @@
 """Loading models: which one it is, and what is missing when it cannot be loaded."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,21 @@ def test_a_hub_id_is_identified_by_its_commit():
     assert model_identity("Qwen/Qwen3-8B-Base", "49e3418fbbbca6ecbdf9608b4d22e5a407081db4") == (
         "Qwen/Qwen3-8B-Base@49e3418fbbbc"
     )
+
+
+def test_a_branch_is_identified_by_the_commit_that_the_hub_cache_has_for_it(tmp_path):
+    commit = "49e3418fbbbca6ecbdf9608b4d22e5a407081db4"
+    cached = tmp_path / "hub" / "models--team--prover"
+    shutil.copytree(MODEL_FOLDERS["prover"], cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(commit)
+    command = (
+        "from cpmi_dagster.models.language_models import load_language_model as load;"
+        "print(load('team/prover', device='cpu').identity, load('team/prover', 'main', device='cpu').identity)"
+    )
+    environment = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["team/prover@49e3418fbbbc"] * 2
 
 
 @pytest.mark.parametrize(
