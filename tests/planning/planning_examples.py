@@ -1,4 +1,4 @@
-"""Five trajectories of three questions, in two shards, and a card whose figures are easy to reckon with."""
+"""Five trajectories of three questions, in two shards, and a card whose figures are easy to compute with."""
 
 import polars as pl
 

@@ -183,12 +183,12 @@ def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, ne
 
 
 def test_progress_never_goes_back_when_rows_are_halved(qwen3, trajectories, negatives, memory_for):
-    model, told = replace(qwen3), []
+    model, advanced = replace(qwen3), []
     answer_logprobs(trajectories, negatives, model, SCORING)
     memory_for(230)
-    answer_logprobs(trajectories, negatives, model, SCORING, progress=told.append)
-    assert min(told) >= 0
-    assert sum(told) == trajectories.height
+    answer_logprobs(trajectories, negatives, model, SCORING, progress=advanced.append)
+    assert min(advanced) >= 0
+    assert sum(advanced) == trajectories.height
 
 
 def test_without_memory_for_float32_an_overflow_is_rejected_by_id_and_the_rest_goes_on(qwen3, monkeypatch):
