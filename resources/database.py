@@ -1,12 +1,18 @@
 """`cpmi.duckdb`: every asset as `schema.table`, with comments, rebuilt next to the old file and renamed over it.
 
-Assets of the groups in `RESULT_GROUPS` are real tables; the others are views over the lake's Parquet files, so they
-show a shard the moment it is done. An asset that has not been made yet is an empty relation. A reader keeps the file it
-has opened; the next connection sees the new one.
+Results (`RESULT_GROUPS`) are real tables once they are made. All else is a view over the Parquet files of the lake,
+so a connection sees rows the moment they are written, also one that is already open. A view needs a file to read:
+
+    lake/labels/hard_negatives/empty.parquet                         no rows; written when the database is published
+    lake/labels/hard_negatives/shard=000.parquet                     read_parquet('…/labels/hard_negatives/*.parquet')
+
+A view knows the place of its home. Readers of this package tell it where the database lies now (`cpmi_home`); for any
+other connection a view of a database that was copied or moved is an error, and never the rows of the home it came from.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -23,6 +29,10 @@ FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)
 READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 COMPARISON = "reports.paper_comparison"
+# the oldest DuckDB that can open the file; it has `getvariable`, which the views use
+STORAGE_VERSION = "v1.2.0"
+HOME_VARIABLE = "cpmi_home"
+Config = dict[str, str | bool | int | float | list[str]]
 
 
 class Database:
@@ -35,9 +45,14 @@ class Database:
     def publish(self) -> None:
         """Write a new file that shows the lake as it is now, and put it in place of the old one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        config: Config = {"storage_compatibility_version": STORAGE_VERSION}
         with FileLock(self.path.with_suffix(".lock")):
+            for table in TABLES.values():
+                if not self._has_empty(table):
+                    with whole_file(self._empty(table)) as unfinished:
+                        pl.DataFrame(schema=columns_of(table)).write_parquet(unfinished)
             try:
-                with whole_file(self.path) as unfinished, duckdb.connect(str(unfinished)) as connection:
+                with whole_file(self.path) as unfinished, duckdb.connect(str(unfinished), config=config) as connection:
                     connection.begin()
                     for table in TABLES.values():
                         self._show(connection, table)
@@ -45,6 +60,10 @@ class Database:
                     connection.commit()
             except duckdb.Error as error:
                 raise LakeError(f"{self.path} cannot be published: {first_line(error)}") from error
+
+    def shows(self, key: str) -> bool:
+        """Whether a table's rows are seen as they are written, with the columns it has now."""
+        return TABLES[key].group not in RESULT_GROUPS and self.path.is_file() and self._has_empty(TABLES[key])
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -55,7 +74,11 @@ class Database:
         """
         if not self.path.is_file():
             raise LakeError(f"there is no database at {self.path}; run `cpmi run` first")
+        if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
+            # files that were deleted, or a version whose views know nothing of moved homes
+            self.publish()
         with duckdb.connect(str(self.path), read_only=True) as connection:
+            connection.execute(f"set variable {HOME_VARIABLE} = {_quoted(str(self._lake.home.absolute()))}")
             yield connection
 
     def row_counts(self) -> pl.DataFrame:
@@ -66,21 +89,49 @@ class Database:
         return pl.DataFrame({"relation": relations, "rows": counts}, schema={"relation": pl.String, "rows": pl.Int64})
 
     def _show(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
-        kind = "table" if table.group in RESULT_GROUPS else "view"
-        connection.execute(f"create schema if not exists {table.group}")
-        _create(connection, kind, f'{table.group}."{table.name}"', self._select(table), table.meaning, table)
-
-    def _select(self, table: Table) -> str:
+        """Create the relation of a table: a real one of results that have been made, else a view."""
+        is_result = table.group in RESULT_GROUPS and self._lake.exists(table.key)
         provenance = provenance_of(table)
         columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
-        if table.partitioning is None:
-            path = self._lake.path(table.key)
+        files = self._files(table).relative_to(self._lake.home)
+        home = _quoted(str(self._lake.home.absolute()))
+        place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
+        select = (
+            f"select {columns} from read_parquet({place} || {_quoted(f'/{files}')}, "
+            "union_by_name = true, hive_partitioning = false)"
+        )
+        connection.execute(f"create schema if not exists {table.group}")
+        relation = f'{table.group}."{table.name}"'
+        if is_result:
+            _create(connection, "table", relation, select, table.meaning, table)
         else:
-            path = self._lake.root / table.key / f"{table.partitioning}=*.parquet"
-        if self._lake.exists(table.key):
-            rows = f"read_parquet({_quoted(str(path))}, union_by_name = true, hive_partitioning = false)"
-            return f"select {columns} from {rows}"
-        return _empty_select(table)
+            _create(connection, "view", relation, f"{select} where {self._is_at_home()}", table.meaning, table)
+
+    def _is_at_home(self) -> str:
+        """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""
+        places = ", ".join(_quoted(str(path)) for path in {self.path.absolute(), self.path.resolve()})
+        moved = (
+            f"this database was published in {self._lake.home.absolute()} and has been copied or moved: read it with "
+            "`cpmi query`, or run `cpmi run` where it lies now"
+        )
+        return (
+            f"case when getvariable('{HOME_VARIABLE}') is not null "
+            f"or exists (select 1 from duckdb_databases() where path in ({places})) "
+            f"then true else error({_quoted(moved)}) end"
+        )
+
+    def _files(self, table: Table) -> Path:
+        """A pattern that takes in a table's files and the empty one."""
+        path = self._lake.root / table.key
+        return path / "*.parquet" if table.partitioning else path.with_name(f"{path.name}.*parquet")
+
+    def _empty(self, table: Table) -> Path:
+        path = self._lake.root / table.key
+        return path / "empty.parquet" if table.partitioning else path.with_name(f"{path.name}.empty.parquet")
+
+    def _has_empty(self, table: Table) -> bool:
+        empty = self._empty(table)
+        return empty.is_file() and dict(pl.read_parquet_schema(empty)) == columns_of(table)
 
 
 _RELATIONS = """
@@ -145,20 +196,6 @@ def _provenance(name: str) -> str:
     if name not in EARLIER_NAMES:
         return f'"{name}"'
     return f"coalesce(*columns(lambda c: c in ('{name}', '{EARLIER_NAMES[name]}'))) as \"{name}\""
-
-
-def _empty_select(table: Table) -> str:
-    nulls = ", ".join(f'cast(null as {_sql_type(dtype)}) as "{name}"' for name, dtype in columns_of(table).items())
-    return f"select {nulls} where false"
-
-
-def _sql_type(dtype: pl.DataType) -> str:
-    if isinstance(dtype, pl.List):
-        return f"{_sql_type(dtype.inner)}[]"  # pyright: ignore[reportArgumentType]
-    if isinstance(dtype, pl.Struct):
-        fields = ", ".join(f'"{field.name}" {_sql_type(field.dtype)}' for field in dtype.fields)  # pyright: ignore[reportArgumentType]
-        return f"struct({fields})"
-    return {"Int64": "bigint", "Float64": "double", "Boolean": "boolean"}.get(str(dtype), "varchar")
 
 
 def _quoted(text: str) -> str:

@@ -29,7 +29,7 @@ from cpmi_dagster.models.language_models import model_identity
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.data_sources import DataSources
-from resources.database import RESULT_GROUPS, Database
+from resources.database import Database
 from resources.declaration import Declaration, StageBody
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
 from resources.language_models import LanguageModels
@@ -96,7 +96,6 @@ class Stage(Declaration):
             fingerprint = fingerprint_of(facts)
             if all(_is_current(run, key, partition, fingerprint) for key in self.tables):
                 return self._skip(run, partition, began)
-            new_relation = not all(run.lake.exists(key) for key in self.tables)
             chunks = run.lake.chunks(self.table, partition, fingerprint)
             if self.table in run.lake.remake:
                 chunks.clear()
@@ -104,8 +103,7 @@ class Stage(Declaration):
             made = self.body(run, partition) if self.partitioning else self.body(run)
             records = [self._write(run, made, key, partition, fingerprint, facts) for key in self.tables]
             chunks.clear()
-        # views show new rows without a publication; real tables, and relations that were empty, do not
-        if new_relation or TABLES[self.table].group in RESULT_GROUPS:
+        if not all(run.database.shows(key) for key in self.tables):
             run.database.publish()
         seconds = time.monotonic() - began
         run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)

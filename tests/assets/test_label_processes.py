@@ -17,7 +17,7 @@ from resources.terminal import TerminalProgress
 
 @pytest.mark.slow
 def test_two_processes_label_what_one_does(own_copy, finished):
-    for file in (own_copy.home / "lake" / "labels" / "answer_logprobs").glob("*.parquet"):
+    for file in (own_copy.home / "lake" / "labels" / "answer_logprobs").glob("shard=*.parquet"):
         file.unlink()
     two = own_copy.model_copy(update={"orchestration": own_copy.orchestration.model_copy(update={"gpus": 2})})
     outcome = run_all(two, only=("labels/answer_logprobs",))

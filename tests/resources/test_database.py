@@ -1,5 +1,7 @@
 """cpmi.duckdb: every relation, described, readable while it is replaced."""
 
+import shutil
+
 import duckdb
 import polars as pl
 import pytest
@@ -55,6 +57,65 @@ def test_a_shard_shows_the_moment_it_is_written(database, lake):
         assert len(connection.sql("select * from labels.hard_negatives").fetchall()) == 1
         lake.write(ROWS.with_columns(trajectory_id=pl.lit("t2")), FileRecord(NEGATIVES, "001", "f", "r", "m", "1"))
         assert len(connection.sql("select * from labels.hard_negatives").fetchall()) == 2
+
+
+def negatives(name, trajectory="t1"):
+    return ROWS.with_columns(trajectory_id=pl.lit(trajectory)), FileRecord(NEGATIVES, name, "f", "r", "m", "1")
+
+
+@pytest.mark.parametrize("key", [NEGATIVES, "selection/selected_trajectories"])
+def test_an_open_connection_sees_the_first_rows_of_a_table(database, lake, key):
+    database.publish()
+    row = {"trajectory_id": "t1", "shard": "000", "task": "GSM8K", "composition": "mixed", "question_id": "q"}
+    frame = ROWS if key == NEGATIVES else pl.DataFrame([row])
+    count = f"select count(*) from {key.replace('/', '.')}"
+    with duckdb.connect(str(database.path), read_only=True) as foreign, database.reader() as own:
+        assert foreign.sql(count).fetchall() == own.sql(count).fetchall() == [(0,)]
+        lake.write(frame, FileRecord(key, "000" if key == NEGATIVES else None, "f", "r", "m", "1"))
+        assert foreign.sql(count).fetchall() == own.sql(count).fetchall() == [(1,)]
+    assert database.shows(key)
+
+
+def test_a_copied_home_answers_from_its_own_files(database, lake, tmp_path):
+    lake.write(*negatives("000"))
+    database.publish()
+    shutil.copytree(tmp_path, tmp_path.with_name("copy"))
+    copy = Lake(tmp_path.with_name("copy"))
+    lake.write(*negatives("001", "original"))
+    copy.write(*negatives("002", "copied"))
+    ids = "select trajectory_id from labels.hard_negatives order by all"
+    with Database(copy).reader() as connection:
+        assert connection.sql(ids).fetchall() == [("copied",), ("t1",)]
+    with duckdb.connect(str(Database(copy).path)) as foreign, pytest.raises(duckdb.Error, match="copied or moved"):
+        foreign.sql(ids).fetchall()
+    Database(copy).publish()
+    with duckdb.connect(str(Database(copy).path)) as foreign:
+        assert foreign.sql(ids).fetchall() == [("copied",), ("t1",)]
+
+
+def test_a_moved_home_answers_from_its_own_files(database, lake, tmp_path):
+    lake.write(*negatives("000"))
+    database.publish()
+    moved = Database(Lake(tmp_path.rename(tmp_path.with_name("moved"))))
+    with moved.reader() as connection:
+        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() == [(1,)]
+    with duckdb.connect(str(moved.path)) as foreign, pytest.raises(duckdb.Error):
+        foreign.sql("select count(*) from labels.hard_negatives").fetchall()
+
+
+def test_deleted_tables_are_empty_relations(database, lake):
+    lake.write(*negatives("000"))
+    database.publish()
+    shutil.rmtree(lake.root / "labels")
+    with database.reader() as connection:
+        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() == [(0,)]
+
+
+def test_the_file_is_of_a_version_that_duckdb_1_opens(database):
+    database.publish()
+    with database.reader() as connection:
+        tags = connection.sql("select tags from duckdb_databases() where not internal").fetchall()
+    assert "v1.2.0" in str(tags)
 
 
 def test_an_open_reader_does_not_block_publishing_nor_the_reverse(database):
