@@ -20,6 +20,7 @@ import polars as pl
 from cpmi_dagster.answers.extraction import boxed_answer
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
 from cpmi_dagster.negatives.mistakes.propose import propose
 from cpmi_dagster.negatives.settings import Negatives
@@ -27,12 +28,6 @@ from cpmi_dagster.trajectories.templates import render_negative_prompt
 
 MODEL = "model"
 MOST_PROPOSALS = 64
-HARD_NEGATIVE_COLUMNS: dict[str, pl.DataType] = {
-    "trajectory_id": pl.String(),
-    "rank": pl.Int64(),
-    "answer": pl.String(),
-    "source": pl.String(),
-}
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
 _BLANKS_AND_STOPS = " \t\r,;."
 _FENCED = re.compile(r"\$([^$]+)\$")
@@ -129,7 +124,8 @@ def hard_negatives(
             short.append(name)
         if progress:
             progress(1)
-    return NegativesResult(pl.DataFrame(rows, schema=HARD_NEGATIVE_COLUMNS, orient="row"), short, cost)
+    frame = pl.DataFrame(rows, schema=HardNegatives.create_empty().schema, orient="row")
+    return NegativesResult(frame, short, cost)
 
 
 def trajectory_seed(seed: int, trajectory_id: str) -> int:

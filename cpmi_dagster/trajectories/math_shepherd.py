@@ -21,6 +21,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.contracts.tables import RejectedRows, Trajectories
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, split_question, split_row
 
@@ -29,20 +30,9 @@ EXCERPT_CHARACTERS = 120
 
 _MARK = re.compile(rf"(?:{MARKER} ?)?[+-]|{MARKER}")
 
-PARSED_COLUMNS: dict[str, pl.DataType] = {
-    "row_number": pl.Int64(),
-    "task": pl.String(),
-    "question": pl.String(),
-    "steps": pl.List(pl.String()),
-    "shepherd_labels": pl.List(pl.Boolean()),
-    "final_answer": pl.String(),
-}
-REJECTED_COLUMNS: dict[str, pl.DataType] = {
-    "row_number": pl.Int64(),
-    "stage": pl.String(),
-    "reason": pl.String(),
-    "excerpt": pl.String(),
-}
+_PARSED = ("row_number", "task", "question", "steps", "shepherd_labels", "final_answer")
+PARSED_COLUMNS = Trajectories.create_empty().select(_PARSED).schema
+REJECTED_COLUMNS = RejectedRows.create_empty().schema
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
+from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.forms import FORMS, RawRow, form_of
@@ -23,15 +24,7 @@ from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
 
 CACHED_SHARDS = 1 << 15
-ROW_SCHEMA: dict[str, pl.DataType] = {
-    "row_number": pl.Int64(),
-    "input": pl.String(),
-    "label": pl.String(),
-    "task": pl.String(),
-    "value": pl.List(pl.String()),
-    "defect": pl.String(),
-    "shard": pl.String(),
-}
+ROW_SCHEMA = {**MathShepherd.create_empty().schema, "shard": pl.String()}
 
 
 @dataclass(frozen=True)
