@@ -15,12 +15,12 @@ follows. For people about whom the story contradicts itself, only the contradict
 
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from cpmi_dagster.miniature.story_themes import NAMES, THEMES
 
 Label = Literal["entailment", "contradiction", "neutral", "self_contradiction"]
-LABELS: tuple[Label, ...] = ("entailment", "contradiction", "neutral", "self_contradiction")
+LABELS: tuple[Label, ...] = get_args(Label)
 PROPERTIES: tuple[str, ...] = ("glad", "calm", "proud", "busy", "kind", "brave", "tidy", "quiet")
 OF_NUMBERS = 4
 PEOPLE = 5

@@ -159,9 +159,5 @@ def make_mistake(
             continue
         if _is_believable(problem, solution):
             return solution
-    return _miscalculate_the_end(problem, rng)
-
-
-def _miscalculate_the_end(problem: Problem, rng: random.Random) -> Solution:
-    """The slip that always fits: the last result is off."""
-    return solve_with_slip(problem, _miscalculate(problem, len(problem.operations) - 1, rng), rng)
+    always_fits = _miscalculate(problem, len(problem.operations) - 1, rng)
+    return solve_with_slip(problem, always_fits, rng)
