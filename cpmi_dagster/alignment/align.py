@@ -58,11 +58,7 @@ class ReferenceIndex:
     """
 
     def __init__(self, references: pl.DataFrame) -> None:
-        """Index references.
-
-        Args:
-            references: A frame with `question` and, where ambiguity is to be judged, `answer` columns.
-        """
+        """Index a frame with `question` and, where ambiguity is to be judged, `answer` columns."""
         self.references = references
         ordered = references.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
         self._rows: list[int] = ordered["row"].to_list()
@@ -115,10 +111,6 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
 
 def align_trajectories(parsed: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Give every parsed row its gold answer; each row is in exactly one of the two results.
-
-    Args:
-        parsed: As `math_shepherd.parse_rows` returns it.
-        index: Of references as `references.read_references` returns them.
 
     Returns:
         Rows of `alignment.trajectories`, and rejected rows: stage `align` without a match, `answer` where the match has

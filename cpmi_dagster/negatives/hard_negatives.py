@@ -51,12 +51,7 @@ class NegativesResult:
 
 
 def heuristic_negatives(gold: str, count: int, seed: int) -> list[HardNegative]:
-    """Wrong answers of the gold answer's form, made by changing one thing in it.
-
-    Args:
-        gold: Gold answer.
-        count: How many are wanted.
-        seed: Decides which of the possible changes are taken.
+    """Wrong answers of the gold answer's form, made by changing one thing in it; the seed decides which changes.
 
     Returns:
         At most `count`; none equivalent to the gold answer or to another.
@@ -65,11 +60,7 @@ def heuristic_negatives(gold: str, count: int, seed: int) -> list[HardNegative]:
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
-    """The answer in a sampled continuation.
-
-    Args:
-        text: What the model wrote behind `The answer is: `.
-        max_characters: Longest answer kept.
+    """The answer in a sampled continuation of `The answer is: `.
 
     Returns:
         Its first line without a repeated `The answer is:`, a box or dollar signs around it and trailing stops; None if
@@ -81,14 +72,7 @@ def clean_sample(text: str, max_characters: int) -> str | None:
 
 
 def choose_negatives(gold: str, samples: Sequence[str], negatives: Negatives, seed: int) -> list[HardNegative]:
-    """Model samples first, heuristics for what is missing.
-
-    Args:
-        gold: Gold answer.
-        samples: Sampled continuations of the hard-negative prompt.
-        negatives: How many, and how long an answer may be.
-        seed: For the heuristics.
-    """
+    """Sampled continuations of the hard-negative prompt first; heuristics, by the seed, for what is missing."""
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
     sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
     return _distinct(gold, chain(sampled, _heuristics(gold, seed)), negatives.count)

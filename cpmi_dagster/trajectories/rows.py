@@ -42,10 +42,7 @@ Row = Mapping[str, Any] | Unreadable
 def number_rows(rows: Iterable[Row], first: int, shards: int) -> pl.DataFrame:
     """A batch of source rows with the columns of `sources.math_shepherd` and their shard.
 
-    Args:
-        rows: Objects in one of the forms above, and lines that are none.
-        first: Number of the first of them in the source, counted from 0.
-        shards: How many shards the questions are assigned to.
+    `first` is the number of the first of them in the source, from 0.
 
     Raises:
         SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.

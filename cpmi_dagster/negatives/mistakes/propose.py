@@ -75,9 +75,7 @@ _WORDS = re.compile(r"\\(?:text\w*|mbox|mathrm)\{[^{}]*\}|\\[A-Za-z]+")
 def propose(answer: str, seed: int) -> Iterator[Proposal]:
     """Edits of an answer, each text once, the answer itself never; none of a text too long to be an answer.
 
-    Args:
-        answer: Gold answer.
-        seed: Decides the order among edits of one kind, and of the kinds.
+    The seed decides the order of the kinds, and of the edits of one kind.
     """
     stripped = answer.strip()
     if len(stripped) > LONGEST_ANSWER:
