@@ -5,7 +5,7 @@ r"""Find each question in GSM8K or MATH and give its trajectories their gold ans
     "What is the weather?"                 1: …                                          null, null, null
 
 Kinds of match, each tried where the stricter one finds nothing: `exact` text; `whitespace` (Unicode and blanks aside);
-`normalized` (typesetting aside); `fuzzy` (see `fuzzy_matching`). A form shared by references with different answers
+`normalized` (typesetting aside); `fuzzy` (see `fuzzy.py`). A form shared by references with different answers
 decides nothing, and the looser kinds are not tried then. Questions are aligned once, however many rows share them.
 """
 

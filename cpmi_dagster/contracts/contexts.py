@@ -1,4 +1,4 @@
-"""What stands before an answer, and the registry of conditionings: which two contexts each compares (Eq. 3).
+"""What precedes an answer, and the registry of conditionings: which two contexts each compares (Eq. 3).
 
 For a trajectory of three steps, `last` = 2, the table at step 1 reads
 
@@ -53,7 +53,7 @@ class ConditioningEntry:
     Attributes:
         name: in profiles and in `labels.template_scores`.
         words: in the labels of the report.
-        compares: what stands before the answer with and without step i, as the report explains it.
+        compares: what precedes the answer with and without step i, as the report explains it.
         contrast: the contexts with and without a step, of the step and the trajectory's last step, both from 0.
         by_default: scored where a profile does not say.
     """

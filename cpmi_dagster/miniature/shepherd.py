@@ -82,15 +82,10 @@ def all_attempts(problems: Sequence[Problem], too_hard: int, count: int, rng: ra
     return sorted(found, key=lambda one: (one.problem.task, one.is_right))
 
 
-def written_steps(solution: Solution) -> list[str]:
-    """The steps as Math-Shepherd writes them: numbered, the answer on the last one's line."""
-    steps = [f"Step {number}: {step}" for number, step in enumerate(solution.steps, start=1)]
-    return [*steps[:-1], f"{steps[-1]} {render_target(solution.answer)}"]
-
-
 def shepherd_row(one: Attempt, question: str) -> JsonRow:
-    """A row in the raw form."""
-    steps = written_steps(one.solution)
+    """A row in the raw form: steps are numbered, the answer is on the last one's line."""
+    steps = [f"Step {number}: {step}" for number, step in enumerate(one.solution.steps, start=1)]
+    steps[-1] += f" {render_target(one.solution.answer)}"
     marked = "\n".join(f"{step} {STEP_MARK}" for step in steps)
     labelled = "\n".join(f"{step} {'+' if label else '-'}" for step, label in zip(steps, one.labels, strict=True))
     return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}

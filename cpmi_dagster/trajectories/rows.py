@@ -1,4 +1,4 @@
-"""Rows of a trajectory source, in whichever form of `source_forms`, numbered and assigned to shards, not parsed yet.
+"""Rows of a trajectory source, in any of the forms of `forms.py`, numbered and assigned to shards, not parsed yet.
 
     {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
     -> row_number 17, shard "002" by the hash of its question
