@@ -43,7 +43,8 @@ def folio_row(verdict: Verdict, rng: random.Random) -> JsonRow:
 def logiqa2_row(number: int, right: Verdict, rng: random.Random) -> JsonRow:
     """A row of LogiQA 2.0: four claims, one of which has the verdict that the question asks for."""
     holdings = draw_holdings(rng)
-    first, second = rng.sample([verdict for verdict in VERDICTS if verdict != right], 2)
+    others: list[Verdict] = [verdict for verdict in VERDICTS if verdict != right]
+    first, second = rng.sample(others, 2)
     claims = draw_claims(holdings, {right: 1, first: OPTIONS - 2, second: 1}, rng)
     options = rng.sample(claims, OPTIONS)
     return {

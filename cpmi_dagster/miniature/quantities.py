@@ -68,11 +68,14 @@ def apply(operator: str, left: Quantity, right: Quantity) -> Quantity:
         if not (left.is_whole and right.is_whole and right.coefficient > 0):
             raise UndefinedResult("a remainder needs integers and a positive divisor")
         return Quantity(left.coefficient % right.coefficient)
-    operands = ({(one.radicand, ()): one.coefficient} if one.coefficient else {} for one in (left, right))
     try:
-        return _read(OPERATORS[operator](*operands))
+        return _read(OPERATORS[operator](_written(left), _written(right)))
     except Undecidable as error:
         raise UndefinedResult(f"{left} {operator} {right}: {error}") from error
+
+
+def _written(quantity: Quantity) -> Polynomial:
+    return {(quantity.radicand, ()): quantity.coefficient} if quantity.coefficient else {}
 
 
 def _read(polynomial: Polynomial) -> Quantity:

@@ -14,7 +14,7 @@ from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.slips import make_mistake
 from cpmi_dagster.miniature.solutions import solve
 
-CHOICES = 4
+CHOICE_LETTERS = "ABCD"
 
 JsonRow = Mapping[str, object]
 
@@ -67,14 +67,15 @@ def omni_math_row(problem: Problem) -> JsonRow:
 
 def mmlu_stem_row(problem: Problem, rng: random.Random) -> JsonRow:
     """A row of MMLU; the wrong choices are where slips lead."""
-    answers = {problem.answer: None}
-    while len(answers) < CHOICES:
-        answers[make_mistake(problem, rng).answer] = None
-    choices = rng.sample(list(answers), CHOICES)
+    choices, right = draw_choices(problem, rng)
     subject = "elementary_mathematics" if problem.task == "GSM8K" else "high_school_mathematics"
-    return {
-        "question": problem.question,
-        "type": subject,
-        "choices": choices,
-        "answer": choices.index(problem.answer),
-    }
+    return {"question": problem.question, "type": subject, "choices": choices, "answer": right}
+
+
+def draw_choices(problem: Problem, rng: random.Random) -> tuple[list[str], int]:
+    """Four different answers, one of them right, and the index of the right one."""
+    choices = {problem.answer: None}
+    while len(choices) < len(CHOICE_LETTERS):
+        choices[make_mistake(problem, rng).answer] = None
+    order = rng.sample(list(choices), len(choices))
+    return order, order.index(problem.answer)
