@@ -58,7 +58,7 @@ class ReferenceIndex:
     """
 
     def __init__(self, references: pl.DataFrame) -> None:
-        """Index a frame with `question` and, where ambiguity is to be judged, `answer` columns."""
+        """Index a frame with `question` and, where ambiguity is to be checked, `answer` columns."""
         self.references = references
         ordered = references.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
         self._rows: list[int] = ordered["row"].to_list()
@@ -98,7 +98,7 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
 
     Args:
         questions: A frame with a `question` column.
-        references: A frame with `question` and, where ambiguity is to be judged, `answer` columns.
+        references: A frame with `question` and, where ambiguity is to be checked, `answer` columns.
 
     Returns:
         One row per question, in order: `reference_row` (row index in `references`, or null), `match_kind` (exact,

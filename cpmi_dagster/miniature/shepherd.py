@@ -44,7 +44,7 @@ class Attempt:
 def estimate_labels(problem: Problem, solution: Solution, skill: float, rng: random.Random) -> tuple[bool, ...]:
     """Math-Shepherd's hard estimate for each step: did any of a few completions from there reach the answer.
 
-    `skill` is the chance that a completion of the last step alone succeeds; 0 for a hopeless question.
+    `skill` is the chance that a completion of the last step alone succeeds; 0 for a question that nobody solves.
     """
     labels = []
     count = len(solution.steps)

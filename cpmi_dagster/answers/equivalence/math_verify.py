@@ -1,4 +1,4 @@
-"""math-verify in worker processes: started at the first pair, reused, replaced when they hang or die.
+"""math-verify in worker processes: started at the first pair, reused, replaced when they hang or exit.
 
     verify(r"\\sin^2 x + \\cos^2 x", "1")      -> True
 

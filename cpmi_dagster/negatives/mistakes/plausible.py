@@ -1,4 +1,4 @@
-r"""Which edits nobody would write, and which edits would have been simplified further.
+r"""Which edits are implausible, and which would have been simplified further.
 
 is_nonsense("[2,-5)", gold="[2,5)")                  True: an interval the wrong way round
 is_nonsense("2, 2", gold="2, -2")                    True: a solution listed twice
