@@ -10,7 +10,9 @@ Results are exact, so that a solution's correctness never depends on rounding.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+
+from cpmi_dagster.answers.equivalence import polynomials
+from cpmi_dagster.answers.equivalence.polynomials import Polynomial, Undecidable
 
 SWAPPABLE_OPERATORS = ("+", "-", "*", "/")
 
@@ -44,71 +46,45 @@ def rational(numerator: int, denominator: int) -> Quantity:
 
 def surd(coefficient: Fraction, radicand: int) -> Quantity:
     """`coefficient` · √`radicand` with every square pulled out of the root: surd(1, 72) is 6√2."""
-    if coefficient == 0 or radicand == 0:
-        return whole(0)
-    for root in range(isqrt(radicand), 1, -1):
-        if radicand % (root * root) == 0:
-            return Quantity(coefficient * root, radicand // (root * root))
-    return Quantity(coefficient, radicand)
+    return _read(polynomials.scale(polynomials.square_root(polynomials.number(radicand)), coefficient))
 
 
-def _add(left: Quantity, right: Quantity) -> Quantity:
-    if left.coefficient == 0 or right.coefficient == 0:
-        return right if left.coefficient == 0 else left
-    if left.radicand != right.radicand:
-        raise UndefinedResult(f"the roots of {left.radicand} and {right.radicand} do not add up to one root")
-    return surd(left.coefficient + right.coefficient, left.radicand)
-
-
-def _subtract(left: Quantity, right: Quantity) -> Quantity:
-    return _add(left, Quantity(-right.coefficient, right.radicand))
-
-
-def _multiply(left: Quantity, right: Quantity) -> Quantity:
-    return surd(left.coefficient * right.coefficient, left.radicand * right.radicand)
-
-
-def _divide(left: Quantity, right: Quantity) -> Quantity:
-    if right.coefficient == 0:
-        raise UndefinedResult("division by zero")
-    return surd(left.coefficient / (right.coefficient * right.radicand), left.radicand * right.radicand)
-
-
-def _remainder(left: Quantity, right: Quantity) -> Quantity:
-    if not (left.is_whole and right.is_whole and right.coefficient > 0):
-        raise UndefinedResult("a remainder needs integers and a positive divisor")
-    return Quantity(left.coefficient % right.coefficient)
-
-
-def _square_root(left: Quantity, _right: Quantity) -> Quantity:
-    if left.radicand != 1 or left.coefficient < 0:
-        raise UndefinedResult("only a non-negative fraction has a square root here")
-    under = left.coefficient
-    return surd(Fraction(1, under.denominator), under.numerator * under.denominator)
-
-
-OPERATORS: dict[str, Callable[[Quantity, Quantity], Quantity]] = {
-    "+": _add,
-    "-": _subtract,
-    "*": _multiply,
-    "/": _divide,
-    "mod": _remainder,
-    "sqrt": _square_root,
+OPERATORS: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
+    "+": polynomials.add,
+    "-": lambda left, right: polynomials.add(left, polynomials.scale(right, -1)),
+    "*": polynomials.multiply,
+    "/": polynomials.divide,
+    "sqrt": lambda left, _right: polynomials.square_root(left),
 }
 
 
 def apply(operator: str, left: Quantity, right: Quantity) -> Quantity:
-    """The exact result of one operation.
-
-    Args:
-        operator: A key of `OPERATORS`; `sqrt` ignores the right operand.
-        left: First operand.
-        right: Second operand.
+    """The exact result of one operation: a key of `OPERATORS`, where `sqrt` ignores the right operand, or `mod`.
 
     Raises:
         UndefinedResult: The result cannot be written as a fraction times a square root.
     """
-    return OPERATORS[operator](left, right)
+    if operator == "mod":
+        if not (left.is_whole and right.is_whole and right.coefficient > 0):
+            raise UndefinedResult("a remainder needs integers and a positive divisor")
+        return Quantity(left.coefficient % right.coefficient)
+    try:
+        return _read(OPERATORS[operator](_written(left), _written(right)))
+    except Undecidable as error:
+        raise UndefinedResult(f"{left} {operator} {right}: {error}") from error
+
+
+def _written(quantity: Quantity) -> Polynomial:
+    return {(quantity.radicand, ()): quantity.coefficient} if quantity.coefficient else {}
+
+
+def _read(polynomial: Polynomial) -> Quantity:
+    if not polynomial:
+        return whole(0)
+    ((radicand, symbols), coefficient), *others = polynomial.items()
+    if symbols or others:
+        raise UndefinedResult("the result is no fraction times a square root")
+    return Quantity(Fraction(coefficient), radicand)
 
 
 def as_decimal(quantity: Quantity) -> str:
