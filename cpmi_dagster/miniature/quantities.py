@@ -10,9 +10,7 @@ Results are exact, so that a solution's correctness never depends on rounding.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-
-from cpmi_dagster.answers.equivalence import polynomials
-from cpmi_dagster.answers.equivalence.polynomials import Polynomial, Undecidable
+from math import isqrt
 
 SWAPPABLE_OPERATORS = ("+", "-", "*", "/")
 
@@ -46,45 +44,71 @@ def rational(numerator: int, denominator: int) -> Quantity:
 
 def surd(coefficient: Fraction, radicand: int) -> Quantity:
     """`coefficient` · √`radicand` with every square pulled out of the root: surd(1, 72) is 6√2."""
-    return _read(polynomials.scale(polynomials.square_root(polynomials.number(radicand)), coefficient))
+    if coefficient == 0 or radicand == 0:
+        return whole(0)
+    for root in range(isqrt(radicand), 1, -1):
+        if radicand % (root * root) == 0:
+            return Quantity(coefficient * root, radicand // (root * root))
+    return Quantity(coefficient, radicand)
 
 
-OPERATORS: dict[str, Callable[[Polynomial, Polynomial], Polynomial]] = {
-    "+": polynomials.add,
-    "-": lambda left, right: polynomials.add(left, polynomials.scale(right, -1)),
-    "*": polynomials.multiply,
-    "/": polynomials.divide,
-    "sqrt": lambda left, _right: polynomials.square_root(left),
+def _add(left: Quantity, right: Quantity) -> Quantity:
+    if left.coefficient == 0 or right.coefficient == 0:
+        return right if left.coefficient == 0 else left
+    if left.radicand != right.radicand:
+        raise UndefinedResult(f"the roots of {left.radicand} and {right.radicand} do not add up to one root")
+    return surd(left.coefficient + right.coefficient, left.radicand)
+
+
+def _subtract(left: Quantity, right: Quantity) -> Quantity:
+    return _add(left, Quantity(-right.coefficient, right.radicand))
+
+
+def _multiply(left: Quantity, right: Quantity) -> Quantity:
+    return surd(left.coefficient * right.coefficient, left.radicand * right.radicand)
+
+
+def _divide(left: Quantity, right: Quantity) -> Quantity:
+    if right.coefficient == 0:
+        raise UndefinedResult("division by zero")
+    return surd(left.coefficient / (right.coefficient * right.radicand), left.radicand * right.radicand)
+
+
+def _remainder(left: Quantity, right: Quantity) -> Quantity:
+    if not (left.is_whole and right.is_whole and right.coefficient > 0):
+        raise UndefinedResult("a remainder needs integers and a positive divisor")
+    return Quantity(left.coefficient % right.coefficient)
+
+
+def _square_root(left: Quantity, _right: Quantity) -> Quantity:
+    if left.radicand != 1 or left.coefficient < 0:
+        raise UndefinedResult("only a non-negative fraction has a square root here")
+    under = left.coefficient
+    return surd(Fraction(1, under.denominator), under.numerator * under.denominator)
+
+
+OPERATORS: dict[str, Callable[[Quantity, Quantity], Quantity]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": _multiply,
+    "/": _divide,
+    "mod": _remainder,
+    "sqrt": _square_root,
 }
 
 
 def apply(operator: str, left: Quantity, right: Quantity) -> Quantity:
-    """The exact result of one operation: a key of `OPERATORS`, where `sqrt` ignores the right operand, or `mod`.
+    """The exact result of one operation.
+
+    Args:
+        operator: A key of `OPERATORS`; `sqrt` ignores the right operand.
+        left: First operand.
+        right: Second operand.
 
     Raises:
         UndefinedResult: The result cannot be written as a fraction times a square root.
     """
-    if operator == "mod":
-        if not (left.is_whole and right.is_whole and right.coefficient > 0):
-            raise UndefinedResult("a remainder needs integers and a positive divisor")
-        return Quantity(left.coefficient % right.coefficient)
-    try:
-        return _read(OPERATORS[operator](_written(left), _written(right)))
-    except Undecidable as error:
-        raise UndefinedResult(f"{left} {operator} {right}: {error}") from error
-
-
-def _written(quantity: Quantity) -> Polynomial:
-    return {(quantity.radicand, ()): quantity.coefficient} if quantity.coefficient else {}
-
-
-def _read(polynomial: Polynomial) -> Quantity:
-    if not polynomial:
-        return whole(0)
-    ((radicand, symbols), coefficient), *others = polynomial.items()
-    if symbols or others:
-        raise UndefinedResult("the result is no fraction times a square root")
-    return Quantity(Fraction(coefficient), radicand)
+    return OPERATORS[operator](left, right)
 
 
 def as_decimal(quantity: Quantity) -> str:
