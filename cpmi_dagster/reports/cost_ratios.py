@@ -26,8 +26,7 @@ def cost_ratios(inputs: ReportInputs, rows: Iterable[RecipeRow], baseline: str, 
     """Cost per trajectory of each row's method relative to a baseline method.
 
     Args:
-        inputs: frames with `labels/labeling_costs`.
-        rows: rows; their reward types are the methods.
+        rows: their reward types are the methods.
         baseline: method to compare with.
         cost: `wall_seconds`, `generated_tokens` or `forward_tokens`.
 
@@ -44,15 +43,10 @@ def cost_ratios(inputs: ReportInputs, rows: Iterable[RecipeRow], baseline: str, 
 
 
 def costs_per_subset(inputs: ReportInputs, rows: Iterable[RecipeRow], cost: str) -> dict[str, Estimate]:
-    """What `SUBSET` trajectories cost with each row's method.
-
-    Args:
-        inputs: frames with `labels/labeling_costs`.
-        rows: rows; their reward types are the methods.
-        cost: column of that table.
+    """What `SUBSET` trajectories cost with each row's method, in the unit of the column `cost`.
 
     Returns:
-        By row label, in the unit of the column; rows without costs are left out. n counts trajectories.
+        By row label; rows without costs are left out. n counts trajectories.
     """
     costs = {row.row: _costs(inputs, row.reward_type, cost) for row in rows}
     return {

@@ -86,7 +86,6 @@ def relative_efficiencies(
     Args:
         quality: figures in the columns of `RELATIVE`; others are ignored.
         time: labeling time relative to the baseline, by row.
-        baseline: row of the baseline.
     """
     figures = {(figure.row, figure.column): figure for figure in quality if figure.column in RELATIVE}
     measurements = []
@@ -100,13 +99,13 @@ def relative_efficiencies(
 def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baseline: str) -> list[Measurement]:
     quality = measure_quality(inputs, rows, QUALITY_COLUMNS)
     measurements = list(quality)
-    for column, cost in COST_COLUMNS.items():
-        for row, ratio in cost_ratios(inputs, rows, baseline, cost).items():
+    ratios = {column: cost_ratios(inputs, rows, baseline, cost) for column, cost in COST_COLUMNS.items()}
+    for column, of_rows in ratios.items():
+        for row, ratio in of_rows.items():
             measurements.append(measurement(row, column, ratio))
             if row != rows[0].row:
                 measurements.append(measurement(row, f"{column} saved (%)", _scaled(ratio, -100, 100)))
-    time = cost_ratios(inputs, rows, baseline, "wall_seconds")
-    return [*measurements, *relative_efficiencies(quality, time, rows[0].row)]
+    return [*measurements, *relative_efficiencies(quality, ratios["Time"], rows[0].row)]
 
 
 def _shares_of_mc(inputs: ReportInputs) -> list[Measurement]:

@@ -10,6 +10,7 @@
 becomes five rows of `tables.PaperComparison` with `measured` null.
 """
 
+from functools import cache
 from importlib import resources
 from typing import Literal
 
@@ -83,6 +84,7 @@ def parse_paper_tables(text: str) -> dict[str, PaperTable]:
     return {artifact: _parse_table(artifact, entry) for artifact, entry in entries.items()}
 
 
+@cache
 def load_paper_tables() -> dict[str, PaperTable]:
     """The tables of the shipped `paper.yaml`, by artifact name."""
     return parse_paper_tables(shipped_text("paper.yaml"))
@@ -95,10 +97,6 @@ def shipped_text(name: str) -> str:
 
 def paper_figures(table: PaperTable, profile: str) -> pl.DataFrame:
     """The paper's figures as rows of `tables.PaperComparison`, nothing measured.
-
-    Args:
-        table: one table of the paper.
-        profile: name of the profile that is measured.
 
     Returns:
         One row per printed figure; `measured`, `low`, `high` and `n` are null.

@@ -32,6 +32,8 @@ from cpmi_dagster.reports.quality import (
 from cpmi_dagster.reports.reward_rows import main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
+CHANCE = 0.5
+STEP_AUC = "ROC-AUC"
 PROTOCOLS: tuple[tuple[Protocol, str], ...] = (("paper", ""), ("official", OFFICIAL))
 
 
@@ -39,9 +41,24 @@ def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
     """ROC-AUC and 1-Wasserstein distance on ProcessBench-Math."""
     measurements = []
     for row, scores in _distributions(inputs):
-        measurements.append(measurement(row, "ROC-AUC", scores.auc))
+        measurements.append(measurement(row, STEP_AUC, scores.auc))
         measurements.append(measurement(row, "Wasserstein", scores.wasserstein))
     return measured_frame(measurements)
+
+
+def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
+    """Whether the 95 % interval of each reward model's step AUC is above, around or below chance.
+
+    Args:
+        distribution: comparison of the artifact `distribution`.
+
+    Returns:
+        row, measured, low, high, verdict (`above`, `chance`, `below`); models without an interval are left out.
+    """
+    above, below = pl.col("low") > CHANCE, pl.col("high") < CHANCE
+    verdict = pl.when(above).then(pl.lit("above")).when(below).then(pl.lit("below")).otherwise(pl.lit("chance"))
+    measured = distribution.filter(column=STEP_AUC).drop_nulls(["measured", "low", "high"])
+    return measured.select("row", "measured", "low", "high", verdict=verdict)
 
 
 def measure_score_means(inputs: ReportInputs) -> pl.DataFrame:

@@ -86,9 +86,8 @@ def prm_score(inputs: ReportInputs, recipe: str) -> Estimate | None:
 
 def best_of_n(inputs: ReportInputs, recipe: str, benchmark: str) -> Estimate | None:
     """Best-of-8 accuracy on one question set by the mean step reward, in percent."""
-    choices = inputs.predictions(CHOICES, recipe).filter(
-        pl.col("benchmark") == benchmark, pl.col("n") == CANDIDATES, pl.col("aggregation") == DEFAULT_AGGREGATION
-    )
+    choices = inputs.predictions(CHOICES, recipe)
+    choices = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=DEFAULT_AGGREGATION)
     return next(iter(accuracies(inputs, choices).values()), None)
 
 
@@ -127,11 +126,9 @@ def quality_columns(measures: Iterable[str], headings: Mapping[str, str]) -> dic
 def measure_quality(
     inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Mapping[str, Measure]
 ) -> list[Measurement]:
-    """One measurement per row and column that can be measured.
+    """One measurement per row and column that can be measured; rows whose recipe the profile lacks are left out.
 
     Args:
-        inputs: frames and settings.
-        rows: rows and their recipes; those that the profile lacks are left out.
         columns: measures by column of the artifact.
     """
     recipes = [(row.row, recipe) for row in rows if (recipe := inputs.recipe_of(row))]

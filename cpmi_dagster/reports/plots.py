@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cpmi_dagster.reports.comparison_plots import (
+from cpmi_dagster.reports.artifact_plots import (
     draw_ablation,
     draw_best_of_n,
     draw_label_quality,
@@ -44,7 +44,6 @@ class Plot:
         name: unique in the report.
         artifact: section it is in.
         caption: what it shows, one or two sentences.
-        figure: the matplotlib figure.
     """
 
     name: str
@@ -64,12 +63,7 @@ class Plot:
 
 
 def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) -> list[Plot]:
-    """Draw every plot that has data, in the order of the report.
-
-    Args:
-        inputs: frames and settings.
-        comparisons: comparison frames (`tables.PaperComparison`) by artifact.
-    """
+    """Every plot that has data, from the inputs and from `tables.PaperComparison` rows by artifact."""
     return [*_plots_of_comparisons(comparisons, main_rows(inputs.recipes)), *_plots_of_tables(inputs)]
 
 
