@@ -117,7 +117,7 @@ def headline(settings: Settings) -> pl.DataFrame:
 def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
     """Put what was measured with each model on the card beside its weights."""
     from cpmi_dagster.prm.card import with_figures
-    from cpmi_dagster.reports.cards import card_figures
+    from cpmi_dagster.reports.quality import card_figures
 
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
         card, figures = run.settings.home / path / "README.md", card_figures(inputs, recipe)

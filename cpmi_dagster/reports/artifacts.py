@@ -15,7 +15,7 @@ import polars as pl
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.reports import efficiency, labels, process_level, question_sets
 from cpmi_dagster.reports.ablations import measure_contrast, measure_negatives_ablation, measure_objectives
-from cpmi_dagster.reports.cost_ratios import COSTS
+from cpmi_dagster.reports.efficiency import COSTS
 from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
 from cpmi_dagster.reports.paired_differences import measure_differences
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures

@@ -10,8 +10,7 @@ from cpmi_dagster.benchmarks.processbench import processbench_scores
 from cpmi_dagster.contracts.report_tables import PaperComparison
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
-from cpmi_dagster.reports.efficiency import labeler_name
+from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset, labeler_name
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paired_differences import differences_to_baseline
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
