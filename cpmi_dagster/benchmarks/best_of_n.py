@@ -80,11 +80,7 @@ def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) ->
 
 
 def ties(choices: pl.DataFrame) -> dict[str, int]:
-    """How many choices had several best candidates (or answers, for a vote), by aggregation; bounds choose nothing.
-
-    Args:
-        choices: what `choose` returns.
-    """
+    """How many choices had several best candidates (or answers, for a vote), by aggregation; bounds choose nothing."""
     counts = dict(choices.drop_nulls("tied").group_by("aggregation").agg(pl.col("tied").sum()).iter_rows())
     return {aggregation: counts[aggregation] for aggregation in AGGREGATIONS if aggregation in counts}
 
@@ -94,8 +90,6 @@ def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0
 
     Args:
         choices: what `choose` returns, or several recipes' with their `recipe`.
-        bootstrap_samples: resamples.
-        seed: seed of the resamples.
 
     Returns:
         [recipe,] benchmark, n, aggregation, value, low, high, problems.
@@ -115,8 +109,6 @@ def accuracy_difference(first: pl.DataFrame, second: pl.DataFrame, samples: int,
     Args:
         first: choices of one recipe for one benchmark, n and aggregation.
         second: the other recipe's, for the same problems.
-        samples: resamples.
-        seed: seed of the resamples.
 
     Raises:
         BenchmarkError: the two are not over the same problems.

@@ -31,8 +31,6 @@ def label_quality(
         step_rewards: `StepRewards` columns.
         trajectories: `Trajectories` columns.
         step_truth: `StepTruth` columns; trajectories without truth are left out.
-        samples: resamples of questions.
-        seed: seed of the resamples.
 
     Returns:
         reward_type, auc, low, high, n (steps); no rows where no labelled trajectory has truth.

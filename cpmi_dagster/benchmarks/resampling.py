@@ -111,8 +111,6 @@ def bootstrap(
     Args:
         sums: [problems, k] what each problem adds to each of k counts, or [problems] for k = 1.
         statistic: maps [..., k] totals to [...] figures.
-        samples: resamples.
-        seed: seed of the resamples.
         groups: [problems] question of each problem; by default each problem has its own.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Training learns what the labels say, is repeatable, quiet, and leaves a whole model or none."""
+"""Training learns what the labels say, is repeatable, prints nothing, and leaves a whole model or none."""
 
 import logging
 import random

@@ -86,7 +86,7 @@ def test_bounds_and_other_rules_have_rows_of_their_own(comparisons: Comparisons)
     assert {"Majority vote", "Pass@N", "Pass@1", "CPMI, min", "MC, weighted vote"} <= rows
 
 
-def test_objectives_are_told_apart(comparisons: Comparisons):
+def test_objectives_have_rows_of_their_own(comparisons: Comparisons):
     measured = comparisons["objectives"].filter(pl.col("column") == "ProcessBench")
     assert measured["measured"].null_count() == 0
     assert measured["measured"].n_unique() > 1

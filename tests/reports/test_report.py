@@ -302,7 +302,7 @@ def test_names_beside_lines_keep_their_order_and_distance(values: list[float]):
     assert all(gap > 4.5 for gap in gaps)
 
 
-def test_methods_of_one_pass_are_told_once():
+def test_methods_of_one_pass_are_named_once():
     costs = pl.DataFrame({
         "method": ["mc", "cpmi", "gold_only"], "trajectories": [10, 10, 10], "wall_seconds": [9.0, 1.0, 1.0],
         "generated_tokens": [500, 0, 0], "forward_tokens": [900, 300, 300],
