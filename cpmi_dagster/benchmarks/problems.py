@@ -47,7 +47,6 @@ def check_benchmark_file(name: str, path: str | None) -> None:
     """Refuse a benchmark whose local file does not exist, with where to get it.
 
     Args:
-        name: the benchmark.
         path: its path in the profile, None on the hub; files of the embedded world are not checked.
 
     Raises:

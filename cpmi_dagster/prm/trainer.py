@@ -20,7 +20,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerContr
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.batching import SimilarLengthSampler
 from cpmi_dagster.prm.examples import LabelledSolution
-from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch, pad_rows
+from cpmi_dagster.prm.inputs import pad_batch, pad_rows
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import Loss
 from cpmi_dagster.prm.settings import Training
@@ -55,8 +55,8 @@ class StepTrainer(Trainer):
             model,
             arguments,
             data_collator=collate,
-            train_dataset=[_as_features(example) for example in train],  # pyright: ignore[reportArgumentType]
-            eval_dataset=[_as_features(example) for example in by_length] or None,  # pyright: ignore[reportArgumentType]
+            train_dataset=train,  # pyright: ignore[reportArgumentType]
+            eval_dataset=by_length or None,  # pyright: ignore[reportArgumentType]
             callbacks=callbacks,
         )
         self.train_lengths = [len(example.encoded.token_ids) for example in train]
@@ -132,12 +132,11 @@ class StepTrainer(Trainer):
         ]
 
 
-class ProgressTeller(TrainerCallback):
+class ProgressReporter(TrainerCallback):
     """Reports how many examples have been trained on; those before a checkpoint that training goes on from count.
 
     Args:
         examples: examples a whole training goes through, all epochs together.
-        progress: called with the number of examples just finished.
     """
 
     def __init__(self, examples: int, progress: Callable[[int], None]) -> None:
@@ -217,16 +216,11 @@ def _share(share: float) -> float:
     return min(share, 0.999)
 
 
-def collate(features: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+def collate(examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
     """Examples -> one padded batch: the model's inputs, `step_mask` and `labels`."""
-    inputs, step_mask = pad_batch([EncodedSolution(f["input_ids"], f["step_positions"]) for f in features])
-    labels, _ = pad_rows([f["labels"] for f in features], torch.float32)
+    inputs, step_mask = pad_batch([example.encoded for example in examples])
+    labels, _ = pad_rows([example.labels for example in examples], torch.float32)
     return {**inputs, "step_mask": step_mask, "labels": labels}
-
-
-def _as_features(example: LabelledSolution) -> dict[str, Any]:
-    encoded = example.encoded
-    return {"input_ids": encoded.token_ids, "step_positions": encoded.step_positions, "labels": example.labels}
 
 
 def _is_head(name: str) -> bool:

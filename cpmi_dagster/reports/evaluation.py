@@ -51,11 +51,6 @@ def evaluate(
 ) -> pl.DataFrame:
     """The figures of one judge on every benchmark it covers.
 
-    Args:
-        name: of the judge.
-        lines: of its file.
-        problems: `BenchmarkProblems` rows.
-
     Returns:
         judge, benchmark, protocol (null where no threshold is involved), figure, value, low, high, n.
 

@@ -40,14 +40,12 @@ def render_report(
     """Render the report as a complete HTML document.
 
     Args:
-        date: day of the report, as shown.
         comparisons: comparison frames (`tables.PaperComparison`) by artifact; absent ones are shown as not measured.
         inputs: frames that plots are drawn from.
         models: identity (id + revision or weights hash) by role: labeler, policy, prover, backbone.
         differences: `differences_to_baseline`; without it the text compares intervals.
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
-        versions: version by library.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
     """
     headline = headline_table(comparisons, inputs.recipes)

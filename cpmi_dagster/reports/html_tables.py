@@ -61,8 +61,6 @@ class ComparisonTable:
 
     Attributes:
         caption: sample size; empty where nothing is measured.
-        groups: column headings in order.
-        rows: the rows.
         folded: a second table with rows shown only on request.
     """
 

@@ -33,8 +33,6 @@ class PaperTable(BaseModel):
     Attributes:
         artifact: name of the asset that compares it with our figures.
         label: LaTeX label in the paper.
-        title: what it shows.
-        kind: how the paper shows it.
         columns: decimals each column is printed with.
         own_columns: decimals of columns that the paper's table lacks.
         other_columns: decimals of columns that neither names, such as those of a benchmark that is added.
@@ -67,13 +65,7 @@ class PaperTable(BaseModel):
 
 
 def parse_paper_tables(text: str) -> dict[str, PaperTable]:
-    """Read the paper's figures from YAML.
-
-    Args:
-        text: a mapping of artifact name to table, as in `paper.yaml`.
-
-    Returns:
-        The tables by artifact name, in the file's order.
+    """The tables by artifact name, from YAML as in `paper.yaml`, in its order.
 
     Raises:
         SourceError: the text is not such a mapping, or a row does not fit its columns; names the artifact.

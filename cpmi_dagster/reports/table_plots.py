@@ -53,11 +53,7 @@ def draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure":
 
 
 def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
-    """Time and tokens per trajectory of every labeling method; methods of one pass share a bar.
-
-    Args:
-        costs: `labels.labeling_costs`.
-    """
+    """Time and tokens per trajectory of every labeling method; methods of one pass share a bar."""
     totals = _costs_by_pass(costs).reverse()
     labels = [
         reward_label(method) + (f" and {len(alike)} alike" if alike else "") for method, *alike in totals["methods"]
@@ -77,11 +73,7 @@ def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
 
 
 def shared_costs(costs: pl.DataFrame) -> list[tuple[str, str]]:
-    """Which methods have their cost in common: the first of them, and the others as one text.
-
-    Args:
-        costs: `labels.labeling_costs`.
-    """
+    """Which methods have their cost in common: the first of them, and the others as one text."""
     shared = [[reward_label(method) for method in methods] for methods in _costs_by_pass(costs)["methods"]]
     return [(first, ", ".join(rest)) for first, *rest in shared if rest]
 
