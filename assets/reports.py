@@ -122,7 +122,7 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
         card, figures = run.settings.home / path / "README.md", card_figures(inputs, recipe)
         if not card.is_file():
-            raise LakeError(f"{card} is gone; run `cpmi run --only {MODELS} --force`")
+            raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
         write_whole(card, with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile))
 
 

@@ -204,12 +204,8 @@ def _save(trainer: StepTrainer, start: _Start, job: Job, folder: Path) -> None:
         start.model.load_state_dict(whole)
     if start.adapters is not None:
         start.adapters.merge_and_unload()
-    _in_precision(start.model, start.dtype).save_pretrained(folder)
+    start.model.to(start.dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    start.model.save_pretrained(folder)
     start.tokenizer.save_pretrained(folder)
     for weights in folder.glob("*.safetensors"):
         shutil.copymode(folder / "config.json", weights)  # they come readable by their owner alone
-
-
-def _in_precision(model: RewardModel, dtype: torch.dtype) -> RewardModel:
-    model.to(dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    return model

@@ -2,7 +2,7 @@
 
 Eight candidates of a question are 1,660 tokens in a rectangle and 650 in a row. The probabilities are those of each
 solution alone, up to rounding. Rows are read side by side, a pass on each core: a small model's operations are too
-short to be split among cores, and cores that wait for each other stand still when another process takes one of them.
+short to be split among cores, and cores that wait for each other are idle when another process takes one of them.
 """
 
 import logging
@@ -54,7 +54,7 @@ def step_probabilities(encoded: Sequence[EncodedSolution], model: RewardModel, b
 def reads_rows(backbone: PreTrainedModel) -> bool:
     """Whether a backbone reads a small row as it reads its solutions one by one; found by trying."""
     rope = getattr(backbone.config.get_text_config(), "rope_parameters", None) or {}
-    # frequencies that change with the length are kept in the model, where passes side by side would mix them up
+    # frequencies that change with the length are kept in the model, where passes side by side would overwrite them
     fixed = rope.get("rope_type", "default") not in ("dynamic", "longrope")
     if not (can_share_prefix(backbone) and fixed and backbone.dtype == torch.float32):
         return False

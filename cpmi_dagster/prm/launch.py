@@ -103,7 +103,7 @@ class _ProgressFile:
 
     def __call__(self, count: int) -> None:
         if os.getppid() != self._launcher or has_died(self._parent):
-            raise TrainingError("the run that started this training is gone")
+            raise TrainingError("the run that started this training has ended")
         self._done += count
         if _is_first():
             write_whole(self._file, str(self._done))

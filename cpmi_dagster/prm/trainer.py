@@ -1,4 +1,4 @@
-"""A `transformers.Trainer` that knows step losses and two learning rates; it prints nothing.
+"""A `transformers.Trainer` with step losses and two learning rates; it prints nothing.
 
 The learning curve is a list of points, about a hundred for the training loss; validation starts before the first step:
 
@@ -28,6 +28,8 @@ from cpmi_dagster.prm.settings import Training
 CurvePoint = dict[str, Any]
 CURVE_SPLITS = {"loss": "train", "eval_loss": "validation"}
 CURVE_SPACING = 0.01
+ALL_STEPS = 0.999
+"""As a share of all steps; `transformers` reads 1 as one step."""
 
 
 class StepTrainer(Trainer):
@@ -82,7 +84,7 @@ class StepTrainer(Trainer):
 
     @property
     def seconds(self) -> float:
-        """Wall time of training so far, with that before the checkpoint it went on from."""
+        """Wall time of training so far, with that before the checkpoint it resumed from."""
         return max((entry.get("seconds", 0.0) for entry in self.state.log_history), default=0.0)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -121,7 +123,8 @@ class StepTrainer(Trainer):
         groups: dict[tuple[bool, bool], list[torch.nn.Parameter]] = {}
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                groups.setdefault((_is_head(name), name in decayed), []).append(parameter)
+                is_head = "backbone" not in name.split(".")
+                groups.setdefault((is_head, name in decayed), []).append(parameter)
         return [
             {
                 "params": parameters,
@@ -133,7 +136,7 @@ class StepTrainer(Trainer):
 
 
 class ProgressReporter(TrainerCallback):
-    """Reports how many examples have been trained on; those before a checkpoint that training goes on from count.
+    """Reports how many examples have been trained on; those before the checkpoint that training resumes from count.
 
     Args:
         examples: examples a whole training goes through, all epochs together.
@@ -184,16 +187,16 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         bf16=training.bf16 and cuda and torch.cuda.is_bf16_supported(),
         activation_checkpointing=training.gradient_checkpointing,
         seed=seed,
-        # said even where there is nothing else: processes on CPUs find each other only then
+        # set even where there is only a CPU: processes on CPUs communicate only then
         use_cpu=on_cpu or not torch.accelerator.is_available(),
         remove_unused_columns=False,
         label_names=["labels"],
         prediction_loss_only=True,
         dataloader_pin_memory=cuda,
         eval_strategy="steps" if validate else "no",
-        eval_steps=_share(1 / training.validations),
+        eval_steps=min(1 / training.validations, ALL_STEPS),
         save_strategy="steps" if training.checkpoints or keep_best else "no",
-        save_steps=_share(spacing),
+        save_steps=min(spacing, ALL_STEPS),
         save_total_limit=2 if keep_best else 1,
         restore_callback_states_from_checkpoint=True,
         load_best_model_at_end=keep_best,
@@ -211,17 +214,8 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
     return arguments
 
 
-def _share(share: float) -> float:
-    """A share of all steps; `transformers` reads 1 as one step."""
-    return min(share, 0.999)
-
-
 def collate(examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
     """Examples -> one padded batch: the model's inputs, `step_mask` and `labels`."""
     inputs, step_mask = pad_batch([example.encoded for example in examples])
     labels, _ = pad_rows([example.labels for example in examples], torch.float32)
     return {**inputs, "step_mask": step_mask, "labels": labels}
-
-
-def _is_head(name: str) -> bool:
-    return "backbone" not in name.split(".")

@@ -81,8 +81,7 @@ def shared_costs(costs: pl.DataFrame) -> list[tuple[str, str]]:
 def draw_training_curves(models: pl.DataFrame) -> "Figure":
     """Loss by epoch, a panel per objective: validation solid; training dotted, where the panel has few models.
 
-    Args:
-        models: `models.process_reward_models`; models of one reward type share a colour and a name in the legend.
+    Rows of `models.process_reward_models` with one reward type share a colour and a name in the legend.
     """
     losses = models.select("recipe", "reward_type", "objective", "training_curve").explode("training_curve")
     losses = losses.drop_nulls("training_curve").unnest("training_curve")

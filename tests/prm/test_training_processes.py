@@ -96,7 +96,7 @@ def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: 
         if found := list(tmp_path.glob(".m.partial/.job-*/error.txt")):
             break
         time.sleep(0.1)
-    assert "the run that started this training is gone" in found[0].read_text()
+    assert "the run that started this training has ended" in found[0].read_text()
     assert not (tmp_path / "m").exists()
 
 
