@@ -23,11 +23,11 @@ from cpmi_dagster.errors import BenchmarkError
 
 PROBLEM = ["benchmark", "problem_id"]
 CANDIDATE = [*PROBLEM, "candidate"]
-REWARDS = ("mean", "min", "last", "product")
+STEP_AGGREGATIONS = ("mean", "min", "last", "product")
 VOTES = ("weighted_vote", "majority")
 BOUNDS = ("pass_at_n", "pass_at_1")
 LOWEST_PRODUCT = -1e300
-AGGREGATIONS = (*REWARDS, *VOTES, *BOUNDS)
+AGGREGATIONS = (*STEP_AGGREGATIONS, *VOTES, *BOUNDS)
 
 
 def powers_of_two(candidates: int) -> list[int]:
@@ -153,7 +153,7 @@ def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFram
     both = candidates.join(rewards, on=CANDIDATE, how="left")
     _check_scores(both)
     return both.select(
-        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in REWARDS)
+        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in STEP_AGGREGATIONS)
     )
 
 
@@ -174,7 +174,7 @@ def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
     everyone = rewarded.group_by(PROBLEM, maintain_order=True)
     best = [
         problems.agg(pl.col("candidate", "correct").get(pl.col(reward).arg_max()), tied=_is_tied(pl.col(reward)))
-        for reward in REWARDS
+        for reward in STEP_AGGREGATIONS
     ]
     votes = [_vote(first_n.with_columns(weight=weight)) for weight in (pl.col("mean").clip(0), pl.lit(1.0))]
     bounds = [problems.agg(pl.col("correct").any()), everyone.agg(pl.col("correct").mean())]

@@ -20,7 +20,7 @@ class Generation:
     """One sampled continuation.
 
     Attributes:
-        text: the continuation alone, without special tokens; it ends where the engine was told to stop.
+        text: the continuation alone, without special tokens; it ends at the stop that was asked for.
         tokens: tokens sampled, the end-of-text token included.
         truncated: it hit its token limit before it ended, or its prompt left no room for it.
         prompt_tokens: tokens of the prompt that the model read for all its samples together; 0 where there was no room.
