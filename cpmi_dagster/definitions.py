@@ -24,7 +24,10 @@ from resources.stage import Stage
 from resources.status import home_status
 from resources.trace import trace
 
-__all__ = ["defs", "evaluate", "headline", "home_status", "plan", "query", "run_with_progress", "serve_ui", "trace"]
+__all__ = [
+    "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
+    "run_with_progress", "serve_ui", "trace",
+]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
 STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAGES)
