@@ -19,10 +19,9 @@ import polars as pl
 
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import in_proportion
-from cpmi_dagster.generation.prompt_tokens import prompt_ids
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import shared_beginnings
-from cpmi_dagster.models.tokens import TokenIds, piece_ids
+from cpmi_dagster.models.tokens import TokenIds, piece_ids, prompt_ids
 from cpmi_dagster.planning.durations import Work
 from cpmi_dagster.planning.shapes import PlannedModel
 from cpmi_dagster.scoring.planned import forward_tokens
