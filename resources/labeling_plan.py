@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from cpmi_dagster.planning import Plan, chunk_costs, default_hardware, load_hardware, make_plan, planned_model
-from cpmi_dagster.planning.labeling import ROLES
+from cpmi_dagster.planning.hardware import default_hardware, load_hardware
+from cpmi_dagster.planning.labeling import ROLES, chunk_costs
+from cpmi_dagster.planning.plan import Plan, make_plan
+from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
 from resources.hub import HubLock
 from resources.lake import Lake

@@ -5,7 +5,7 @@
 Config and tokenizer are read from a folder or from the hub's cache; nothing is downloaded.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -92,7 +92,7 @@ def planned_model(
         )
     shape = _given(parameters, model.dtype) if config is None else _shape(config, model.dtype)
     if config is not None and parameters is not None:
-        shape = ModelShape(**{**vars(shape), "body": parameters, "head": 0, "held": parameters})
+        shape = replace(shape, body=parameters, head=0, held=parameters)
     tokenizer = _tokenizer(role, model.name, place, revision or "main")
     return PlannedModel(model.name, shape, tokenizer, shares_prompts=model.engine == "transformers")
 
