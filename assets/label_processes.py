@@ -23,7 +23,7 @@ from resources.dagster_home import open_instance
 from resources.progress import Progress, RelayedProgress, relay
 
 Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
-"""Makes the code location of a profile: its progress, and tables to make again even where nothing changed."""
+"""The code location of a profile that reports its progress; the tables named are remade even where nothing changed."""
 
 ENDED = "ended without an error message (killed, or out of memory); run again to continue where it stopped"
 
@@ -67,17 +67,7 @@ def label_here(
     worker: str,
     shards: Sequence[str],
 ) -> Outcome:
-    """Label some shards in this process, one of several.
-
-    Args:
-        build: the code location of a profile.
-        settings: the profile.
-        selection: tables of the labeling phase.
-        remake: tables to make again even where nothing changed.
-        messages: where progress is reported to.
-        worker: the name of this process.
-        shards: which to label.
-    """
+    """Label some shards in this process, called `worker`; arguments as above, and where progress is sent to."""
     import torch
 
     # divide the threads: more threads than cores wait for each other
@@ -91,15 +81,17 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
     """Label shards in several processes at once, each with its own models and GPU.
 
     Args:
-        work: labels some shards in the process it is called in; called with that process's name.
+        work: labels shards in the process it is called in; called with that process's name and its shards.
         shards: assigned to the processes in contiguous ranges.
-        processes: how many.
+        processes: at most so many.
     """
     parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
     outcome = Outcome()
     with ExitStack() as stack:
         # one pool per process: when a process of a pool dies, the pool ends the others
-        pools = [stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _leave_at_once)) for _ in parts]
+        # and at its exit no interpreter shutdown, in which extension modules print warnings
+        make_pool = partial(ProcessPoolExecutor, 1, get_context("spawn"), atexit.register, (os._exit, 0))
+        pools = [stack.enter_context(make_pool()) for _ in parts]
         futures = {
             pool.submit(work, f"worker {number}", part): part
             for number, (pool, part) in enumerate(zip(pools, parts, strict=True), 1)
@@ -107,11 +99,6 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
         for future, part in futures.items():
             outcome.add(_outcome_of(future, part))
     return outcome
-
-
-def _leave_at_once() -> None:
-    """End this process without interpreter shutdown, in which extension modules print warnings."""
-    atexit.register(os._exit, 0)
 
 
 def _outcome_of(future: "Future[Outcome]", part: Sequence[str]) -> Outcome:

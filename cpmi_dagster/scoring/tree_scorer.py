@@ -22,7 +22,7 @@ from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.budget import ROW_TOKENS, SHORTEST_ROW, row_budget
 from cpmi_dagster.scoring.half_precision import in_float32, is_half
 from cpmi_dagster.scoring.packing import PackedRow, rows_of, whole
-from cpmi_dagster.scoring.readers import reader_of
+from cpmi_dagster.scoring.readers.choice import reader_of
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.transfer import Download
 from cpmi_dagster.scoring.trees import TokenTree

@@ -30,7 +30,7 @@ Stretch = range
 
 @dataclass(frozen=True)
 class CachedReader:
-    """See `TreeReader`; for any model whose cache holds keys and values only."""
+    """Reads stretch by stretch with any model whose cache holds keys and values only; methods as in `MaskReader`."""
 
     model: LoadedModel
     name: str = "cached"
@@ -40,7 +40,7 @@ class CachedReader:
         return tokens
 
     def logprobs(self, row: PackedRow) -> "torch.Tensor":
-        """See `TreeReader`."""
+        """See `MaskReader.logprobs`."""
         import torch
 
         picked = torch.empty(len(row.predicted), dtype=torch.float32, device=self.model.device)

@@ -22,12 +22,13 @@ from cpmi_dagster.scoring.readers.blocked import blocked_reader
 from cpmi_dagster.scoring.readers.cached import CachedReader
 from cpmi_dagster.scoring.readers.flex import flex_reader
 from cpmi_dagster.scoring.readers.masked import masked_reader
-from cpmi_dagster.scoring.readers.reader import TreeReader
+from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.reference import token_logprobs, written_out
 from cpmi_dagster.scoring.settings import Reader
 from cpmi_dagster.scoring.trees import grow_branches
 from cpmi_dagster.trajectories.templates import render_step, render_target
 
+TreeReader = MaskReader | CachedReader
 READERS: dict[Reader, Callable[[LoadedModel], TreeReader]] = {
     "flex": flex_reader,
     "blocked": blocked_reader,
