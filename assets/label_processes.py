@@ -88,8 +88,8 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
     parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
     outcome = Outcome()
     with ExitStack() as stack:
-        # one pool per process: when a process of a pool dies, the pool ends the others
-        # and at its exit no interpreter shutdown, in which extension modules print warnings
+        # one pool per process: when a process of a pool dies, the pool ends the others. A process leaves without
+        # interpreter shutdown, in which extension modules print warnings
         make_pool = partial(ProcessPoolExecutor, 1, get_context("spawn"), atexit.register, (os._exit, 0))
         pools = [stack.enter_context(make_pool()) for _ in parts]
         futures = {
