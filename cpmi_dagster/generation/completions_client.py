@@ -1,16 +1,15 @@
-"""Send completion requests to an OpenAI-compatible server: many at once, again where a failure may pass.
+"""Send completion requests to an OpenAI-compatible server: many at once, and again after temporary failures.
 
     POST http://127.0.0.1:8000/v1/completions
     {"model": "Qwen/Qwen3-4B-Base", "prompt": "…step by step.\\n", "n": 2, "max_tokens": 512, "seed": 1715, …}
     -> {"choices": [{"index": 0, "text": "12 / 60 = 0.2\\n…", "finish_reason": "stop"}, {…}],
         "usage": {"prompt_tokens": 97, "completion_tokens": 58}}
 
-`openai` sends, waits and tries again: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits
-of 0.5, 1, 2, 4, 8, 8 … s or what the server's Retry-After says, up to two minutes. What it lacks is added here: a limit
-on the time of a whole reply, and another try for a reply that is no completion. Other refusals end the call at once.
-No message holds the key.
+`openai` sends and retries: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits of 0.5, 1, 2, 4, 8,
+8 … s or as the server's Retry-After says, up to two minutes. Added here: a time limit for a whole reply, and a retry
+after a reply that is no completion. Other refusals end the call at once. No message contains the key.
 
-Requests are tasks of an event loop in a thread of its own, so that the caller may have a loop or none; the first that
+Requests are tasks of an event loop in a separate thread, so that the caller may have a loop or none; the first that
 fails finally, or an interrupt of the caller, cancels the rest; no request is left open.
 """
 
@@ -96,7 +95,7 @@ class Endpoint:
         )
 
     def _headers(self) -> dict[str, str | openai.Omit]:
-        """This endpoint's key, and nothing of the account that OPENAI_* variables may name."""
+        """This endpoint's key, and none of the account that OPENAI_* variables may name."""
         return {
             "Authorization": f"Bearer {self.api_key}" if self.api_key else NOT_SENT,
             "OpenAI-Organization": NOT_SENT,

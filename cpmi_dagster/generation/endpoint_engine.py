@@ -4,10 +4,10 @@
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
 One request a prompt, `n` = samples, with a seed made of the caller's seed, the prompt, and how often it came before.
-Texts are cut where every engine cuts them. What is not known here is counted so:
+Texts are cut where every engine cuts them. Token counts come from:
 
     prompt tokens      `usage.prompt_tokens`, in the server's cache or not; else the model's tokenizer
-    tokens, n = 1      `usage.completion_tokens`; what the server wrote behind the cut was sampled, so it counts
+    tokens, n = 1      `usage.completion_tokens`; tokens behind the cut were sampled, so they count
     tokens, n > 1      the lengths of `token_ids` or `logprobs.tokens` where the server gives them; else the limit
                        for a text that met it, and for the others the rest of `usage.completion_tokens`, in proportion
                        to the model's tokenizer over the texts as sent: sums are what the server counted
@@ -80,7 +80,7 @@ class EndpointEngine:
         ]
 
     def _token_counts(self, reply: dict[str, Any], limit: int) -> list[int]:
-        """Tokens sampled for each choice; the module says how."""
+        """Tokens sampled for each choice; see the module's table."""
         listed = [choice_tokens(choice) for choice in reply["choices"]]
         known = [count for count in listed if count is not None]
         if len(known) == len(listed):
@@ -101,7 +101,7 @@ class EndpointEngine:
 
 
 def _request(prompt: str, sampling: Sampling, samples: int, seed: int, stop: Stop) -> dict[str, Any]:
-    """A request's body; `top_k` and `stop` are left out where they say nothing, for servers that do not know them."""
+    """A request's body; without `top_k` and `stop` where they are not used, for servers that do not accept them."""
     body = {
         "prompt": prompt,
         "n": samples,

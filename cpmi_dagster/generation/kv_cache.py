@@ -1,8 +1,8 @@
 """Keys and values of the rows being decoded, in buffers that new tokens are written into.
 
-`DynamicCache` copies the whole cache for every token; a `RoomyLayer` keeps room for tokens to come, on the device of
-its layer. All rows end in the same column, so a row that has ended can be overwritten with a shorter text, and columns
-no row uses can be dropped:
+`DynamicCache` copies the whole cache for every token; a `RoomyLayer` has free columns for further tokens, on the device
+of its layer. All rows end in the same column, so a row that has ended can be overwritten with a shorter text, and
+columns that no row uses can be dropped:
 
     . . q q q a a a  ended                         . . . . r r r r
     . q q q q a a a            overwrite row 0     . q q q q a a a
@@ -28,7 +28,7 @@ ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 class RoomyLayer(DynamicLayer):
-    """Keys and values of one layer, (rows, heads, length, width), with room for tokens to come."""
+    """Keys and values of one layer, (rows, heads, length, width), with free columns for further tokens."""
 
     keys: torch.Tensor
     values: torch.Tensor
@@ -69,12 +69,12 @@ def empty_cache(model: "PreTrainedModel") -> Cache:
     """A cache for the first forward pass of a model.
 
     Raises:
-        ModelError: the model keeps a state other than keys and values, which rows cannot be packed with.
+        ModelError: the model keeps a state other than keys and values, which cannot be selected by row.
     """
     config = model.config.get_text_config()
-    odd = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
-    if odd or getattr(model, "_is_stateful", False):
-        kind = ", ".join(sorted(odd)) or "recurrent"
+    other = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+    if other or getattr(model, "_is_stateful", False):
+        kind = ", ".join(sorted(other)) or "recurrent"
         raise ModelError(
             f"model type `{config.model_type}` has {kind} layers, which batched decoding does not support; "
             "use a model of attention layers only, or another generation engine"
@@ -122,7 +122,7 @@ def repack(cache: Cache, rows: torch.Tensor, length: int) -> Cache:
 
 
 def overwrite(cache: Cache, rows: torch.Tensor, source: Cache) -> None:
-    """Put the rows of `source`, no longer than those of `cache`, in the place of some of its rows."""
+    """Replace some rows of a cache by those of `source`, which are no longer."""
     for layer, other in zip(_layers(cache), _layers(source), strict=True):
         start = layer.keys.shape[2] - other.keys.shape[2]
         own = rows.to(layer.keys.device)

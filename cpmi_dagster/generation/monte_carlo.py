@@ -54,9 +54,9 @@ def prefix_rollouts(
     include_question: bool,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[pl.DataFrame, Cost]:
-    """Complete every prefix of every trajectory `count` times and judge the answers (Eq. 1).
+    """Complete every prefix of every trajectory `count` times and grade the answers (Eq. 1).
 
-    The same prefix of two trajectories is completed for each of them, so that their rewards stay independent.
+    The same prefix of two trajectories is completed for each of them, so that their rewards are independent.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
@@ -76,7 +76,7 @@ def prefix_rollouts(
         prefixes = list(_prefixes(part, include_question))
         prompts = [render_context(prefix.question, prefix.steps) for prefix in prefixes]
         generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, part["trajectory_id"]))
-        rollouts.append(_judged(prefixes, generations))
+        rollouts.append(_graded(prefixes, generations))
         cost += spent
         if progress:
             progress(part.height)
@@ -90,8 +90,8 @@ def _prefixes(trajectories: pl.DataFrame, include_question: bool) -> Iterator[Pr
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
 
 
-def _judged(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
-    """One row per rollout, with its answer and whether that is right."""
+def _graded(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
+    """One row per rollout, with its answer and whether it is correct."""
     rows = [
         (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one.text), prefix.gold_answer, one)
         for prefix, group in zip(prefixes, generations, strict=True)

@@ -1,4 +1,4 @@
-"""Where a continuation ends: at the end-of-text token, or at the end of a line that the stop rule names.
+"""Where a continuation ends: at the end-of-text token, or at the end of a line that stops it.
 
     stop = "answer"   "48 / 2 = 24\\nThe answer is: 24\\nProblem:"  →  "48 / 2 = 24\\nThe answer is: 24\\n"
                       "#### 24\\n" ends one as well, whatever follows
@@ -20,7 +20,7 @@ LAST_LINE: dict[Stop, re.Pattern[str]] = {
     "answer": re.compile(r"(?:the answer is\s*:|####)[^\S\n]*\S[^\n]*\n", re.IGNORECASE),
     "line": re.compile(r"\n"),
 }
-# Strings that end a text just where the rule does; there are none for an answer, which any line may follow.
+# strings that end a text exactly where the rule does; none for an answer, whose line can be any
 STOP_STRINGS: dict[Stop, tuple[str, ...]] = {"answer": (), "line": ("\n",)}
 TAIL_TOKENS = 64
 TOKEN_ENDINGS = "token endings"
@@ -28,7 +28,7 @@ TOKEN_ENDINGS = "token endings"
 
 
 def states_answer(line: str) -> bool:
-    """Whether a line says the final answer, as `… The answer is: 24` and `#### 24` do."""
+    """Whether a line states the final answer, as `… The answer is: 24` and `#### 24` do."""
     return LAST_LINE["answer"].search(line.rstrip("\n") + "\n") is not None
 
 
@@ -70,7 +70,7 @@ def token_endings(loaded: LoadedModel) -> TokenEndings:
 
 
 class StopRule:
-    """Says which rows have just ended, looking at the text of those rows only whose newest token ends a line."""
+    """Finds the rows that have just ended; only rows whose newest token ends a line are decoded to text."""
 
     def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
         self._tokenizer = loaded.tokenizer

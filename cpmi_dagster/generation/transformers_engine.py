@@ -5,7 +5,7 @@
 
 Prompts are tokenised as the scorer does: no special tokens but a BOS where the tokenizer adds one by default. A prompt
 that leaves no room for `max_new_tokens` in the model's context is not an error: its generations are empty and marked
-as truncated. What a prompt shares with an earlier one of the call is not read again, nor counted.
+as truncated. What a prompt shares with an earlier one of the call is neither read nor counted again.
 """
 
 from collections import Counter

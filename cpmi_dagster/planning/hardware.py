@@ -65,11 +65,6 @@ class Hardware(Frozen):
         """Bytes per second of the card's memory."""
         return self.card.bandwidth_gb_per_s * GIGA
 
-    @property
-    def memory(self) -> float:
-        """Bytes of the card's memory."""
-        return self.card.memory_gb * GIGA
-
 
 def default_hardware(labeler: LanguageModel) -> str:
     """`laptop-cpu` for the embedded world's models and for models on the CPU, else `h100-80gb`."""

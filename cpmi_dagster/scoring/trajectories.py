@@ -27,7 +27,6 @@ from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
 
 Group = TypeVar("Group", bound=Frozen)
-SCORING_OPTIONS = ("conditionings", "templates", "scorer", "row_tokens", "reader")
 BATCH_SEQUENCES = 64
 
 INPUT_COLUMNS: dict[str, pl.DataType] = {
@@ -118,7 +117,7 @@ def score_in_full(
     Raises:
         ScoringError, SettingsError, ModelError: as `score_trajectories`.
     """
-    scoring = _settings(Scoring, {name: value for name, value in options.items() if name in SCORING_OPTIONS})
+    scoring = _settings(Scoring, {name: value for name, value in options.items() if name in Scoring.model_fields})
     sampling = _settings(Negatives, {"count": options.get("negatives", 4)})
     frame = _checked(trajectories)
     if not isinstance(model, LoadedModel):
