@@ -39,11 +39,7 @@ def label_on_gpus(
     """Label with a process for each of the profile's GPUs.
 
     Args:
-        build: the code location of a profile; called in each process.
-        settings: the profile.
-        shards: which to label.
         remake: tables to make again even where nothing changed.
-        progress: shows the work of all processes.
         selection: tables of the labeling phase.
     """
     with get_context("spawn").Manager() as manager:

@@ -53,12 +53,8 @@ def run_phases(
     """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
 
     Args:
-        definitions: the code location of the profile.
-        settings: the profile.
         lake: the files; their shards are the ones labelled.
-        instance: where Dagster records the runs.
         shards: which shards to label; everything before labeling is done for all shards.
-        wanted: which tables, whole stages of them.
         label: labels the shards elsewhere, in several processes; in this one when None.
     """
     outcome = Outcome()
@@ -114,7 +110,6 @@ def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = 
 
     Args:
         only: `group/asset` keys or group names; all tables by default.
-        made_together: the tables of each stage.
 
     Raises:
         SettingsError: a name is neither.

@@ -37,8 +37,6 @@ def build_resources(settings: Settings, progress: Progress, remake: frozenset[st
     """The resources of the stages, by name.
 
     Args:
-        settings: the profile.
-        progress: receives the progress of long stages.
         remake: tables to rebuild even where nothing changed.
     """
     lake = Lake(settings.home, remake)

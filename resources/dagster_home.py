@@ -78,9 +78,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
     """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
 
     Args:
-        settings: the profile.
         profile: name or path that the user gave, for the code location.
-        port: of the webserver.
     """
     environment = {
         **os.environ,

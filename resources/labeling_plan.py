@@ -23,7 +23,6 @@ def plan(
     """What labeling the selected trajectories by each method will take.
 
     Args:
-        settings: the profile.
         hardware: name in the table, or a file; by default the table's card for the profile's labeler.
         gpus: how many cards, the profile's `orchestration.gpus` by default; no more than one a shard is used.
         sample: trajectories whose tokens are counted; 0 counts them all.

@@ -143,7 +143,6 @@ class Lake:
         """Rows of a table without their provenance columns.
 
         Args:
-            key: `group/name`.
             partitions: which partitions; all on disk by default.
             columns: which columns; all by default.
 

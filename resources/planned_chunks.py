@@ -53,7 +53,6 @@ def choose_chunks(lake: Lake, settings: Settings, sample: int) -> ChosenChunks:
     """Choose whole chunks at random, so that prefixes are shared as in a run.
 
     Args:
-        lake: the files.
         settings: the profile; its seed decides the choice.
         sample: fewest trajectories to count; 0 counts them all.
 

@@ -35,9 +35,7 @@ class TerminalProgress:
     def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
         """
         Args:
-            console: where to write.
             expected: partitions that each stage is going to bring up to date.
-            quiet: write nothing.
         """
         self._console = console
         self._expected = expected

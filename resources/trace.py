@@ -67,7 +67,6 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
 
     Args:
         settings: the profile; its home holds the published results and the files behind them.
-        trajectory_id: as in `alignment.trajectories`.
         step: 0-based step; all by default.
 
     Raises:

@@ -47,9 +47,6 @@ def decode_fitting(
     Args:
         loaded: attention layers only.
         starts: prompts by falling length.
-        sampling: how tokens are drawn.
-        stop: where texts end.
-        batch_sequences: most continuations at once.
 
     Returns:
         A continuation for every owner. A prompt read twice counts twice, unless no continuation ended the first time.

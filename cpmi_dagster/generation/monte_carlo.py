@@ -62,7 +62,6 @@ def prefix_rollouts(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         engine: the policy, or PAV's prover.
         count: T, completions per prefix.
-        sampling: how they are sampled.
         seed: same trajectories in the same order and same seed, same rollouts.
         include_question: also complete the bare question, prefix 0, which PAV needs (Eq. 2).
         progress: called with the number of trajectories just finished.

@@ -27,7 +27,6 @@ def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> di
     """Token ids of each distinct piece, without special tokens; a repeated piece is tokenised once.
 
     Args:
-        tokenizer: the labeler's tokenizer.
         pieces: texts such as `48 / 2 = 24\\n`, in any order.
     """
     distinct = list(dict.fromkeys(pieces))
@@ -50,9 +49,7 @@ def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str]
     """Make sure that pieces tokenised on their own are the text they make up together.
 
     Args:
-        tokenizer: the labeler's tokenizer.
         pieces: texts that follow one another.
-        ids: their token ids.
 
     Raises:
         ScoringError: decoded, the ids give another text than those of the whole string; names tokenizer and strings.

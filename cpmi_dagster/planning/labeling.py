@@ -101,14 +101,7 @@ def parts_of(needs: Needs) -> list[Part]:
 
 
 def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Settings, hardware: Hardware) -> ChunkCosts:
-    """Count a chunk's tokens stage by stage, and estimate its seconds.
-
-    Args:
-        chunk: the trajectories.
-        models: by role.
-        settings: the profile.
-        hardware: what it runs on.
-    """
+    """Count a chunk's tokens stage by stage, and estimate its seconds."""
     policy, policy_rollouts = _rollouts_work(chunk, "policy", models["policy"], settings)
     prover, prover_rollouts = _rollouts_work(chunk, "prover", models["prover"], settings)
     work: dict[Part, Work] = {

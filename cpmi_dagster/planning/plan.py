@@ -89,9 +89,7 @@ def make_plan(
     Args:
         chunks: all chunks, or a random sample of them; at least one.
         trajectories: how many are to be labelled.
-        types: the profile's reward types.
         models: names by role.
-        hardware: what it runs on.
         gpus: how many cards share the work.
         shards: each is labelled on one card; the card with the most of them decides the hours.
     """

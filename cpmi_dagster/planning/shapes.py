@@ -75,7 +75,6 @@ def planned_model(
 
     Args:
         role: labeler, policy or prover; named in errors.
-        model: the profile's model.
         revision: hub commit; ignored for local folders.
         parameters: parameters per token, instead of counting them.
 

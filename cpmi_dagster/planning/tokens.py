@@ -64,7 +64,6 @@ class Samples:
         """The model's part: what is read of every prompt, and every continuation token by token.
 
         Args:
-            prompts: all of them.
             generated: tokens of all continuations of each.
         """
         return Work(
@@ -101,9 +100,6 @@ def scoring_work(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
-        model: the labeler.
-        scoring: templates, conditionings and packing.
-        device: device that they are packed for.
     """
     tokens = forward_tokens(trajectories, negatives, model.tokenizer, model.shape.context_length, scoring, device)
     rows = _rows(trajectories)
@@ -131,8 +127,6 @@ def negatives_work(
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
-        model: the labeler.
-        samples: how they are sampled.
         measured: tokens that were generated for them, where they have been made.
     """
     if not samples.count:
@@ -158,8 +152,6 @@ def rollouts_work(
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; those of one call to the engine.
-        model: policy or prover.
-        samples: how they are sampled.
         include_question: complete the bare question too, as PAV's prover does.
         measured: tokens that were generated, by trajectory and prefix length, where rollouts have been made.
 

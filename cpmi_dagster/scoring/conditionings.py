@@ -27,7 +27,6 @@ def template_scores(
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, all contexts of the conditionings in it.
-        conditionings: which contexts to compare.
         count: use only this many negatives, hardest first (appendix D.1); all when None.
 
     Returns:

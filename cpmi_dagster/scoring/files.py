@@ -40,10 +40,6 @@ def score_file(
     """Score a file; the output files appear whole or not at all.
 
     Args:
-        model: the labeler.
-        input: a file of lines as above.
-        output: where the scores go.
-        logprobs_output: where the log-probabilities go.
         advance: called with the numbers of trajectories just finished and of all.
         options: see `ScoreOptions`.
 

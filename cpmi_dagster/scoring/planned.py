@@ -33,9 +33,7 @@ def forward_tokens(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; those that a run scores together.
         negatives: columns of `labels.hard_negatives`.
-        tokenizer: the labeler's.
         context_length: tokens the labeler reads.
-        scoring: templates, conditionings, scorer, tokens of a row.
         device: what it will run on: cuda rows are longer, and padded to few lengths.
 
     Returns:

@@ -51,7 +51,6 @@ class TreeScorer:
     """Reads the trees of windows with one model.
 
     Args:
-        model: the labeler.
         scoring: tokens of a row, and how the model reads trees.
     """
 

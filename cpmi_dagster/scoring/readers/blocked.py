@@ -42,7 +42,6 @@ def blocked_inputs(end: Integers, device: "torch.device") -> dict[str, Any]:
 
     Args:
         end: index after each node's last descendant, nodes in preorder, [nodes].
-        device: where the model is.
     """
     from transformers import AttentionInterface
 

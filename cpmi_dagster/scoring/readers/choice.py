@@ -51,7 +51,6 @@ def reader_of(model: LoadedModel, longest: int, wanted: Reader = "auto") -> Tree
     """How this model reads trees; tried out once per model.
 
     Args:
-        model: the labeler.
         longest: tokens of the longest branch.
         wanted: a reader by name; auto = by hardware.
 

@@ -62,7 +62,6 @@ def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
     Args:
         end: index after each node's last descendant, [nodes].
         size: nodes with padding, a multiple of `BLOCK`; nodes of the padding see themselves alone.
-        device: where it is needed.
     """
     from torch.nn.attention.flex_attention import BlockMask
 

@@ -76,7 +76,6 @@ def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tup
     """Refuse a layer whose attention has terms that a reader does not compute.
 
     Args:
-        module: the attention layer.
         structure: the reader's mask or blocks; None where the model did not pass them to its layers.
         terms: further arguments of the layer's call.
         unknown: names of terms that the reader's attention does not compute.
