@@ -10,7 +10,9 @@ import json
 import re
 from typing import Any
 
-LONGEST_MESSAGE = 300
+from cpmi_dagster.files.text import cut
+
+LONGEST_MESSAGE = 301
 REFUSED_LENGTH = {400, 413, 422}
 NO_ROOM = re.compile(
     r"context[ _]?(?:length|size|window)|max_model_len|maximum (?:model|sequence) length|inputs.{0,40}max_new_tokens",
@@ -97,5 +99,4 @@ def choice_tokens(choice: dict[str, Any]) -> int | None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
+    return cut(" ".join(text.split()), LONGEST_MESSAGE)

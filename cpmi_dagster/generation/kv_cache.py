@@ -33,12 +33,13 @@ class RoomyLayer(DynamicLayer):
     keys: torch.Tensor
     values: torch.Tensor
 
-    def adopt(self, keys: torch.Tensor, values: torch.Tensor, length: int) -> None:
-        """Use buffers whose first `length` columns are filled."""
+    def adopt(self, keys: torch.Tensor, values: torch.Tensor, length: int) -> "RoomyLayer":
+        """This layer, with buffers whose first `length` columns are filled."""
         self.key_buffer, self.value_buffer = keys, values
         self.keys, self.values = keys[:, :, :length], values[:, :, :length]
         self.dtype, self.device = keys.dtype, keys.device
         self.is_initialized = True
+        return self
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -102,7 +103,7 @@ def texts_cache(texts: Sequence[States], lengths: Sequence[int]) -> Cache:
             if length:
                 keys[row, :, longest - length : longest] = text[depth][0][:, :length]
                 values[row, :, longest - length : longest] = text[depth][1][:, :length]
-        layers.append(_layer(keys, values, longest))
+        layers.append(RoomyLayer().adopt(keys, values, longest))
     return Cache(layers=layers)
 
 
@@ -117,7 +118,8 @@ def repack(cache: Cache, rows: torch.Tensor, length: int) -> Cache:
     for layer in _layers(cache):
         start = layer.keys.shape[2] - length
         own = rows.to(layer.keys.device)
-        packed.append(_layer(with_room(layer.keys[own, :, start:]), with_room(layer.values[own, :, start:]), length))
+        keys, values = (with_room(states[own, :, start:]) for states in (layer.keys, layer.values))
+        packed.append(RoomyLayer().adopt(keys, values, length))
     return Cache(layers=packed)
 
 
@@ -128,12 +130,6 @@ def overwrite(cache: Cache, rows: torch.Tensor, source: Cache) -> None:
         own = rows.to(layer.keys.device)
         layer.keys[own, :, start:] = other.keys
         layer.values[own, :, start:] = other.values
-
-
-def _layer(keys: torch.Tensor, values: torch.Tensor, length: int) -> RoomyLayer:
-    layer = RoomyLayer()
-    layer.adopt(keys, values, length)
-    return layer
 
 
 def _layers(cache: Cache) -> list[RoomyLayer]:

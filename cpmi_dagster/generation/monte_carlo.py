@@ -30,12 +30,17 @@ ROLLOUT_COLUMNS = {name: column.dtype for name, column in Rollouts.columns().ite
 
 @dataclass(frozen=True)
 class Prefix:
-    """The first steps of a trajectory."""
+    """The first steps of a trajectory, to be completed."""
 
     trajectory_id: str
     question: str
     steps: Sequence[str]
     gold_answer: str
+
+    @property
+    def prompt(self) -> str:
+        """The text that is continued."""
+        return render_context(self.question, self.steps)
 
     def answer(self, continuation: str) -> str | None:
         """The answer of the trajectory that a continuation completes: its own, else the one the prefix states."""
@@ -72,8 +77,8 @@ def prefix_rollouts(
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
-        prefixes = list(_prefixes(part, include_question))
-        prompts = [render_context(prefix.question, prefix.steps) for prefix in prefixes]
+        prefixes = list(prefixes_of(part, include_question))
+        prompts = [prefix.prompt for prefix in prefixes]
         generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, part["trajectory_id"]))
         rollouts.append(_graded(prefixes, generations))
         cost += spent
@@ -82,7 +87,8 @@ def prefix_rollouts(
     return pl.concat(rollouts), cost
 
 
-def _prefixes(trajectories: pl.DataFrame, include_question: bool) -> Iterator[Prefix]:
+def prefixes_of(trajectories: pl.DataFrame, include_question: bool) -> Iterator[Prefix]:
+    """Every prefix of every trajectory, the shortest first; the bare question only where it is included."""
     columns = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     for trajectory_id, question, steps, gold_answer in columns.iter_rows():
         for length in range(0 if include_question else 1, len(steps) + 1):
