@@ -86,8 +86,8 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
     with ExitStack() as stack:
         # one pool per process: when a process of a pool dies, the pool ends the others. A process leaves without
         # interpreter shutdown, in which extension modules print warnings
-        make_pool = partial(ProcessPoolExecutor, 1, get_context("spawn"), atexit.register, (os._exit, 0))
-        pools = [stack.enter_context(make_pool()) for _ in parts]
+        made = (ProcessPoolExecutor(1, get_context("spawn"), atexit.register, (os._exit, 0)) for _ in parts)
+        pools = [stack.enter_context(pool) for pool in made]
         futures = {
             pool.submit(work, f"worker {number}", part): part
             for number, (pool, part) in enumerate(zip(pools, parts, strict=True), 1)

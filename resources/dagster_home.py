@@ -43,7 +43,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
 
 
 def wait_for_pool(instance: dg.DagsterInstance, pool: str) -> None:
-    """Wait until a pool has a free slot. Dagster would wait too, but silently, and for runs that were killed.
+    """Wait until a pool has a free slot. Dagster would wait without a message, and for runs that were killed.
 
     Raises:
         CpmiError: the wait was interrupted.

@@ -30,7 +30,7 @@ def plan(
         advance: called with 1 after each counted chunk, and the number of chunks.
 
     Raises:
-        CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is not at hand.
+        CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is missing.
     """
     lake = Lake(settings.home)
     card = load_hardware(hardware or default_hardware(settings.models.labeler))

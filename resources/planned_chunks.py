@@ -92,17 +92,19 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
     trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
     source = lake.record(TRAJECTORIES, shard)
     versions = {SELECTED: content_hash(selected), TRAJECTORIES: source.content if source else ""}
-    found = {part: lake.intact_record(f"labels/{part}", shard) for part in DEPENDS_ON}
-    records = {
+    found: dict[Part, FileRecord | None] = {part: lake.intact_record(f"labels/{part}", shard) for part in DEPENDS_ON}
+    records: dict[Part, FileRecord] = {
         part: record for part, record in found.items() if record and _is_current(part, record, settings, versions)
     }
-    tables = {part: lake.read(f"labels/{part}", shard) for part in records}
+    tables: dict[Part, pl.DataFrame] = {part: lake.read(f"labels/{part}", shard) for part in records}
     chunks = list(trajectories.iter_slices(_chunk_length(settings)))
     sampled: list[int | None] = [None] * len(chunks)
     if record := records.get("hard_negatives"):
         sampled[:] = in_proportion(int(record.cost.get("generated_tokens", 0)), [chunk.height for chunk in chunks])
     for number in sorted(wanted):
-        made = {part: frame.join(chunks[number], on="trajectory_id", how="semi") for part, frame in tables.items()}
+        made: dict[Part, pl.DataFrame] = {
+            part: frame.join(chunks[number], on="trajectory_id", how="semi") for part, frame in tables.items()
+        }
         yield Chunk(shard, chunks[number], made, sampled[number])
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resources.stage import Stage
 
 OWNERS = ["team:cpmi"]
-# keys that Dagster's UI gives a place of their own
+# keys that Dagster's UI shows in their own places
 COLUMN_SCHEMA, COLUMN_LINEAGE, ROW_COUNT = "dagster/column_schema", "dagster/column_lineage", "dagster/row_count"
 CODE_REFERENCES = "dagster/code_references"
 PREVIEW_ROWS = 5

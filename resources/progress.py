@@ -1,4 +1,4 @@
-"""Where the progress of stages goes: to the run's log by default, to a terminal under `cpmi run`.
+"""The progress of stages: in the run's log by default, on a terminal under `cpmi run`.
 
 Processes that label at the same time send theirs to the one that started them, as messages:
 
@@ -47,7 +47,7 @@ class LoggedProgress:
         return advance
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """Dagster shows it already."""
+        """Nothing: Dagster shows it."""
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,13 @@ class _Tally:
 
 
 class TerminalProgress:
-    """Bars only where there is a terminal; lines everywhere, unless quiet."""
+    """Bars only where there is a terminal; lines everywhere, unless quiet.
+
+    Args:
+        expected: partitions that each stage is going to bring up to date.
+    """
 
     def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
-        """
-        Args:
-            expected: partitions that each stage is going to bring up to date.
-        """
         self._console = console
         self._expected = expected
         self._quiet = quiet

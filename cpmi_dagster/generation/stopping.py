@@ -60,7 +60,7 @@ def token_endings(loaded: LoadedModel) -> TokenEndings:
 
         tokens = range(loaded.model.config.get_text_config().vocab_size)
         configured = getattr(loaded.model.generation_config, "eos_token_id", None)
-        last = {loaded.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
+        last = [loaded.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])]
         texts = loaded.tokenizer.batch_decode([[token] for token in tokens])
         loaded.remembered[TOKEN_ENDINGS] = TokenEndings(
             ends_text=torch.tensor([token in last for token in tokens], device=loaded.device),

@@ -187,7 +187,7 @@ def _check_training(recipe: Recipe, training: Training) -> None:
 
 
 def _check_environment() -> None:
-    """A mistyped variable would otherwise be ignored silently."""
+    """Refuse unknown `CPMI_` variables: pydantic would ignore a mistyped one."""
     variables = {f"CPMI_{name}".upper() for name in Settings.model_fields}
     for variable in os.environ:
         if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:

@@ -37,7 +37,7 @@ def forward_tokens(
         device: what it will run on: cuda rows are longer, and padded to few lengths.
 
     Returns:
-        The exact number where memory does not force shorter rows and the model obeys the device's first reader;
+        The exact number where memory does not force shorter rows and the model can use the device's first reader;
         trajectories that are rejected cost nothing.
     """
     reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader

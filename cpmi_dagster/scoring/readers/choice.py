@@ -90,7 +90,7 @@ def _obstacle(
     (piece,) = whole(tree)
     try:
         values = reader.logprobs(lay_out([piece])).cpu().numpy()
-    except Exception as error:  # whatever a model raises here, it does not read trees this way
+    except Exception as error:  # any error of the model means that it cannot read trees this way
         if is_out_of_memory(error):
             raise
         return first_line(error)
