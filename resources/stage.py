@@ -173,7 +173,9 @@ class Stage:
                 for key in self.tables
             },
             "seed": run.settings.seed,
-            "settings": {path: _setting(run.settings, path) for path in self.settings},
+            "settings": {
+                path: to_jsonable_python(attrgetter(path)(run.settings), by_alias=False) for path in self.settings
+            },
             "models": {role: [run.models.identity(role), run.models.spec(role).dtype] for role in self.models},
             "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
             "inputs": {key: self._input_version(run, key, partition) for key in self.inputs},
@@ -263,7 +265,3 @@ def _content(lake: Lake, key: str, partition: str | None) -> str:
     if record is None:
         raise lake.missing(key, partition)
     return record.content
-
-
-def _setting(settings: Settings, path: str) -> Any:
-    return to_jsonable_python(attrgetter(path)(settings), by_alias=False)

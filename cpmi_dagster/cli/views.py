@@ -90,10 +90,11 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
         justify = "left" if name in ("asset", "partitions") else "right"
         table.add_column(name, justify=justify, no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name))
     for asset in assets:
+        failed = f" ({asset.count('failed')} failed)" if asset.count("failed") else ""
         table.add_row(
             asset.key,
             "".join(STATE_MARKS[asset.partitions[name]] for name in sorted(asset.partitions)),
-            _counts(asset),
+            f"{asset.count('done')}/{len(asset.partitions)}{failed}",
             f"{asset.rows:,}",
             f"{asset.cost.wall_seconds:,.1f}" if asset.cost.wall_seconds else "",
             f"{asset.cost.generated_tokens:,}" if asset.cost.generated_tokens else "",
@@ -182,11 +183,6 @@ def _files_table(trace: "Trace") -> Table:
         written = record.written_at.removesuffix("+00:00")
         table.add_row(key, record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
     return table
-
-
-def _counts(asset: "AssetStatus") -> str:
-    failed = f" ({asset.count('failed')} failed)" if asset.count("failed") else ""
-    return f"{asset.count('done')}/{len(asset.partitions)}{failed}"
 
 
 def _cell(value: Any) -> str:

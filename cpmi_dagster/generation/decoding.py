@@ -130,7 +130,11 @@ class Decoder:
             self._forward(batch, cache)
             idle = (~batch.active).nonzero()[:, 0]
             if waiting and len(idle) >= max(len(waiting[-1][1].owners), REFILL_SHARE * len(batch.active)):
-                self._refill(reader, batch, cache, waiting, idle)
+                # the rows of ended texts go to waiting prompts
+                fresh, fresh_cache = self._admit(reader, waiting, len(idle))
+                rows = idle[: len(fresh.active)]
+                batch.overwrite(rows, fresh)
+                overwrite(cache, rows, fresh_cache)
             if not has_room(cache) or (not waiting and len(idle) > SHRINK_SHARE * len(batch.active)):
                 batch, cache = self._tighten(batch, cache, keep_idle=bool(waiting))
 
@@ -179,13 +183,6 @@ class Decoder:
             active=torch.ones_like(owners, dtype=torch.bool),
         )
         return batch, repack(cache, rows, mask.shape[1])
-
-    def _refill(self, reader: PromptReader, batch: Batch, cache: Cache, waiting: Waiting, idle: torch.Tensor) -> None:
-        """Replace ended rows by rows of waiting prompts."""
-        fresh, fresh_cache = self._admit(reader, waiting, len(idle))
-        rows = idle[: len(fresh.active)]
-        batch.overwrite(rows, fresh)
-        overwrite(cache, rows, fresh_cache)
 
     def _tighten(self, batch: Batch, cache: Cache, keep_idle: bool) -> tuple[Batch, Cache]:
         """Drop the columns no active row uses, and the rows that have ended unless their places are needed."""
