@@ -84,10 +84,8 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
     parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
     outcome = Outcome()
     with ExitStack() as stack:
-        # one pool per process: when a process of a pool dies, the pool ends the others. A process leaves without
-        # interpreter shutdown, in which extension modules print warnings
-        made = (ProcessPoolExecutor(1, get_context("spawn"), atexit.register, (os._exit, 0)) for _ in parts)
-        pools = [stack.enter_context(pool) for pool in made]
+        # one pool per process: when a process of a pool dies, the pool ends the others
+        pools = [stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _leave_at_once)) for _ in parts]
         futures = {
             pool.submit(work, f"worker {number}", part): part
             for number, (pool, part) in enumerate(zip(pools, parts, strict=True), 1)
@@ -95,6 +93,11 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
         for future, part in futures.items():
             outcome.add(_outcome_of(future, part))
     return outcome
+
+
+def _leave_at_once() -> None:
+    """End this process without interpreter shutdown, in which extension modules print warnings."""
+    atexit.register(os._exit, 0)
 
 
 def _outcome_of(future: "Future[Outcome]", part: Sequence[str]) -> Outcome:

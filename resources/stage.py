@@ -63,7 +63,7 @@ class Stage:
         settings: dotted paths of the settings it depends on; the seed always counts.
         models: roles of the models it uses.
         sources: the external sources it reads, by name.
-        code_version: raised by hand when the same inputs would give other rows.
+        code_version: raised by hand when the code would give other rows for the same inputs.
         pool: Dagster pool that limits how many run at once.
         kinds: technologies that Dagster shows.
         lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.

@@ -50,7 +50,7 @@ ChunkMaker = Callable[[pl.DataFrame, Callable[[int], None]], StageOutput]
 
 @dataclass(frozen=True)
 class StageRun:
-    """The profile, the lake and the models, as one run of a stage sees them."""
+    """What one run of a stage uses: the profile, the lake, the models."""
 
     name: str
     tables: Sequence[str]

@@ -125,10 +125,10 @@ class TreeScorer:
         )
 
     def _alone(self, trajectories: Sequence[TokenizedTrajectory]) -> list[Scored]:
-        """Score each in float32 in rows of its own: no other trajectory's NaN or overflow reaches it.
+        """Score each in float32 in separate rows: no other trajectory's NaN or overflow affects it.
 
         Returns:
-            Those that memory sufficed for; float32 needs twice as much.
+            Those for which there was memory; float32 needs twice as much.
         """
         scored: list[Scored] = []
         try:
