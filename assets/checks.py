@@ -52,7 +52,7 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
 
 @dg.asset_check(asset=SELECTED.split("/"))
 def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """GSM8K : MATH and mixed : pure are what the profile asks for."""
+    """GSM8K : MATH and mixed : pure are those of the profile."""
     chosen = lake.read(SELECTED)
     wanted = {
         "gsm8k_share": (settings.selection.gsm8k_share, chosen["task"] == "GSM8K"),

@@ -2,7 +2,7 @@
 
 Assets of the groups in `RESULT_GROUPS` are real tables; the others are views over the lake's Parquet files, so they
 show a shard the moment it is done. An asset that has not been made yet is an empty relation. A reader keeps the file it
-has opened; the next connection sees the new one.
+has opened; the next connection reads the new one.
 """
 
 from collections.abc import Iterator, Mapping

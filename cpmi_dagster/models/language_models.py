@@ -173,10 +173,6 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
 def check_device(name: str, device: str) -> None:
     """Refuse a device that torch does not know or this machine lacks.
 
-    Args:
-        name: the model, for the error.
-        device: a torch device.
-
     Raises:
         ModelError: this machine has no such device.
     """
