@@ -146,7 +146,7 @@ def hub_commit(place: str, revision: str | None) -> str | None:
         then says what is wrong.
     """
     from huggingface_hub import ResolvedRevision
-    from transformers.utils import resolve_revision
+    from transformers.utils.hub import resolve_revision
 
     found = resolve_revision(place, revision)
     return found.resolved if isinstance(found, ResolvedRevision) else revision
