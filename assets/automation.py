@@ -64,12 +64,12 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
 
 
 def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings) -> list[str]:
-    """Shards of which some label table is not on disk, then those whose last run failed; not those in progress.
+    """Shards of which some label table is not on disk, then those whose last run failed; not those that are running.
 
     Failed ones come last, so that shards that always fail do not delay the others.
     """
     by_table = [partition_states(instance, lake, settings, table) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
-    idle = [shard for shard, found in states.items() if "in progress" not in found]
+    idle = [shard for shard, found in states.items() if "running" not in found]
     failed = [shard for shard in idle if "failed" in states[shard]]
     return [shard for shard in idle if "missing" in states[shard] and shard not in failed] + failed

@@ -1,6 +1,5 @@
 """The policy's candidate solutions, and the step probabilities that reward models and judges give."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -126,7 +125,7 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame
     from cpmi_dagster.prm.model import load_reward_model
     from cpmi_dagster.prm.scoring import score_steps
 
-    advance: Callable[[int], None] = run.track(recipe, solutions.height)
+    advance = run.track(recipe, solutions.height)
     path = run.settings.home / run.read(MODELS, recipe)["path"][0]
     model = load_reward_model(path, device=run.models.device("backbone"))
     scored = score_steps(model, solutions, run.settings.benchmarks.prediction_batch_tokens, progress=advance)
@@ -137,10 +136,4 @@ def _identity(run: StageRun, recipe: str) -> str:
     return f"{recipe}@{run.read(MODELS, recipe)['weights_fingerprint'][0][:12]}"
 
 
-STAGES = (
-    candidate_solutions,
-    processbench_predictions,
-    prmbench_predictions,
-    judge_predictions,
-    best_of_n_choices,
-)
+STAGES = (candidate_solutions, processbench_predictions, prmbench_predictions, judge_predictions, best_of_n_choices)

@@ -5,14 +5,17 @@ import polars as pl
 
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.chance import CONTROLS, against_chance
+from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import main_rows
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 
 LOWEST_MATCH_RATE = 0.9
 RATIO_TOLERANCE = 0.02
+CONTROLS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
+"""Rows whose labels need not be good: nothing follows from a bad score."""
 LakeParam = dg.ResourceParam[Lake]
 SettingsParam = dg.ResourceParam[Settings]
 
@@ -49,7 +52,7 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
 
 @dg.asset_check(asset=SELECTED.split("/"))
 def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """GSM8K : MATH and mixed : pure are what the profile asks for."""
+    """GSM8K : MATH and mixed : pure are those of the profile."""
     chosen = lake.read(SELECTED)
     wanted = {
         "gsm8k_share": (settings.selection.gsm8k_share, chosen["task"] == "GSM8K"),

@@ -23,7 +23,7 @@ from resources.dagster_home import open_instance
 from resources.progress import Progress, RelayedProgress, relay
 
 Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
-"""Makes the code location of a profile: its progress, and tables to make again even where nothing changed."""
+"""The code location of a profile that reports its progress; the tables named are remade even where nothing changed."""
 
 ENDED = "ended without an error message (killed, or out of memory); run again to continue where it stopped"
 
@@ -39,11 +39,7 @@ def label_on_gpus(
     """Label with a process for each of the profile's GPUs.
 
     Args:
-        build: the code location of a profile; called in each process.
-        settings: the profile.
-        shards: which to label.
         remake: tables to make again even where nothing changed.
-        progress: shows the work of all processes.
         selection: tables of the labeling phase.
     """
     with get_context("spawn").Manager() as manager:
@@ -67,17 +63,7 @@ def label_here(
     worker: str,
     shards: Sequence[str],
 ) -> Outcome:
-    """Label some shards in this process, one of several.
-
-    Args:
-        build: the code location of a profile.
-        settings: the profile.
-        selection: tables of the labeling phase.
-        remake: tables to make again even where nothing changed.
-        messages: where progress is reported to.
-        worker: the name of this process.
-        shards: which to label.
-    """
+    """Label some shards in this process, called `worker`; arguments as above, and where progress is sent to."""
     import torch
 
     # divide the threads: more threads than cores wait for each other
@@ -91,9 +77,9 @@ def label_in_processes(work: Callable[[str, Sequence[str]], Outcome], shards: Se
     """Label shards in several processes at once, each with its own models and GPU.
 
     Args:
-        work: labels some shards in the process it is called in; called with that process's name.
+        work: labels shards in the process it is called in; called with that process's name and its shards.
         shards: assigned to the processes in contiguous ranges.
-        processes: how many.
+        processes: at most so many.
     """
     parts = [part.tolist() for part in np.array_split(np.array(shards), min(processes, len(shards))) if len(part)]
     outcome = Outcome()

@@ -43,8 +43,9 @@ def _artifact_stage(artifact: Artifact) -> Stage:
         return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
     measure.__name__ = artifact.name
-    scope = f" ({artifact.label}): the paper's figures next to ours." if artifact.label else "; our figures alone."
-    measure.__doc__ = artifact.title + scope
+    label = artifact.paper.label
+    scope = f" ({label}): the paper's figures next to ours." if label else "; our figures alone."
+    measure.__doc__ = artifact.paper.title + scope
     key = _artifact_key(artifact.name)
     return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="2", eager=True)(measure)
 
@@ -68,23 +69,23 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
 def report(run: StageRun) -> StageOutput:
     """One self-contained HTML file: every artifact next to the paper's figures, with plots and provenance."""
     from cpmi_dagster.alignment.review import review_alignment
-    from cpmi_dagster.reports.differences import differences_to_baseline
-    from cpmi_dagster.reports.html import ReportContext, render_report
+    from cpmi_dagster.reports.html import render_report
+    from cpmi_dagster.reports.paired_differences import differences_to_baseline
 
     inputs = _inputs(run, (*DRAWN_FROM, MODELS))
-    context = ReportContext(
-        profile=run.settings.profile,
+    html = render_report(
+        run.settings.profile,
+        datetime.now(UTC).date().isoformat(),
+        {name: run.read(_artifact_key(name)) for name in ARTIFACTS},
+        inputs,
         profile_option=profile_option(run.settings.profile),
-        date=datetime.now(UTC).date().isoformat(),
-        comparisons={name: run.read(_artifact_key(name)) for name in ARTIFACTS},
-        inputs=inputs,
         models={role: run.models.identity(role) for role in ("labeler", "policy", "prover", "backbone")},
         differences=differences_to_baseline(inputs),
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED), run.read(REFERENCES)),
         provenance=_provenance(run.lake),
         versions={name: version(name) for name in VERSIONS},
     )
-    write_whole(run.settings.home / REPORT_FILE, render_report(context))
+    write_whole(run.settings.home / REPORT_FILE, html)
     _complete_model_cards(run, inputs)
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)])
@@ -116,12 +117,12 @@ def headline(settings: Settings) -> pl.DataFrame:
 def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
     """Put what was measured with each model on the card beside its weights."""
     from cpmi_dagster.prm.card import with_figures
-    from cpmi_dagster.reports.cards import card_figures
+    from cpmi_dagster.reports.quality import card_figures
 
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
         card, figures = run.settings.home / path / "README.md", card_figures(inputs, recipe)
         if not card.is_file():
-            raise LakeError(f"{card} is gone; run `cpmi run --only {MODELS} --force`")
+            raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
         write_whole(card, with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile))
 
 

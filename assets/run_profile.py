@@ -30,14 +30,7 @@ def run_profile(
     """Materialize what is missing or stale, with a line for every stage that is done.
 
     Args:
-        build: the code location of a profile.
-        stages: the stages in it.
-        settings: the profile.
-        shards: which shards to label.
         only: `group/asset` keys or group names; all tables where empty.
-        force: make again even what is unchanged.
-        console: where progress is written.
-        quiet: write nothing.
 
     Raises:
         SettingsError: `only` names no asset, or the home was made with more shards.

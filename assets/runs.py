@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby
 
 import dagster as dg
 
@@ -14,6 +14,7 @@ from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import PROCESS_TAG, wait_for_pool
 from resources.lake import Lake
 from resources.stage import GPU_POOL
+from resources.stage_run import partitions_of
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 INTERRUPTED = "interrupted; run again to continue where it stopped"
@@ -34,8 +35,7 @@ class Outcome:
     waiting: list[str] = field(default_factory=list)
 
     def add(self, other: "Outcome") -> None:
-        """Add what another part of the run reports."""
-        # several processes may report the same error
+        """Add what another part of the run reports; several processes may report the same error."""
         self.failures.extend(failure for failure in other.failures if failure not in self.failures)
         self.failed_checks.extend(other.failed_checks)
         self.waiting.extend(other.waiting)
@@ -53,12 +53,8 @@ def run_phases(
     """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
 
     Args:
-        definitions: the code location of the profile.
-        settings: the profile.
         lake: the files; their shards are the ones labelled.
-        instance: where Dagster records the runs.
         shards: which shards to label; everything before labeling is done for all shards.
-        wanted: which tables, whole stages of them.
         label: labels the shards elsewhere, in several processes; in this one when None.
     """
     outcome = Outcome()
@@ -114,7 +110,6 @@ def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = 
 
     Args:
         only: `group/asset` keys or group names; all tables by default.
-        made_together: the tables of each stage.
 
     Raises:
         SettingsError: a name is neither.
@@ -142,28 +137,22 @@ def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake)
 
 def _partition_tags(phase: str, settings: Settings, shards: Sequence[str]) -> Iterator[dict[str, str]]:
     """One set of run tags per contiguous range of partitions."""
-    by_phase = {
-        INGEST: settings.shard_keys,
-        LABEL: list(shards),
-        CANDIDATES: list(settings.benchmarks.best_of_n),
-        TRAIN: settings.recipe_names,
-    }
-    if phase not in by_phase:
+    by_table = (partitions_of(key, settings) for key in PHASES[phase])
+    everything = next((keys for keys in by_table if keys is not None), None)
+    if everything is None:
         yield {}
         return
-    everything = settings.shard_keys if phase in (INGEST, LABEL) else by_phase[phase]
-    for first, last in _ranges([everything.index(key) for key in by_phase[phase]]):
+    wanted = shards if phase == LABEL else everything
+    for first, last in _ranges([everything.index(key) for key in wanted]):
         yield {RANGE_START: everything[first], RANGE_END: everything[last]}
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Runs of consecutive numbers: [0, 1, 4] -> (0, 1), (4, 4)."""
-    ordered = sorted(numbers)
-    breaks = [index for index, (left, right) in enumerate(pairwise(ordered), start=1) if right != left + 1]
-    edges = [0, *breaks, len(ordered)]
-    for start, stop in pairwise(edges):
-        if start < stop:
-            yield ordered[start], ordered[stop - 1]
+    # consecutive numbers are all equally far above their places
+    for _, run in groupby(enumerate(sorted(numbers)), key=lambda placed: placed[1] - placed[0]):
+        own = [number for _, number in run]
+        yield own[0], own[-1]
 
 
 def _run_job(

@@ -5,8 +5,7 @@ from itertools import islice
 import polars as pl
 
 from cpmi_dagster.alignment.references import read_references
-from cpmi_dagster.benchmarks.files import check_benchmark_file
-from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
 from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels, StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings

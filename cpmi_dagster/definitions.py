@@ -4,7 +4,6 @@
 """
 
 from functools import partial
-from typing import Any
 
 import dagster as dg
 
@@ -24,39 +23,37 @@ from resources.stage import Stage
 from resources.status import home_status
 from resources.trace import trace
 
-__all__ = ["defs", "evaluate", "headline", "home_status", "plan", "query", "run_with_progress", "serve_ui", "trace"]
+__all__ = [
+    "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
+    "run_with_progress", "serve_ui", "trace",
+]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
 STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAGES)
 
 
-def build_resources(settings: Settings, progress: Progress, remake: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The resources of the stages, by name.
-
-    Args:
-        settings: the profile.
-        progress: receives the progress of long stages.
-        remake: tables to rebuild even where nothing changed.
-    """
-    lake = Lake(settings.home, remake)
-    return {
-        "settings": settings,
-        "lake": lake,
-        "models": LanguageModels(settings),
-        "sources": DataSources(settings),
-        "database": Database(lake),
-        "progress": progress,
-    }
-
-
 def build_definitions(
     settings: Settings, progress: Progress | None = None, remake: frozenset[str] = frozenset()
 ) -> dg.Definitions:
-    """The code location of a profile. A run is one process: its models are loaded once."""
+    """The code location of a profile. A run is one process: its models are loaded once.
+
+    Args:
+        settings: the profile.
+        progress: receives the progress of long stages; the run's log by default.
+        remake: tables to rebuild even where nothing changed.
+    """
+    lake = Lake(settings.home, remake)
     return dg.Definitions(
         assets=[stage.bind(settings) for stage in STAGES],
         asset_checks=list(checks.CHECKS),
-        resources=build_resources(settings, progress or LoggedProgress(), remake),
+        resources={
+            "settings": settings,
+            "lake": lake,
+            "models": LanguageModels(settings),
+            "sources": DataSources(settings),
+            "database": Database(lake),
+            "progress": progress or LoggedProgress(),
+        },
         jobs=list(automation.JOBS.values()),
         schedules=[automation.shard_schedule(settings)],
         executor=dg.in_process_executor,

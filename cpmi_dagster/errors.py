@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class CpmiError(Exception):
-    """Base of all errors that a user can mend; commands print its message and exit with 1."""
+    """Base of all errors that a user can correct; commands print its message and exit with 1."""
 
 
 class SettingsError(CpmiError):

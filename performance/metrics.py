@@ -23,7 +23,7 @@ SIZES = {
     "prmbench": 6_216,
 }
 STEPS = {"processbench": 8, "prmbench": 13}
-# files, and the fields by which one copy of a half is told from another
+# files, and the fields by which copies of a half differ
 FILES = {
     "processbench": ("processbench/{}*.jsonl.gz", ("id", "problem")),
     "prmbench": ("prmbench/*.jsonl.gz", ("idx", "modified_question")),

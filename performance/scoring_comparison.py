@@ -22,7 +22,7 @@ from scoring_workload import negatives_of
 
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.readers import reader_of
+from cpmi_dagster.scoring.readers.choice import reader_of
 from cpmi_dagster.scoring.settings import Scoring
 
 NEGATIVES, TEMPLATES = 4, 4

@@ -43,7 +43,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
 
 
 def wait_for_pool(instance: dg.DagsterInstance, pool: str) -> None:
-    """Wait until a pool has a free slot. Dagster would wait too, but silently, and for runs that were killed.
+    """Wait until a pool has a free slot. Dagster would wait without a message, and for runs that were killed.
 
     Raises:
         CpmiError: the wait was interrupted.
@@ -78,9 +78,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
     """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
 
     Args:
-        settings: the profile.
         profile: name or path that the user gave, for the code location.
-        port: of the webserver.
     """
     environment = {
         **os.environ,

@@ -3,8 +3,8 @@
     rows.jsonl.gz, line 3: {"input": "Ann has …"}    ->  ({"input": "Ann has …"}, 0.62)     62 % of the file is read
     rows.jsonl.gz, line 4: {"input": "Ann            ->  (Unreadable("{\\"input\\": \\"Ann", "not JSON: …"), 0.63)
 
-Lines are read here and not by `datasets`, whose JSON reader gives a whole file up for one broken line, or one line of
-other types than the first ones.
+Lines are read here and not by `datasets`, whose JSON reader refuses a whole file for one broken line, or for one line
+with other types than the first ones.
 """
 
 import gzip

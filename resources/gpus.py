@@ -5,17 +5,19 @@ a third, where `orchestration.gpus` is 4           ->    cuda:0 again: two proce
 """
 
 import tempfile
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 
 class GpuDealer:
-    """Takes a GPU for this process when first called, and keeps it while this object exists.
+    """Assigns a GPU to this process at the first call, for as long as this object exists.
 
     Args:
         processes: how many processes may use the machine's GPUs at once.
-        folder: where the locks lie; one folder a machine and user.
+        folder: of the lock files; one folder per machine and user.
     """
 
     def __init__(self, processes: int, folder: Path | None = None) -> None:
@@ -34,15 +36,12 @@ class GpuDealer:
             return "cpu", None
         self._folder.mkdir(parents=True, exist_ok=True)
         shares = -(-self._processes // len(names))
-        for share in range(shares):
-            for index, name in enumerate(names):
-                lock = FileLock(self._folder / f"{name}-{share}.lock")
-                try:
-                    lock.acquire(blocking=False)
-                except Timeout:
-                    continue
+        for share, (index, name) in product(range(shares), enumerate(names)):
+            lock = FileLock(self._folder / f"{name}-{share}.lock")
+            with suppress(Timeout):
+                lock.acquire(blocking=False)
                 return f"cuda:{index}", lock
-        # more processes than the profile said: they share the first GPU rather than not run
+        # more processes than the profile allows share the first GPU
         return "cuda:0", None
 
 

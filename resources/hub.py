@@ -2,7 +2,7 @@
 
     {"model Qwen/Qwen3-8B-Base": "49e3418fbbbca6ecbdf9608b4d22e5a407081db4"}
 
-Later runs use the file, so a data set that changes on the hub does not change results in progress.
+Later runs use the file, so a change on the hub does not change the results of this home.
 """
 
 import json

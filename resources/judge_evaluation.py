@@ -16,7 +16,6 @@ def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | 
     """The figures of an external judge, from the problems of the profile's sources; no stage is run.
 
     Args:
-        settings: the profile.
         predictions: JSON Lines of step probabilities.
         name: the judge's name.
         benchmark: the benchmark of lines that name none.

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from cpmi_dagster.planning import Plan, chunk_costs, default_hardware, load_hardware, make_plan, planned_model
-from cpmi_dagster.planning.labeling import ROLES
+from cpmi_dagster.planning.hardware import default_hardware, load_hardware
+from cpmi_dagster.planning.labeling import ROLES, chunk_costs
+from cpmi_dagster.planning.plan import Plan, make_plan
+from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
 from resources.hub import HubLock
 from resources.lake import Lake
@@ -21,7 +23,6 @@ def plan(
     """What labeling the selected trajectories by each method will take.
 
     Args:
-        settings: the profile.
         hardware: name in the table, or a file; by default the table's card for the profile's labeler.
         gpus: how many cards, the profile's `orchestration.gpus` by default; no more than one a shard is used.
         sample: trajectories whose tokens are counted; 0 counts them all.
@@ -29,7 +30,7 @@ def plan(
         advance: called with 1 after each counted chunk, and the number of chunks.
 
     Raises:
-        CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is not at hand.
+        CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is missing.
     """
     lake = Lake(settings.home)
     card = load_hardware(hardware or default_hardware(settings.models.labeler))

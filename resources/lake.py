@@ -62,7 +62,7 @@ class Lake:
         self.remake = remake
 
     def path(self, key: str, partition: str | None = None) -> Path:
-        """Where a table, or one partition of it, lies."""
+        """The path of a table, or of one partition of it."""
         partitioning = TABLES[key].partitioning
         if partitioning is None:
             return self.root / f"{key}.parquet"
@@ -143,7 +143,6 @@ class Lake:
         """Rows of a table without their provenance columns.
 
         Args:
-            key: `group/name`.
             partitions: which partitions; all on disk by default.
             columns: which columns; all by default.
 
@@ -174,7 +173,7 @@ class Lake:
             raise _damaged(path, error) from error
 
     def lock(self, key: str, partition: str | None = None) -> FileLock:
-        """Held while a file is made, so that a second run waits, and then skips it."""
+        """The lock that is held while a file is made: a second run waits, and then skips the file."""
         path = self.root / ".locks" / f"{key.replace('/', '.')}.{partition or 'all'}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(path)
@@ -189,7 +188,7 @@ class Lake:
 
 
 class ChunkStore:
-    """Finished chunks of a partition that is still being made; they belong to one fingerprint."""
+    """Finished chunks of a partition that is still being made, under one fingerprint."""
 
     def __init__(self, work: Path, name: str) -> None:
         self.work = work

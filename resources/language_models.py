@@ -29,7 +29,6 @@ from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
 Role = Literal["labeler", "policy", "prover", "backbone"]
-SAMPLING_ROLES: tuple[Role, ...] = ("labeler", "policy", "prover")
 
 
 class LanguageModels:
@@ -38,7 +37,7 @@ class LanguageModels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._dealer = GpuDealer(settings.orchestration.gpus)
-        self._loaded: dict[LanguageModel, LoadedModel] = {}
+        self._loaded: dict[tuple[str | None, ...], LoadedModel] = {}
         self._engines: dict[str, RolloutEngine] = {}
         self._identities: dict[tuple[Role, LanguageModel], str] = {}
 
@@ -89,12 +88,10 @@ class LanguageModels:
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
         spec = self.spec(role)
-        weights = LanguageModel(
-            name=spec.name, revision=spec.revision, dtype=spec.dtype, device=spec.device, device_map=spec.device_map
-        )
+        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+        weights = (spec.name, spec.revision, spec.dtype, device, spec.device_map)
         if weights not in self._loaded:
-            device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
-            self._loaded[weights] = load_language_model(spec.name, spec.revision, spec.dtype, device, spec.device_map)
+            self._loaded[weights] = load_language_model(*weights)
         return self._loaded[weights]
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
@@ -126,7 +123,7 @@ def _identity(role: Role, spec: LanguageModel) -> str:
     model = spec.name if spec.revision is None else f"{spec.name}@{spec.revision[:IDENTITY_CHARACTERS]}"
     if _has_weights(role, spec):
         model = model_identity(spec.name, spec.revision)
-    if role not in SAMPLING_ROLES or spec.engine == "transformers":
+    if role == "backbone" or spec.engine == "transformers":
         return model
     if spec.endpoint is None:
         return f"{model}@{spec.engine}"

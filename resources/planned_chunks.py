@@ -16,26 +16,20 @@ from pathlib import Path
 import polars as pl
 from pydantic_core import to_jsonable_python
 
+from cpmi_dagster.contracts.cost import in_proportion
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.planning.labeling import Chunk, share_of
+from cpmi_dagster.planning.labeling import ROLE_OF, Chunk, Part
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import FileRecord, Lake, content_hash
-from resources.language_models import Role
 from resources.stage_run import SELECTED, TRAJECTORIES, in_labeling_order
 
 FEWEST_CHUNKS = 2
-LABELED: dict[str, tuple[str, Role]] = {
-    "negatives": ("labels/hard_negatives", "labeler"),
-    "policy_rollouts": ("labels/policy_rollouts", "policy"),
-    "prover_rollouts": ("labels/prover_rollouts", "prover"),
-}
-"""Table and model of what a run may have labelled already, by the names that `Chunk` gives them."""
-DEPENDS_ON = {
-    "negatives": ("seed", "negatives"),
+DEPENDS_ON: dict[Part, tuple[str, ...]] = {
+    "hard_negatives": ("seed", "negatives"),
     "policy_rollouts": ("seed", "rollouts.policy_count", "rollouts.sampling"),
     "prover_rollouts": ("seed", "rollouts.prover_count", "rollouts.sampling"),
 }
-"""Settings that decide their rows; the length of chunks does not."""
+"""Tables that a run may have made already, and the settings that decide their rows; the length of chunks does not."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,6 @@ def choose_chunks(lake: Lake, settings: Settings, sample: int) -> ChosenChunks:
     """Choose whole chunks at random, so that prefixes are shared as in a run.
 
     Args:
-        lake: the files.
         settings: the profile; its seed decides the choice.
         sample: fewest trajectories to count; 0 counts them all.
 
@@ -99,27 +92,28 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
     trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
     source = lake.record(TRAJECTORIES, shard)
     versions = {SELECTED: content_hash(selected), TRAJECTORIES: source.content if source else ""}
-    found = {name: lake.intact_record(key, shard) for name, (key, _) in LABELED.items()}
-    records = {
-        name: record for name, record in found.items() if record and _is_current(name, record, settings, versions)
+    found: dict[Part, FileRecord | None] = {part: lake.intact_record(f"labels/{part}", shard) for part in DEPENDS_ON}
+    records: dict[Part, FileRecord] = {
+        part: record for part, record in found.items() if record and _is_current(part, record, settings, versions)
     }
-    tables = {name: lake.read(LABELED[name][0], shard) for name in records}
-    sampled = int(records["negatives"].cost.get("generated_tokens", 0)) if "negatives" in records else None
-    length = _chunk_length(settings)
-    for number, chunk in enumerate(trajectories.iter_slices(length)):
-        if number in wanted:
-            own = {name: frame.join(chunk, on="trajectory_id", how="semi") for name, frame in tables.items()}
-            first = number * length
-            tokens = share_of(sampled, first, first + chunk.height, trajectories.height)
-            yield Chunk(shard, chunk, sampled_tokens=tokens, **own)
+    tables: dict[Part, pl.DataFrame] = {part: lake.read(f"labels/{part}", shard) for part in records}
+    chunks = list(trajectories.iter_slices(_chunk_length(settings)))
+    sampled: list[int | None] = [None] * len(chunks)
+    if record := records.get("hard_negatives"):
+        sampled[:] = in_proportion(int(record.cost.get("generated_tokens", 0)), [chunk.height for chunk in chunks])
+    for number in sorted(wanted):
+        made: dict[Part, pl.DataFrame] = {
+            part: frame.join(chunks[number], on="trajectory_id", how="semi") for part, frame in tables.items()
+        }
+        yield Chunk(shard, chunks[number], made, sampled[number])
 
 
-def _is_current(name: str, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
+def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
     """Whether a table was made from these trajectories with the profile's settings and models."""
-    role = LABELED[name][1]
+    role = ROLE_OF[part]
     model = getattr(settings.models, role).name
     made_with, inputs = str(record.inputs["models"][role][0]), record.inputs["inputs"]
-    current = {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in DEPENDS_ON[name]}
+    current = {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in DEPENDS_ON[part]}
     return (
         made_with.startswith((f"{model}@", f"{Path(model).name}@"))
         and all(inputs[key] == version for key, version in versions.items())

@@ -1,4 +1,4 @@
-"""Where the progress of stages goes: to the run's log by default, to a terminal under `cpmi run`.
+"""The progress of stages: in the run's log by default, on a terminal under `cpmi run`.
 
 Processes that label at the same time send theirs to the one that started them, as messages:
 
@@ -7,6 +7,7 @@ Processes that label at the same time send theirs to the one that started them, 
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Queue
 from typing import Any, Protocol
 
@@ -46,38 +47,28 @@ class LoggedProgress:
         return advance
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """Dagster shows it already."""
+        """Nothing: Dagster shows it."""
 
 
+@dataclass(frozen=True)
 class RelayedProgress:
-    """Sends its calls to another process, which calls `relay`."""
+    """Sends the calls of the process `worker` to another process, which calls `relay`."""
 
-    def __init__(self, messages: "Queue[Any]", worker: str) -> None:
-        """
-        Args:
-            messages: read by the other process.
-            worker: names this one.
-        """
-        self._messages = messages
-        self._worker = worker
+    messages: "Queue[Any]"
+    worker: str
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
         """See `Progress.start`."""
-        self._messages.put(("start", self._worker, label, total))
-        return lambda count: self._messages.put(("advance", self._worker, count))
+        self.messages.put(("start", self.worker, label, total))
+        return lambda count: self.messages.put(("advance", self.worker, count))
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """See `Progress.finish`."""
-        self._messages.put(("finish", self._worker, stage, partition, rows, seconds, skipped))
+        self.messages.put(("finish", self.worker, stage, partition, rows, seconds, skipped))
 
 
 def relay(messages: "Queue[Any]", progress: Progress) -> None:
-    """Pass the messages of workers to a progress until None comes.
-
-    Args:
-        messages: of any number of `RelayedProgress`.
-        progress: shows the work of all of them.
-    """
+    """Pass the messages of any number of `RelayedProgress` to one progress, until None comes."""
     advance: dict[str, Callable[[int], None]] = {}
     while (message := messages.get()) is not None:
         kind, worker, *facts = message

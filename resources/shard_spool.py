@@ -19,25 +19,16 @@ class ShardSpool:
     """Takes batches of rows with a `shard` column, gives back the rows of a shard."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin an empty spool.
-
-        Args:
-            folder: where spools are kept; those of killed runs are removed.
-        """
+        """Begin an empty spool in a folder of spools, of which those of killed runs are removed."""
         remove_abandoned(folder)
-        self._folder = folder / uuid.uuid4().hex
+        self.folder = folder / uuid.uuid4().hex
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(_lock_of(self._folder))
+        lock = FileLock(_lock_of(self.folder))
         lock.acquire()
-        self._folder.mkdir()
+        self.folder.mkdir()
         self._writers: dict[str, pa.RecordBatchStreamWriter] = {}
         self._empty = pl.DataFrame()
-        weakref.finalize(self, _remove, self._folder, lock)
-
-    @property
-    def name(self) -> str:
-        """What the spool's folder is called."""
-        return self._folder.name
+        weakref.finalize(self, _remove, self.folder, lock)
 
     def append(self, rows: pl.DataFrame) -> None:
         """Write a batch of rows to their `shard`; all batches have the same columns."""
@@ -59,7 +50,7 @@ class ShardSpool:
         return pl.read_ipc_stream(path) if path.is_file() else self._empty
 
     def _path(self, shard: str) -> Path:
-        return self._folder / f"{shard}.arrow"
+        return self.folder / f"{shard}.arrow"
 
 
 def _lock_of(folder: Path) -> Path:
@@ -73,7 +64,7 @@ def _remove(folder: Path, lock: FileLock) -> None:
 
 
 def remove_abandoned(spools: Path) -> None:
-    """Remove the spools whose process is gone: nobody holds their lock."""
+    """Remove the spools of processes that have ended: their lock is free."""
     for folder in filter(Path.is_dir, spools.glob("*")):
         lock = FileLock(_lock_of(folder))
         try:

@@ -13,8 +13,8 @@ is missing or stale; each partition is reported as materialized the moment it is
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec
@@ -27,15 +27,16 @@ from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_co
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.models.language_models import model_identity
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
 from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import Database
-from resources.declaration import Declaration, StageBody
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
-from resources.language_models import LanguageModels
+from resources.language_models import LanguageModels, Role
 from resources.progress import Progress
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 
+StageBody = Callable[..., StageOutput]
 Metadata = dict[str, Any]
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
@@ -50,8 +51,52 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
 }
 
 
-class Stage(Declaration):
-    """A declared stage; `bind` makes the Dagster asset of it for a profile."""
+@dataclass(frozen=True)
+class Stage:
+    """What a stage reads, makes and depends on; `bind` makes the Dagster asset of it for a profile.
+
+    Attributes:
+        body: makes the rows of one partition.
+        table: key of the table it makes.
+        also: keys of further tables that the same body makes.
+        inputs: keys of the tables it reads.
+        settings: dotted paths of the settings it depends on; the seed always counts.
+        models: roles of the models it uses.
+        sources: the external sources it reads, by name.
+        code_version: raised by hand when the code would give other rows for the same inputs.
+        pool: Dagster pool that limits how many run at once.
+        kinds: technologies that Dagster shows.
+        lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
+        eager: remade automatically when its inputs change, where automation is on.
+    """
+
+    body: StageBody
+    table: str
+    also: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    models: Sequence[Role] = ()
+    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
+    code_version: str = "1"
+    pool: str | None = None
+    kinds: Sequence[str] = ("polars",)
+    lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    eager: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the stage and its body."""
+        return self.body.__name__
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Keys of all tables it makes."""
+        return (self.table, *self.also)
+
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """How this stage's tables are partitioned."""
+        return TABLES[self.table].partitioning
 
     def bind(self, settings: Settings) -> dg.AssetsDefinition:
         """The Dagster asset of this stage under a profile."""
@@ -101,7 +146,7 @@ class Stage(Declaration):
                 chunks.clear()
             run = replace(run, chunks=chunks, facts=facts)
             made = self.body(run, partition) if self.partitioning else self.body(run)
-            records = [self._write(run, made, key, partition, fingerprint, facts) for key in self.tables]
+            records = self._write(run, made, partition, fingerprint)
             chunks.clear()
         if not all(run.database.shows(key) for key in self.tables):
             run.database.publish()
@@ -126,7 +171,9 @@ class Stage(Declaration):
                 for key in self.tables
             },
             "seed": run.settings.seed,
-            "settings": {path: _setting(run.settings, path) for path in self.settings},
+            "settings": {
+                path: to_jsonable_python(attrgetter(path)(run.settings), by_alias=False) for path in self.settings
+            },
             "models": {role: [run.models.identity(role), run.models.spec(role).dtype] for role in self.models},
             "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
             "inputs": {key: self._input_version(run, key, partition) for key in self.inputs},
@@ -150,30 +197,23 @@ class Stage(Declaration):
             return _content(run.lake, key, partition)
         return {part: _content(run.lake, key, part) for part in partitions_of(key, run.settings) or []}
 
-    def _write(
-        self,
-        run: StageRun,
-        made: StageOutput,
-        key: str,
-        partition: str | None,
-        fingerprint: str,
-        facts: Mapping[str, Any],
-    ) -> FileRecord:
+    def _write(self, run: StageRun, made: StageOutput, partition: str | None, fingerprint: str) -> list[FileRecord]:
         record = FileRecord(
-            table=key,
+            table=self.table,
             partition=partition,
             fingerprint=fingerprint,
             run_id=run.run_id,
             model=made.model,
             code_version=self.code_version,
-            inputs={name: facts[name] for name in ("inputs", "sources", "models")},
-            settings={"seed": facts["seed"], **facts["settings"]},
-            # the body ran once for all its tables
-            cost=made.cost.to_dict() if key == self.table else {},
+            inputs={name: run.facts[name] for name in ("inputs", "sources", "models")},
+            settings={"seed": run.facts["seed"], **run.facts["settings"]},
+            cost=made.cost.to_dict(),
             notes=list(made.notes),
             files=list(made.files),
         )
-        return run.lake.write(made.frame(key), record)
+        # the body ran once for all its tables: the first has the cost
+        further = [replace(record, table=key, cost={}) for key in self.also]
+        return [run.lake.write(made.frame(own.table), own) for own in (record, *further)]
 
     def _materialize(self, context: dg.AssetExecutionContext, run: StageRun) -> Iterator[dg.MaterializeResult]:
         partitions = list(context.partition_keys) if self.partitioning else [None]
@@ -204,7 +244,7 @@ def _declares(
 
 
 stage = _declares(Stage)
-"""Declare a stage; the arguments are the attributes of `Declaration`."""
+"""Declare a stage; the arguments are the attributes of `Stage`."""
 model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declare a stage that runs a language or reward model."""
 
@@ -223,7 +263,3 @@ def _content(lake: Lake, key: str, partition: str | None) -> str:
     if record is None:
         raise lake.missing(key, partition)
     return record.content
-
-
-def _setting(settings: Settings, path: str) -> Any:
-    return to_jsonable_python(attrgetter(path)(settings), by_alias=False)

@@ -50,7 +50,7 @@ ChunkMaker = Callable[[pl.DataFrame, Callable[[int], None]], StageOutput]
 
 @dataclass(frozen=True)
 class StageRun:
-    """The profile, the lake and the models, as one run of a stage sees them."""
+    """What one run of a stage uses: the profile, the lake, the models."""
 
     name: str
     tables: Sequence[str]
@@ -85,12 +85,7 @@ class StageRun:
         return record.fingerprint if record else ""
 
     def made_before(self, setting: str, partition: str) -> tuple[Any, StageOutput] | None:
-        """What is on disk, with the value a setting then had, if nothing but that setting has changed since.
-
-        Args:
-            setting: dotted path of a setting that the stage depends on.
-            partition: the partition being made.
-        """
+        """What is on disk, with the value a setting then had, if nothing but that setting has changed since."""
         record = self.lake.intact_record(self.tables[0], partition)
         if record is None or setting not in record.settings or self.tables[0] in self.lake.remake:
             return None
@@ -120,7 +115,6 @@ class StageRun:
         """Make a partition chunk by chunk; a killed run continues after its last finished chunk.
 
         Args:
-            partition: the partition being made.
             frame: its items, one a row, in a fixed order.
             size: rows of a chunk.
             make: called with the rows of a chunk and a function that takes the number of items just finished.

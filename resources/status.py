@@ -1,79 +1,62 @@
 """How far a home is: every asset with its partitions done, failed or missing, what labeling cost, what is left."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, get_args
+from typing import Literal
 
 import dagster as dg
 
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
 from resources.stage_run import partitions_of
 
-State = Literal["done", "missing", "failed", "in progress"]
+State = Literal["done", "missing", "failed", "running"]
 
 
 @dataclass(frozen=True)
 class AssetStatus:
-    """One asset: its partitions by state, and what they cost.
+    """One asset and its partitions.
 
     Attributes:
         key: `group/name`.
-        done, failed, missing, running: partition keys; an unpartitioned asset has the one key `all`.
+        partitions: state of each partition; an unpartitioned asset has the one partition `all`.
         rows: rows on disk.
-        seconds: measured labeling time of what is done.
-        generated_tokens: tokens sampled for what is done.
-        seconds_left: time the missing partitions should take, by the mean of those done; None where none is done.
+        cost: of labeling what is done.
     """
 
     key: str
-    done: Sequence[str]
-    failed: Sequence[str]
-    missing: Sequence[str]
-    running: Sequence[str]
+    partitions: Mapping[str, State]
     rows: int
-    seconds: float
-    generated_tokens: int
-    seconds_left: float | None
+    cost: Cost
+
+    def count(self, *states: State) -> int:
+        """Partitions in any of these states."""
+        return sum(state in states for state in self.partitions.values())
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time the missing and failed partitions should take, by the mean of those done; None where none is done."""
+        done = self.count("done")
+        return self.cost.wall_seconds / done * self.count("missing", "failed") if done else None
 
 
 def home_status(settings: Settings) -> list[AssetStatus]:
     """Every asset of a profile's home: its partitions done, failed, missing, and what they cost."""
     lake = Lake(settings.home)
     with open_instance(settings) as instance:
-        states = {key: partition_states(instance, lake, settings, key) for key in TABLES}
-    return [asset_status(key, partitions, lake) for key, partitions in states.items()]
+        return [_asset_status(key, partition_states(instance, lake, settings, key), lake) for key in TABLES]
 
 
-def asset_status(key: str, states: Mapping[str, str], lake: Lake) -> AssetStatus:
-    """Gather one asset's status.
-
-    Args:
-        key: `group/name`.
-        states: done, missing, failed or in progress, by partition (`all` where there are none).
-        lake: the files.
-    """
-    partitioned = TABLES[key].partitioning is not None
-    by_state = {state: [name for name in states if states[name] == state] for state in get_args(State)}
-    done = by_state["done"]
-    records = [lake.intact_record(key, name if partitioned else None) for name in done]
-    costs = [record.cost for record in records if record and record.cost]
-    seconds = sum(cost.get("wall_seconds", 0.0) for cost in costs)
-    left = len(by_state["missing"]) + len(by_state["failed"])
-    return AssetStatus(
-        key=key,
-        done=done,
-        failed=by_state["failed"],
-        missing=by_state["missing"],
-        running=by_state["in progress"],
-        rows=sum(record.rows for record in records if record),
-        seconds=seconds,
-        generated_tokens=int(sum(cost.get("generated_tokens", 0) for cost in costs)),
-        seconds_left=seconds / len(done) * left if done else None,
-    )
+def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:
+    done = [name for name, state in states.items() if state == "done"]
+    found = (lake.intact_record(key, name if TABLES[key].partitioning else None) for name in done)
+    records = [record for record in found if record]
+    cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
+    return AssetStatus(key, states, sum(record.rows for record in records), cost)
 
 
 def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
@@ -99,13 +82,11 @@ def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) 
     if run is not None and run.is_failure_or_canceled:
         return "failed"
     if run is not None and not run.is_finished:
-        return "in progress"
+        return "running"
     return "done" if on_disk else "missing"
 
 
 def _state(status: Enum | None, on_disk: bool) -> State:
-    if status is not None and status.value == "IN_PROGRESS":
-        return "in progress"
-    if status is not None and status.value == "FAILED":
-        return "failed"
+    if status is not None and status.value in ("IN_PROGRESS", "FAILED"):
+        return "failed" if status.value == "FAILED" else "running"
     return "done" if on_disk else "missing"

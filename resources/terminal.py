@@ -4,9 +4,8 @@ alignment.trajectories        4 shards      612 rows    1.3 s
 labels.answer_logprobs        4 shards   unchanged, skipped
 """
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import (
@@ -28,33 +27,24 @@ class _Tally:
     rows: int = 0
     seconds: float = 0.0
     skipped: int = 0
-    began: float = field(default_factory=time.monotonic)
 
 
 class TerminalProgress:
-    """Bars only where there is a terminal; lines everywhere, unless quiet."""
+    """Bars only where there is a terminal; lines everywhere, unless quiet.
+
+    Args:
+        expected: partitions that each stage is going to bring up to date.
+    """
 
     def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
-        """
-        Args:
-            console: where to write.
-            expected: partitions that each stage is going to bring up to date.
-            quiet: write nothing.
-        """
         self._console = console
         self._expected = expected
         self._quiet = quiet
         self._tallies: dict[str, _Tally] = {}
-        self._bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=quiet or not console.is_terminal,
-        )
+        description = TextColumn("{task.description}")
+        columns = (SpinnerColumn(), description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        hidden = quiet or not console.is_terminal
+        self._bars = Progress(*columns, console=console, transient=True, disable=hidden)
         self._tasks: dict[str, TaskID] = {}
         self._skipped = 0
         self._made = 0

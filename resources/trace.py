@@ -67,7 +67,6 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
 
     Args:
         settings: the profile; its home holds the published results and the files behind them.
-        trajectory_id: as in `alignment.trajectories`.
         step: 0-based step; all by default.
 
     Raises:
@@ -82,7 +81,9 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
     shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
     groups = GROUPS if facts["selection"] else GROUPS[:-1]
-    return Trace(facts, tables, _files(lake, shard, [key for key in TABLES if TABLES[key].group in groups]))
+    tables_read = {key: table for key, table in TABLES.items() if table.group in groups}
+    records = {key: lake.record(key, shard if table.partitioning else None) for key, table in tables_read.items()}
+    return Trace(facts, tables, {key: record for key, record in records.items() if record})
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, step: int | None) -> pl.DataFrame:
@@ -100,8 +101,3 @@ def _check(
     steps: Sequence[str] = trajectory["steps"]
     if step is not None and not 0 <= step < len(steps):
         raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")
-
-
-def _files(lake: Lake, shard: str, keys: Sequence[str]) -> dict[str, FileRecord]:
-    records = {key: lake.record(key, shard if TABLES[key].partitioning else None) for key in keys}
-    return {key: record for key, record in records.items() if record}

@@ -1,4 +1,4 @@
-"""Gold answers: each question is looked for among the reference problems."""
+"""Gold answers: each question is looked up in the reference problems."""
 
 from cpmi_dagster.alignment.align import align_questions
 

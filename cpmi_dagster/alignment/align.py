@@ -5,7 +5,7 @@ r"""Find each question in GSM8K or MATH and give its trajectories their gold ans
     "What is the weather?"                 1: …                                          null, null, null
 
 Kinds of match, each tried where the stricter one finds nothing: `exact` text; `whitespace` (Unicode and blanks aside);
-`normalized` (typesetting aside); `fuzzy` (see `fuzzy_matching`). A form shared by references with different answers
+`normalized` (typesetting aside); `fuzzy` (see `fuzzy.py`). A form shared by references with different answers
 decides nothing, and the looser kinds are not tried then. Questions are aligned once, however many rows share them.
 """
 
@@ -17,8 +17,9 @@ import polars as pl
 
 from cpmi_dagster.alignment.fuzzy import FuzzyIndex
 from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.contracts.tables import RejectedRows, Trajectories
 from cpmi_dagster.trajectories.identifiers import trajectory_id_of
-from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS, REJECTED_COLUMNS
+from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS
 from cpmi_dagster.trajectories.question_text import compact, drawing, normal_key, question_id
 
 FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
@@ -38,10 +39,6 @@ MATCH_COLUMNS: dict[str, pl.DataType] = {
     "match_kind": pl.String(),
     "match_score": pl.Float64(),
 }
-TRAJECTORY_COLUMNS = (
-    "trajectory_id", "question_id", "row_number", "task", "question", "steps", "shepherd_labels", "final_answer",
-    "gold_answer", "match_source", "match_kind", "match_score",
-)  # fmt: skip
 
 
 class Match(NamedTuple):
@@ -61,11 +58,7 @@ class ReferenceIndex:
     """
 
     def __init__(self, references: pl.DataFrame) -> None:
-        """Index references.
-
-        Args:
-            references: A frame with `question` and, where ambiguity is to be judged, `answer` columns.
-        """
+        """Index a frame with `question` and, where ambiguity is to be checked, `answer` columns."""
         self.references = references
         ordered = references.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
         self._rows: list[int] = ordered["row"].to_list()
@@ -105,7 +98,7 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
 
     Args:
         questions: A frame with a `question` column.
-        references: A frame with `question` and, where ambiguity is to be judged, `answer` columns.
+        references: A frame with `question` and, where ambiguity is to be checked, `answer` columns.
 
     Returns:
         One row per question, in order: `reference_row` (row index in `references`, or null), `match_kind` (exact,
@@ -119,13 +112,9 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
 def align_trajectories(parsed: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Give every parsed row its gold answer; each row is in exactly one of the two results.
 
-    Args:
-        parsed: As `math_shepherd.parse_rows` returns it.
-        index: Of references as `references.read_references` returns them.
-
     Returns:
-        Trajectories (`TRAJECTORY_COLUMNS`), and rejected rows: stage `align` without a match, `answer` where the match
-        has no gold answer.
+        Rows of `alignment.trajectories`, and rejected rows: stage `align` without a match, `answer` where the match has
+        no gold answer.
     """
     found = pl.DataFrame(
         [(question, question_id(question), *match) for question, match in _match(parsed["question"], index).items()],
@@ -136,7 +125,7 @@ def align_trajectories(parsed: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.
     rows = parsed.join(named, on="question", how="left", maintain_order="left")
     has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
     aligned = rows.filter(has_gold).with_columns(trajectory_id=trajectory_id_of("row_number"), task=_task())
-    return aligned.select(TRAJECTORY_COLUMNS), _rejected(rows.filter(~has_gold))
+    return aligned.select(Trajectories.column_names()), _rejected(rows.filter(~has_gold))
 
 
 def name_references(references: pl.DataFrame) -> pl.DataFrame:
@@ -161,12 +150,11 @@ def _task() -> pl.Expr:
 
 def _rejected(rows: pl.DataFrame) -> pl.DataFrame:
     is_found = pl.col("reference_row").is_not_null()
-    return rows.select(
+    no_answer = pl.format(EMPTY_ANSWER, pl.col("match_source").fill_null(""))
+    rejected = rows.select(
         "row_number",
-        pl.when(is_found).then(pl.lit("answer")).otherwise(pl.lit("align")).alias("stage"),
-        pl.when(is_found)
-        .then(pl.format(EMPTY_ANSWER, pl.col("match_source").fill_null("")))
-        .otherwise(pl.col("reason"))
-        .alias("reason"),
-        pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
-    ).cast(dict(REJECTED_COLUMNS))  # type: ignore[arg-type]
+        stage=pl.when(is_found).then(pl.lit("answer")).otherwise(pl.lit("align")),
+        reason=pl.when(is_found).then(no_answer).otherwise(pl.col("reason")),
+        excerpt=pl.col("question").str.head(EXCERPT_CHARACTERS),
+    )
+    return RejectedRows.cast(rejected)

@@ -56,11 +56,9 @@ class FuzzyIndex:
     """References by their numbers, for questions that no exact form finds."""
 
     def __init__(self, references: Sequence[str], same_answer: Callable[[int, int], bool]) -> None:
-        """Index references.
+        """Index questions; of two that are equally near, the earlier one is found.
 
-        Args:
-            references: Their questions; where two are equally near, the earlier one is taken.
-            same_answer: Whether two of them, by index, have the same answer.
+        `same_answer` says whether two of them, by index, have the same answer.
         """
         self._same_answer = same_answer
         self._whole = [normal_key(reference).text for reference in references]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import polars as pl
 
 from cpmi_dagster.answers.extraction import boxed_answer, hash_answer
+from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 
 ReferenceName = Literal["gsm8k", "math"]
@@ -20,17 +21,6 @@ ReferenceName = Literal["gsm8k", "math"]
 QUESTION_AND_SOLUTION_FIELDS = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
 ID_FIELDS = ("id", "unique_id")
 SUBJECT_FIELDS = ("type", "subject")
-
-REFERENCE_COLUMNS: dict[str, pl.DataType] = {
-    "source": pl.String(),
-    "split": pl.String(),
-    "problem_id": pl.String(),
-    "question": pl.String(),
-    "solution": pl.String(),
-    "answer": pl.String(),
-    "level": pl.String(),
-    "subject": pl.String(),
-}
 
 
 def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, config: str | None = None) -> pl.DataFrame:
@@ -44,7 +34,7 @@ def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, confi
         config: Part of the source that the rows are; it prefixes the row number in the ids of rows without id.
 
     Returns:
-        One row per problem, in order, with `REFERENCE_COLUMNS`.
+        One row per problem, in order, with the columns of `sources.reference_problems`.
 
     Raises:
         SourceError: a row lacks its question or its solution.
@@ -53,7 +43,7 @@ def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, confi
     problems = [
         _read_problem(row, f"{place}{number}", source, split) for number, row in enumerate(rows.iter_rows(named=True))
     ]
-    return pl.DataFrame(problems, schema=REFERENCE_COLUMNS, orient="row")
+    return pl.DataFrame(problems, schema=ReferenceProblems.create_empty().schema, orient="row")
 
 
 def _read_problem(row: dict[str, Any], number: str, source: ReferenceName, split: str) -> tuple[str | None, ...]:

@@ -68,17 +68,7 @@ class AlignmentReview:
 def review_alignment(
     trajectories: pl.DataFrame, rejected: pl.DataFrame, references: pl.DataFrame, examples: int = EXAMPLES
 ) -> AlignmentReview:
-    """Summarize an alignment.
-
-    Args:
-        trajectories: `alignment/trajectories`.
-        rejected: `alignment/rejected_rows`.
-        references: `sources/reference_problems`.
-        examples: The most rows of each table of examples.
-
-    Returns:
-        Counts, and examples where a person should look.
-    """
+    """Summarize an alignment: counts, and up to `examples` rows of each kind where a person should look."""
     rows = max(trajectories.height + rejected.height, 1)
     return AlignmentReview(
         match_kinds=_match_kinds(trajectories, rows),

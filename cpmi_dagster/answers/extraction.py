@@ -18,10 +18,7 @@ _STOPS = ".,;"
 
 
 def extract_answer(text: str) -> str | None:
-    r"""The answer a text ends in.
-
-    Args:
-        text: A solution, or a line of one.
+    r"""The answer that a solution, or a line of one, ends in.
 
     Returns:
         What follows the last `####` or `The answer is:`, or is in the last `\boxed{}`, whichever comes last; an

@@ -14,26 +14,13 @@ CACHED_VERDICTS = 1 << 16
 
 
 def is_equivalent(gold: str, candidate: str) -> bool:
-    """Whether two answers are mathematically the same. Never raises on any text, never hangs.
-
-    Args:
-        gold: Reference answer.
-        candidate: Answer to be judged.
-    """
+    """Whether two answers are mathematically the same. Never raises on any text, never hangs."""
     verdict = decide(gold, candidate)
     return _verified(gold, candidate) if verdict is None else verdict
 
 
 def equivalent(golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
-    """`is_equivalent` of many pairs, each different pair judged once.
-
-    Args:
-        golds: Reference answers.
-        candidates: Answers to be judged, as many.
-
-    Returns:
-        One verdict per pair, in order.
-    """
+    """`is_equivalent` of many pairs, in order; each different pair is compared once."""
     pairs = list(zip(golds, candidates, strict=True))
     verdicts = {pair: decide(*pair) for pair in dict.fromkeys(pairs)}
     undecided = [pair for pair, verdict in verdicts.items() if verdict is None]

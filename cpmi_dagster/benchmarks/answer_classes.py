@@ -46,8 +46,6 @@ def answer_classes(
 
     Args:
         candidates: numbers of the candidates, ascending.
-        texts: their answers.
-        correct: whether each is right.
         equal: pairs of wrong texts that mean the same, the earlier first.
     """
     right = next((candidate for candidate, is_right in zip(candidates, correct, strict=True) if is_right), NO_ANSWER)

@@ -17,16 +17,17 @@ from dataclasses import asdict
 import polars as pl
 
 from cpmi_dagster.benchmarks.answer_classes import NO_ANSWER, with_answer_classes
+from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 
 PROBLEM = ["benchmark", "problem_id"]
 CANDIDATE = [*PROBLEM, "candidate"]
-REWARDS = ("mean", "min", "last", "product")
+STEP_AGGREGATIONS = ("mean", "min", "last", "product")
 VOTES = ("weighted_vote", "majority")
 BOUNDS = ("pass_at_n", "pass_at_1")
 LOWEST_PRODUCT = -1e300
-AGGREGATIONS = (*REWARDS, *VOTES, *BOUNDS)
+AGGREGATIONS = (*STEP_AGGREGATIONS, *VOTES, *BOUNDS)
 
 
 def powers_of_two(candidates: int) -> list[int]:
@@ -35,10 +36,7 @@ def powers_of_two(candidates: int) -> list[int]:
 
 
 def check_gold_answers(problems: pl.DataFrame) -> None:
-    """Refuse problems whose candidates cannot be graded.
-
-    Args:
-        problems: `BenchmarkProblems` rows of one question set.
+    """Refuse `BenchmarkProblems` rows of a question set whose candidates cannot be graded.
 
     Raises:
         BenchmarkError: a problem has no gold answer, or there are no problems.
@@ -48,11 +46,10 @@ def check_gold_answers(problems: pl.DataFrame) -> None:
             "there are no problems to sample candidates for; check the question set's source and split"
         )
     ungraded = problems.filter(pl.col("answer").str.strip_chars().fill_null("") == "")
-    if not ungraded.is_empty():
-        benchmark, problem_id = ungraded.select(PROBLEM).row(0)
+    if row := first_row(ungraded):
         raise BenchmarkError(
-            f"problem `{problem_id}` of {benchmark} has no gold answer ({len(ungraded)} such problems); "
-            f"best-of-N needs a question set with answers: correct the source, or remove {benchmark} from "
+            f"problem `{row['problem_id']}` of {row['benchmark']} has no gold answer ({len(ungraded)} such problems); "
+            f"best-of-N needs a question set with answers: correct the source, or remove {row['benchmark']} from "
             "benchmarks.best_of_n"
         )
 
@@ -80,11 +77,7 @@ def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) ->
 
 
 def ties(choices: pl.DataFrame) -> dict[str, int]:
-    """How many choices had several best candidates (or answers, for a vote), by aggregation; bounds choose nothing.
-
-    Args:
-        choices: what `choose` returns.
-    """
+    """How many choices had several best candidates (or answers, for a vote), by aggregation; bounds choose nothing."""
     counts = dict(choices.drop_nulls("tied").group_by("aggregation").agg(pl.col("tied").sum()).iter_rows())
     return {aggregation: counts[aggregation] for aggregation in AGGREGATIONS if aggregation in counts}
 
@@ -94,8 +87,6 @@ def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0
 
     Args:
         choices: what `choose` returns, or several recipes' with their `recipe`.
-        bootstrap_samples: resamples.
-        seed: seed of the resamples.
 
     Returns:
         [recipe,] benchmark, n, aggregation, value, low, high, problems.
@@ -115,8 +106,6 @@ def accuracy_difference(first: pl.DataFrame, second: pl.DataFrame, samples: int,
     Args:
         first: choices of one recipe for one benchmark, n and aggregation.
         second: the other recipe's, for the same problems.
-        samples: resamples.
-        seed: seed of the resamples.
 
     Raises:
         BenchmarkError: the two are not over the same problems.
@@ -139,10 +128,9 @@ def _check_candidates(candidates: pl.DataFrame, ns: Sequence[int]) -> None:
     wanted = pl.int_range(max(ns), dtype=pl.Int64)
     counted = candidates.group_by(PROBLEM).agg(pl.col("candidate").sort())
     short = counted.filter(pl.col("candidate").list.head(max(ns)) != wanted.implode()).sort(PROBLEM)
-    if not short.is_empty():
-        benchmark, problem_id, numbers = short.row(0)
+    if row := first_row(short):
         raise BenchmarkError(
-            f"problem `{problem_id}` of {benchmark} has the candidates {numbers}; "
+            f"problem `{row['problem_id']}` of {row['benchmark']} has the candidates {row['candidate']}; "
             f"best of {max(ns)} needs each of 0 to {max(ns) - 1} once"
         )
 
@@ -165,16 +153,14 @@ def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFram
     both = candidates.join(rewards, on=CANDIDATE, how="left")
     _check_scores(both)
     return both.select(
-        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in REWARDS)
+        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in STEP_AGGREGATIONS)
     )
 
 
 def _check_scores(both: pl.DataFrame) -> None:
     steps, scored = pl.col("steps").list.len(), pl.col("scored").fill_null(0)
     complete = (scored == steps) & ((steps == 0) | ((pl.col("distinct") == steps) & (pl.col("final") == steps - 1)))
-    wrong = both.filter(~complete | ~pl.col("in_range").fill_null(True)).sort(CANDIDATE)
-    if not wrong.is_empty():
-        row = wrong.row(0, named=True)
+    if row := first_row(both.filter(~complete | ~pl.col("in_range").fill_null(True)).sort(CANDIDATE)):
         raise BenchmarkError(
             f"candidate {row['candidate']} of problem `{row['problem_id']}` of {row['benchmark']} has "
             f"{len(row['steps'])} steps and {row['scored'] or 0} scores; each step needs one probability in [0, 1]"
@@ -188,7 +174,7 @@ def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
     everyone = rewarded.group_by(PROBLEM, maintain_order=True)
     best = [
         problems.agg(pl.col("candidate", "correct").get(pl.col(reward).arg_max()), tied=_is_tied(pl.col(reward)))
-        for reward in REWARDS
+        for reward in STEP_AGGREGATIONS
     ]
     votes = [_vote(first_n.with_columns(weight=weight)) for weight in (pl.col("mean").clip(0), pl.lit(1.0))]
     bounds = [problems.agg(pl.col("correct").any()), everyone.agg(pl.col("correct").mean())]

@@ -35,9 +35,7 @@ def sample_candidates(
 
     Args:
         problems: rows of `sources.benchmark_problems` of one question set; `question` includes the choices.
-        engine: the policy.
         count: N.
-        sampling: how solutions are sampled.
         seed: same problems in the same order and same seed, same candidates.
         progress: called with the number of problems just finished.
 

@@ -5,6 +5,8 @@
 gives a frame of exactly those two columns, or: benchmark `math500`, row 3: the field `answer` is missing; ….
 """
 
+from typing import Any
+
 import polars as pl
 
 from cpmi_dagster.errors import BenchmarkError, SourceError
@@ -15,7 +17,6 @@ def required(benchmark: str, rows: pl.DataFrame, **fields: pl.DataType) -> pl.Da
 
     Args:
         benchmark: name used in errors.
-        rows: rows of the source.
         **fields: polars type of each field.
 
     Returns:
@@ -39,6 +40,11 @@ def reject_rows(benchmark: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: s
     bad = rows.select(wrong.fill_null(True).arg_true()).to_series()
     if len(bad):
         raise SourceError(f"benchmark `{benchmark}`, row {bad[0]}: {complaint}")
+
+
+def first_row(wrong: pl.DataFrame) -> dict[str, Any] | None:
+    """The first of some rows that an error is about; None where there are none."""
+    return None if wrong.is_empty() else wrong.row(0, named=True)
 
 
 def _field(benchmark: str, rows: pl.DataFrame, name: str, kind: pl.DataType) -> pl.Series:

@@ -24,6 +24,8 @@ from cpmi_dagster.files.text import Text
 
 StepCounts = Mapping[str, Mapping[str, int]]
 """By benchmark and problem id, the number of steps."""
+Judgements = Mapping[tuple[str, str], tuple[str, Sequence[float]]]
+"""By benchmark and problem id, the place of its line and the step probabilities."""
 
 
 class JudgedLine(BaseModel):
@@ -52,15 +54,6 @@ class PlacedLine(NamedTuple):
     place: str
     line: JudgedLine
     file_benchmark: str | None
-
-
-class _Judgement(NamedTuple):
-    """The probabilities of one problem, and the line they are from."""
-
-    place: str
-    benchmark: str
-    problem_id: str
-    probabilities: Sequence[float]
 
 
 def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLine]:
@@ -94,7 +87,6 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
 
     Args:
         lines: of all its files.
-        problems: `BenchmarkProblems` rows.
 
     Returns:
         benchmark, problem_id, step_index, probability, in the order of the problems.
@@ -105,12 +97,11 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
     """
     counts = _step_counts(problems)
     judgements = _resolve(lines, counts)
-    for judgement in judgements:
-        _check(judgement, counts)
+    _check(judgements, counts)
     _check_coverage(judgements, counts)
     rows = [
-        (benchmark, problem_id, step, probability)
-        for _, benchmark, problem_id, probabilities in judgements
+        (*problem, step, probability)
+        for problem, (_, probabilities) in judgements.items()
         for step, probability in enumerate(probabilities)
     ]
     schema = JudgePredictions.create_empty().schema
@@ -127,10 +118,10 @@ def _step_counts(problems: pl.DataFrame) -> StepCounts:
     return {str(benchmark): dict(group.select("problem_id", "steps").iter_rows()) for (benchmark,), group in groups}
 
 
-def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> list[_Judgement]:
+def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> Judgements:
     """Which problem each line is about: the k-th line of a name is about the k-th problem of that name."""
     seen: Counter[tuple[str, str]] = Counter()
-    judgements: dict[tuple[str, str], _Judgement] = {}
+    judgements: dict[tuple[str, str], tuple[str, Sequence[float]]] = {}
     for place, line, file_benchmark in lines:
         benchmark = _benchmark_of(place, line, file_benchmark, counts)
         repeats = seen[benchmark, line.name]
@@ -145,8 +136,8 @@ def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> list[_Judgement
             why = f" ({line.reason})" if line.reason else ""
             advice = f"judge it, or leave {benchmark} out"
             raise BenchmarkError(f"{place}: `{line.name}` has no probabilities{why}; {advice}")
-        judgements[benchmark, problem_id] = _Judgement(place, benchmark, problem_id, line.probabilities)
-    return list(judgements.values())
+        judgements[benchmark, problem_id] = place, line.probabilities
+    return judgements
 
 
 def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:
@@ -164,23 +155,22 @@ def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, coun
     return holders[0]
 
 
-def _check(judgement: _Judgement, counts: StepCounts) -> None:
-    place, benchmark, problem_id, probabilities = judgement
-    steps = counts[benchmark][problem_id]
-    if len(probabilities) != steps:
-        raise BenchmarkError(
-            f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {len(probabilities)} probabilities; "
-            "give one a step"
-        )
-    outside = [value for value in probabilities if not 0 <= value <= 1]
-    if outside:
-        raise BenchmarkError(f"{place}: `{problem_id}` has the probability {outside[0]}; it must lie in [0, 1]")
+def _check(judgements: Judgements, counts: StepCounts) -> None:
+    for (benchmark, problem_id), (place, probabilities) in judgements.items():
+        steps = counts[benchmark][problem_id]
+        if len(probabilities) != steps:
+            raise BenchmarkError(
+                f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {len(probabilities)} probabilities; "
+                "give one a step"
+            )
+        outside = [value for value in probabilities if not 0 <= value <= 1]
+        if outside:
+            raise BenchmarkError(f"{place}: `{problem_id}` has the probability {outside[0]}; it must lie in [0, 1]")
 
 
-def _check_coverage(judgements: Sequence[_Judgement], counts: StepCounts) -> None:
-    judged = {(judgement.benchmark, judgement.problem_id) for judgement in judgements}
-    for benchmark in dict.fromkeys(judgement.benchmark for judgement in judgements):
-        missing = [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judged]
+def _check_coverage(judgements: Judgements, counts: StepCounts) -> None:
+    for benchmark in dict.fromkeys(benchmark for benchmark, _ in judgements):
+        missing = [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judgements]
         if missing:
             raise BenchmarkError(
                 f"problem `{missing[0]}` of {benchmark} is not judged ({len(missing)} such problems); judge all of "

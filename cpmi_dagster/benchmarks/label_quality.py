@@ -14,6 +14,7 @@ from dataclasses import asdict
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import Resampled
 from cpmi_dagster.errors import BenchmarkError
@@ -31,8 +32,6 @@ def label_quality(
         step_rewards: `StepRewards` columns.
         trajectories: `Trajectories` columns.
         step_truth: `StepTruth` columns; trajectories without truth are left out.
-        samples: resamples of questions.
-        seed: seed of the resamples.
 
     Returns:
         reward_type, auc, low, high, n (steps); no rows where no labelled trajectory has truth.
@@ -82,9 +81,7 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
         BenchmarkError: a trajectory has more or fewer true labels than steps.
     """
     both = trajectories.join(step_truth.select("row_number", "correct"), on="row_number")
-    unequal = both.filter(pl.col("correct").list.len() != pl.col("shepherd_labels").list.len())
-    if not unequal.is_empty():
-        row = unequal.row(0, named=True)
+    if row := first_row(both.filter(pl.col("correct").list.len() != pl.col("shepherd_labels").list.len())):
         raise BenchmarkError(
             f"trajectory {row['trajectory_id']} has {len(row['shepherd_labels'])} steps, but the truth of source row "
             f"{row['row_number']} has {len(row['correct'])}; correct the truth's source"
@@ -117,9 +114,7 @@ def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFram
     own = step_rewards.filter(reward_type=reward_type)
     joined = steps.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
     is_missing = ~pl.col("reward").is_finite().fill_null(False)
-    wrong = joined.filter(is_missing | pl.struct(STEP).is_duplicated())
-    if not wrong.is_empty():
-        step = wrong.row(0, named=True)
+    if step := first_row(joined.filter(is_missing | pl.struct(STEP).is_duplicated())):
         raise BenchmarkError(
             f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite reward "
             f"of type `{reward_type}`; compute the rewards of its shard again"

@@ -1,4 +1,4 @@
-"""Metrics of step scores: how well they rank, how far apart they are, and the F1 of two accuracies.
+"""Metrics of step scores: how well they rank, how far apart they are, the thresholds between them, and F1.
 
     score     0.9   0.8   0.3   0.2
     correct   yes   no    yes   no
@@ -63,6 +63,29 @@ def f1_of_counts(hits: npt.ArrayLike, false_alarms: npt.ArrayLike, misses: npt.A
     twice = 2 * np.asarray(hits, dtype=np.float64)
     total = twice + np.asarray(false_alarms) + np.asarray(misses)
     return twice / np.where(total == 0, 1, total)
+
+
+def candidate_thresholds(scores: npt.ArrayLike) -> Floats:
+    """One threshold per way to split the scores, ascending: all thresholds of one gap judge alike.
+
+        scores       0.2     0.6     0.9
+        thresholds   0.1 | 0.4 | 0.75 | 1.0…
+
+    A step is judged wrong if its score is below the threshold. The middle of a gap is taken, as it carries over best to
+    other problems; the last threshold lies above every score.
+
+    Args:
+        scores: [n] probabilities in any order, repeats allowed.
+
+    Returns:
+        [distinct scores + 1] thresholds; number i has exactly the i lowest distinct scores below it.
+    """
+    distinct = np.unique(np.asarray(scores, dtype=np.float64))
+    above_all = max(1.0, float(np.nextafter(distinct[-1], np.inf))) if len(distinct) else 1.0
+    upper = np.append(distinct, above_all)
+    lower = np.insert(distinct, 0, min(0.0, float(upper[0])))
+    middle = (lower + upper) / 2
+    return np.where(middle > lower, middle, upper)
 
 
 def bootstrap_auc(

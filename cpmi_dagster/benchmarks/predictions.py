@@ -8,6 +8,7 @@ A figure over part of a benchmark is not that benchmark's figure: a problem or s
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.errors import BenchmarkError
 
 KEYS = ["benchmark", "problem_id"]
@@ -49,9 +50,7 @@ def _of_these_benchmarks(predictions: pl.DataFrame, problems: pl.DataFrame) -> p
             raise BenchmarkError(f"the predictions do not say to which of {', '.join(names.sort())} they belong")
         predictions = predictions.with_columns(pl.lit(names[0]).alias("benchmark"))
     scored = predictions.filter(pl.col("benchmark").is_in(names.implode()))
-    unknown = scored.join(problems, on=KEYS, how="anti")
-    if not unknown.is_empty():
-        row = unknown.row(0, named=True)
+    if row := first_row(scored.join(problems, on=KEYS, how="anti")):
         raise BenchmarkError(
             f"there is a prediction for `{row['problem_id']}`, which is not a problem of {row['benchmark']} as loaded"
         )
@@ -59,19 +58,15 @@ def _of_these_benchmarks(predictions: pl.DataFrame, problems: pl.DataFrame) -> p
 
 
 def _check_scores(scored: pl.DataFrame) -> None:
-    outside = scored.filter(~pl.col("probability").is_between(0, 1).fill_null(False))
-    if not outside.is_empty():
-        row = outside.row(0, named=True)
+    if row := first_row(scored.filter(~pl.col("probability").is_between(0, 1).fill_null(False))):
         raise BenchmarkError(f"{_step(row)} has the probability {row['probability']}; it must lie in [0, 1]")
-    repeated = scored.filter(pl.struct(*KEYS, "step_index").is_duplicated())
-    if not repeated.is_empty():
-        raise BenchmarkError(f"{_step(repeated.row(0, named=True))} has two predictions; keep one")
+    if row := first_row(scored.filter(pl.struct(*KEYS, "step_index").is_duplicated())):
+        raise BenchmarkError(f"{_step(row)} has two predictions; keep one")
 
 
 def _check_coverage(both: pl.DataFrame) -> None:
     missing = both.filter(pl.col("probabilities").is_null())
-    if not missing.is_empty():
-        row = missing.row(0, named=True)
+    if row := first_row(missing):
         raise BenchmarkError(
             f"problem `{row['problem_id']}` of {row['benchmark']} has no predictions "
             f"({len(missing)} such problems); judge it before computing metrics"
@@ -82,8 +77,7 @@ def _check_coverage(both: pl.DataFrame) -> None:
         | (pl.col("step_index").list.first() != 0)
         | (pl.col("step_index").list.last() != count.cast(pl.Int64) - 1)
     )
-    if not unequal.is_empty():
-        row = unequal.row(0, named=True)
+    if row := first_row(unequal):
         raise BenchmarkError(
             f"problem `{row['problem_id']}` of {row['benchmark']} has {len(row['steps'])} steps, but predictions for "
             f"{len(row['probabilities'])}, steps {row['step_index'][0]} to {row['step_index'][-1]}; judge it again"

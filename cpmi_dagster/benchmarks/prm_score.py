@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpmi_dagster.benchmarks.metrics import f1_of_counts
+from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_counts
 from cpmi_dagster.benchmarks.resampling import Floats
-from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 
 
 @dataclass(frozen=True)

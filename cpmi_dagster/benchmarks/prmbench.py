@@ -43,8 +43,6 @@ def prmbench_scores(
     Args:
         predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
-        bootstrap_samples: resamples for the 95 % intervals.
-        seed: seed of the resamples.
         threshold: probability from which a step is valid; by default the one with the best overall score (paper).
 
     Returns:

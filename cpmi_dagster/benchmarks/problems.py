@@ -8,11 +8,14 @@ Each family's own module knows the fields of its source; here they are dispatche
     gsm8k              0           Janet’s ducks lay…  –        18      –             –            –
 """
 
+from pathlib import Path
+
 import polars as pl
 
 from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.miniature.names import MINIATURE
 
 
 def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -38,6 +41,24 @@ def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
         for column, dtype in columns.items()
     )
     return shaped.with_columns(_distinct_ids())
+
+
+def check_benchmark_file(name: str, path: str | None) -> None:
+    """Refuse a benchmark whose local file does not exist, with where to get it.
+
+    Args:
+        path: its path in the profile, None on the hub; files of the embedded world are not checked.
+
+    Raises:
+        SourceError: there is no such file or folder.
+    """
+    if path is None or path.startswith(MINIATURE) or Path(path).exists():
+        return
+    origin = BENCHMARKS[name].origin if name in BENCHMARKS else None
+    advice = f"get it from {origin} (docs/logic_sets.md), " if origin else "correct the path, "
+    raise SourceError(
+        f"the benchmark `{name}` is not at {path}; {advice}or remove it from sources.benchmarks and best_of_n"
+    )
 
 
 def _distinct_ids() -> pl.Expr:

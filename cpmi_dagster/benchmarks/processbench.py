@@ -21,11 +21,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
+from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
-from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import BenchmarkError
 
 Protocol = Literal["official", "paper"]
@@ -87,9 +86,6 @@ def processbench_scores(
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
-        protocol: `official` or `paper`.
-        bootstrap_samples: resamples for the 95 % interval of F1.
-        seed: seed of the resamples.
         subsets: which subsets to score; `official` needs GSM8K among them.
 
     Returns:
@@ -130,14 +126,11 @@ def _judged_subsets(
         raise BenchmarkError("the official protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
     judged = with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(list(names))))
     tables = {subset: _right_intervals(judged.filter(benchmark=name), name) for name, subset in names.items()}
-    arrays = {subset: _arrays(table) for subset, table in tables.items()}
-    chosen = {
-        subset: best_threshold(*arrays[THRESHOLD_SUBSET if protocol == "official" else subset]) for subset in tables
-    }
-    return {
-        subset: _score(table, chosen[subset], samples, seed + ALL_SUBSETS.index(subset))
-        for subset, table in tables.items()
-    }
+    scores = {}
+    for subset, table in tables.items():
+        threshold = best_threshold(*_arrays(tables[THRESHOLD_SUBSET] if protocol == "official" else table))
+        scores[subset] = _score(table, threshold, samples, seed + ALL_SUBSETS.index(subset))
+    return scores
 
 
 def _right_intervals(judged: pl.DataFrame, name: str) -> pl.DataFrame:

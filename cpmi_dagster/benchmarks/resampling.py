@@ -86,8 +86,6 @@ def resample_counts(groups: int, samples: int, seed: int, width: int = 1) -> Ite
     """How often each group is drawn, in blocks of resamples.
 
     Args:
-        groups: number of groups, all drawn with the same chance.
-        samples: resamples in total.
         seed: the same seed gives the same resamples.
         width: cells a caller needs per resample; blocks are kept small enough for that.
 
@@ -111,8 +109,6 @@ def bootstrap(
     Args:
         sums: [problems, k] what each problem adds to each of k counts, or [problems] for k = 1.
         statistic: maps [..., k] totals to [...] figures.
-        samples: resamples.
-        seed: seed of the resamples.
         groups: [problems] question of each problem; by default each problem has its own.
 
     Raises:

@@ -36,8 +36,6 @@ def step_distribution(
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
-        bootstrap_samples: resamples of questions for the 95 % intervals.
-        seed: seed of the resamples.
 
     Raises:
         BenchmarkError: predictions do not fit the problems, or all steps are of one kind.

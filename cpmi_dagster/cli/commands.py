@@ -1,6 +1,7 @@
 """The `cpmi` command: run, status, plan, score, judge, evaluate, query, trace, ui.
 
-Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal.
+Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal. Each command
+imports what it needs, so that `cpmi --help` loads neither polars nor torch.
 """
 
 import atexit
@@ -17,11 +18,9 @@ from rich.markup import escape
 from cpmi_dagster.cli import views
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
-from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.trajectories.identifiers import shard_name
 
 if TYPE_CHECKING:
-    from cpmi_dagster.scoring.trajectories import ScoreOptions
+    from cpmi_dagster.profiles.settings import Settings
 
 app = typer.Typer(
     name="cpmi",
@@ -56,7 +55,7 @@ def run(
     """Materialize what is missing or stale; ends with the headline table and where the report is."""
     from cpmi_dagster import definitions
 
-    settings = load_settings(profile)
+    settings = definitions.load_settings(profile)
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
     for message in (*outcome.waiting, *(f"check did not pass: {name}" for name in outcome.failed_checks)):
@@ -72,7 +71,7 @@ def status(profile: ProfileOption = None) -> None:
     """Shards x assets: done, failed, missing; what labeling cost so far; time left."""
     from cpmi_dagster import definitions
 
-    settings = load_settings(profile)
+    settings = definitions.load_settings(profile)
     views.show_status(OUT, definitions.home_status(settings), settings)
 
 
@@ -93,7 +92,7 @@ def plan(
     """Tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before they are spent."""
     from cpmi_dagster import definitions
 
-    settings = load_settings(profile)
+    settings = definitions.load_settings(profile)
     given = parse_parameters(parameters or [])
     with views.bar(ERR, "counting tokens", quiet) as advance:
         estimate = definitions.plan(settings, hardware, gpus, sample, given, advance)
@@ -120,19 +119,23 @@ def score(
     quiet: QuietOption = False,
 ) -> None:
     """Score a file of trajectories: CPMI of every step under every template and conditioning."""
-    from cpmi_dagster.scoring.files import ScoreRequest, score_file
+    from cpmi_dagster.scoring.files import score_file
 
-    options: ScoreOptions = {
-        "conditionings": parse_conditionings(conditioning),
-        "scorer": scorer,
-        "negatives": negatives,
-        "seed": seed,
-        "device": device,
-        "dtype": dtype,
-    }
-    request = ScoreRequest(model, input, output, answer_logprobs, options)
+    names = parse_conditionings(conditioning)
     with views.bar(ERR, "scoring", quiet) as advance:
-        result = score_file(request, advance)
+        result = score_file(
+            model,
+            input,
+            output,
+            answer_logprobs,
+            advance,
+            conditionings=names,
+            scorer=scorer,
+            negatives=negatives,
+            seed=seed,
+            device=device,
+            dtype=dtype,
+        )
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         ERR.print(f"{name} was not scored: {reason}", highlight=False, markup=False)
     if not quiet:
@@ -175,7 +178,7 @@ def evaluate(
     from cpmi_dagster import definitions
 
     judge_name = name or predictions.name.partition(".")[0]
-    figures = definitions.evaluate(load_settings(profile), predictions, judge_name, benchmark)
+    figures = definitions.evaluate(definitions.load_settings(profile), predictions, judge_name, benchmark)
     views.show_evaluation(OUT, figures, judge_name, format)
 
 
@@ -188,7 +191,7 @@ def query(
     """Query cpmi.duckdb; read-only."""
     from cpmi_dagster import definitions
 
-    views.show_frame(OUT, definitions.query(load_settings(profile), sql), format)
+    views.show_frame(OUT, definitions.query(definitions.load_settings(profile), sql), format)
 
 
 @app.command(epilog="Example: `cpmi trace t000000017 2`")
@@ -200,7 +203,7 @@ def trace(
     """Everything a label was made from: row, answers, template, model revision, code."""
     from cpmi_dagster import definitions
 
-    settings = load_settings(profile)
+    settings = definitions.load_settings(profile)
     views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings)
 
 
@@ -213,10 +216,10 @@ def ui(
     from cpmi_dagster import definitions
 
     ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
-    definitions.serve_ui(load_settings(profile), profile, port)
+    definitions.serve_ui(definitions.load_settings(profile), profile, port)
 
 
-def parse_shards(text: str | None, settings: Settings) -> list[str]:
+def parse_shards(text: str | None, settings: "Settings") -> list[str]:
     """Partition keys of `0-3` or `0,2,5-7`; all shards without a text.
 
     Raises:
@@ -233,7 +236,7 @@ def parse_shards(text: str | None, settings: Settings) -> list[str]:
     beyond = [number for number in numbers if number >= settings.shards]
     if beyond or not numbers:
         raise SettingsError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
-    return [shard_name(number) for number in sorted(numbers)]
+    return [settings.shard_keys[number] for number in sorted(numbers)]
 
 
 def parse_conditionings(text: str) -> list[str]:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -14,10 +13,12 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from cpmi_dagster.files.text import cut
-from cpmi_dagster.profiles.settings import Settings, profile_option
 
 if TYPE_CHECKING:
-    from cpmi_dagster.planning import Plan
+    import polars as pl
+
+    from cpmi_dagster.planning.plan import Plan
+    from cpmi_dagster.profiles.settings import Settings
     from resources.status import AssetStatus
     from resources.trace import Trace
 
@@ -45,7 +46,7 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
         yield advance
 
 
-def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
+def show_frame(console: Console, frame: "pl.DataFrame", form: str) -> None:
     """Rows as a table for people, or as CSV or JSON for programs."""
     if form == "csv":
         console.file.write(_flat(frame).write_csv())
@@ -55,7 +56,7 @@ def show_frame(console: Console, frame: pl.DataFrame, form: str) -> None:
         console.print(table_of(frame))
 
 
-def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
+def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     """A frame as a rich table."""
     table = _new_table(title)
     for index, (name, dtype) in enumerate(frame.schema.items()):
@@ -65,8 +66,10 @@ def table_of(frame: pl.DataFrame, title: str | None = None) -> Table:
     return table
 
 
-def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -> None:
+def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings") -> None:
     """The headline table, the report, the database and further commands."""
+    from cpmi_dagster.profiles.settings import profile_option
+
     if headline.height:
         console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
     report = settings.home / "report" / "index.html"
@@ -80,35 +83,36 @@ def show_results(console: Console, headline: pl.DataFrame, settings: Settings) -
     console.print(f"Next      {commands}", highlight=False, soft_wrap=True)
 
 
-def show_status(console: Console, assets: Sequence["AssetStatus"], settings: Settings) -> None:
+def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
     """Assets by partition, what labeling cost, and the time left."""
     table = _new_table(f"Profile {settings.profile}, home {settings.home}")
     for name in STATUS_COLUMNS:
         justify = "left" if name in ("asset", "partitions") else "right"
         table.add_column(name, justify=justify, no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name))
     for asset in assets:
+        failed = f" ({asset.count('failed')} failed)" if asset.count("failed") else ""
         table.add_row(
             asset.key,
-            _marks(asset),
-            _counts(asset),
+            "".join(STATE_MARKS[asset.partitions[name]] for name in sorted(asset.partitions)),
+            f"{asset.count('done')}/{len(asset.partitions)}{failed}",
             f"{asset.rows:,}",
-            f"{asset.seconds:,.1f}" if asset.seconds else "",
-            f"{asset.generated_tokens:,}" if asset.generated_tokens else "",
+            f"{asset.cost.wall_seconds:,.1f}" if asset.cost.wall_seconds else "",
+            f"{asset.cost.generated_tokens:,}" if asset.cost.generated_tokens else "",
             f"{asset.seconds_left:,.0f}" if asset.seconds_left else "",
         )
     console.print(table)
     console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()))
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
-    spent = sum(asset.seconds for asset in labels)
+    spent = sum(asset.cost.wall_seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)
-    is_unknown = any((asset.missing or asset.failed) and asset.seconds_left is None for asset in labels)
+    is_unknown = any(asset.count("missing", "failed") and asset.seconds_left is None for asset in labels)
     remaining = (
         "the time left shows once every label has a finished shard" if is_unknown else f"about {left:,.0f} s left"
     )
     console.print(f"Labeling took {spent:,.1f} s so far; {remaining}.", highlight=False)
 
 
-def show_plan(console: Console, plan: "Plan", settings: Settings, quiet: bool) -> None:
+def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:
     """What labeling will take by method, how the figures are estimated, and a summary."""
     from cpmi_dagster.planning import notes
 
@@ -130,7 +134,7 @@ def show_plan(console: Console, plan: "Plan", settings: Settings, quiet: bool) -
         console.print(line, highlight=False, markup=False)
 
 
-def show_evaluation(console: Console, figures: pl.DataFrame, name: str, form: str) -> None:
+def show_evaluation(console: Console, figures: "pl.DataFrame", name: str, form: str) -> None:
     """A judge's figures: rounded for people, whole for programs."""
     from cpmi_dagster.reports.evaluation import readable
 
@@ -140,7 +144,7 @@ def show_evaluation(console: Console, figures: pl.DataFrame, name: str, form: st
         show_frame(console, figures, form)
 
 
-def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
+def show_trace(console: Console, trace: "Trace", settings: "Settings") -> None:
     """The history of a label."""
     for title, facts in trace.facts.items():
         if facts:
@@ -151,8 +155,9 @@ def show_trace(console: Console, trace: "Trace", settings: Settings) -> None:
         if frame.height:
             console.print(table_of(frame, title))
     console.print(_files_table(trace))
-    for line in _settings_lines(trace):
-        console.print(line, style="dim", highlight=False, markup=False)
+    for key, record in trace.files.items():
+        if key.startswith("labels/"):
+            console.print(f"{key}: {json.dumps(dict(record.settings))}", style="dim", highlight=False, markup=False)
     console.print(f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False)
 
 
@@ -180,34 +185,18 @@ def _files_table(trace: "Trace") -> Table:
     return table
 
 
-def _settings_lines(trace: "Trace") -> Iterator[str]:
-    """The settings behind each table of labels, one line each."""
-    for key, record in trace.files.items():
-        if key.startswith("labels/"):
-            yield f"{key}: {json.dumps(dict(record.settings))}"
-
-
-def _counts(asset: "AssetStatus") -> str:
-    failed = f" ({len(asset.failed)} failed)" if asset.failed else ""
-    return f"{len(asset.done)}/{len(asset.done) + len(asset.failed) + len(asset.missing) + len(asset.running)}{failed}"
-
-
-def _marks(asset: "AssetStatus") -> str:
-    groups = {"done": asset.done, "failed": asset.failed, "missing": asset.missing, "running": asset.running}
-    states = {name: state for state, names in groups.items() for name in names}
-    return "".join(STATE_MARKS[states[name]] for name in sorted(states))
-
-
 def _cell(value: Any) -> str:
     if value is None:
         return ""
     return cut(f"{value:.4f}" if isinstance(value, float) else str(value), MAX_CELL)
 
 
-def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+def _flat(frame: "pl.DataFrame") -> "pl.DataFrame":
     """Lists and structs as JSON text: CSV has no nesting."""
+    import polars as pl
+
     nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
-    texts = {name: [None if value is None else _json_text(value) for value in frame[name]] for name in nested}
+    texts = {name: [None if value is None else _json_text(value) for value in frame[name].to_list()] for name in nested}
     return frame.with_columns(**{name: pl.Series(values, dtype=pl.String) for name, values in texts.items()})
 
 
@@ -219,6 +208,4 @@ def _json_value(value: Any) -> Any:
     """Values that JSON has no type for: DuckDB returns sums of integers as decimals."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, pl.Series):
-        return value.to_list()
     return value.hex() if isinstance(value, bytes) else str(value)

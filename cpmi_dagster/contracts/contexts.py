@@ -1,4 +1,4 @@
-"""What stands before an answer, and the registry of conditionings: which two contexts each compares (Eq. 3).
+"""What precedes an answer, and the registry of conditionings: which two contexts each compares (Eq. 3).
 
 For a trajectory of three steps, `last` = 2, the table at step 1 reads
 
@@ -31,11 +31,7 @@ class Context(NamedTuple):
     step_index: int
 
     def steps(self, step_count: int) -> list[int]:
-        """Indices of the steps that stand between the question and the answer, in order.
-
-        Args:
-            step_count: steps of the trajectory.
-        """
+        """Indices of the steps between the question and the answer, in order, of a trajectory of `step_count`."""
         match self.kind:
             case "question":
                 return []
@@ -57,7 +53,7 @@ class ConditioningEntry:
     Attributes:
         name: in profiles and in `labels.template_scores`.
         words: in the labels of the report.
-        compares: what stands before the answer with and without step i, as the report explains it.
+        compares: what precedes the answer with and without step i, as the report explains it.
         contrast: the contexts with and without a step, of the step and the trajectory's last step, both from 0.
         by_default: scored where a profile does not say.
     """
@@ -72,10 +68,7 @@ class ConditioningEntry:
 CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
     (
         ConditioningEntry(
-            "marginal",
-            "marginal",
-            "step i alone against none",
-            lambda step, last: (Context("step", step), QUESTION),
+            "marginal", "marginal", "step i alone against none", lambda step, last: (Context("step", step), QUESTION)
         ),
         ConditioningEntry(
             "incremental",
@@ -84,10 +77,7 @@ CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
             lambda step, last: (Context("prefix", step), Context("prefix", step - 1) if step else QUESTION),
         ),
         ConditioningEntry(
-            "prefix",
-            "prefix",
-            "steps 1 to i against none",
-            lambda step, last: (Context("prefix", step), QUESTION),
+            "prefix", "prefix", "steps 1 to i against none", lambda step, last: (Context("prefix", step), QUESTION)
         ),
         # its contexts cost as much as those of the others together
         ConditioningEntry(
@@ -120,23 +110,12 @@ Conditioning = Annotated[str, AfterValidator(check_conditioning)]
 
 
 def contrast(conditioning: Conditioning, step: int, last: int) -> tuple[Context, Context]:
-    """The contexts with and without a step, whose difference is the step's shift (Eq. 3).
-
-    Args:
-        conditioning: which steps stand between the question and the answer.
-        step: the step that is judged, from 0.
-        last: the trajectory's last step, from 0.
-    """
+    """The contexts with and without a step, whose difference is the step's shift (Eq. 3); steps count from 0."""
     return CONDITIONINGS[conditioning].contrast(step, last)
 
 
 def contexts_of(conditionings: Iterable[Conditioning], step_count: int) -> tuple[Context, ...]:
-    """Every context the conditionings need for a trajectory, each once: the question, prefixes, steps, all-but-ones.
-
-    Args:
-        conditionings: which steps stand between the question and the answer.
-        step_count: steps of the trajectory.
-    """
+    """Every context the conditionings need for a trajectory, each once: the question, prefixes, steps, all-but-ones."""
     needed = {
         context
         for conditioning in conditionings

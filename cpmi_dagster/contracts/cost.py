@@ -5,8 +5,9 @@ Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600) + Cost(wall_s
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from itertools import accumulate, pairwise
+from operator import add
 from typing import Any
 
 
@@ -26,11 +27,7 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         """The cost of both."""
-        return Cost(
-            self.wall_seconds + other.wall_seconds,
-            self.forward_tokens + other.forward_tokens,
-            self.generated_tokens + other.generated_tokens,
-        )
+        return Cost(*map(add, astuple(self), astuple(other)))
 
     @staticmethod
     def zero() -> "Cost":
@@ -48,12 +45,7 @@ class Cost:
 
 
 def in_proportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers that add up to a total, in proportion to weights: a count shared out among what it counts.
-
-    Args:
-        total: what they add up to, where any weight is positive.
-        weights: none negative.
-    """
+    """Whole numbers that add up to a total, where any weight is positive, in proportion to weights; none negative."""
     whole = max(sum(weights), 1)
     bounds = [total * share // whole for share in accumulate(weights, initial=0)]
     return [after - before for before, after in pairwise(bounds)]

@@ -11,13 +11,7 @@ UNIFORM_BYTES = 6
 
 
 def derived_seed(seed: int, ids: Iterable[object], size: int = 4) -> int:
-    """A separate seed for a row or a group of rows, so that each is drawn independently of the others.
-
-    Args:
-        seed: the caller's seed.
-        ids: ids of the rows, in order.
-        size: bytes of the result.
-    """
+    """A separate seed of `size` bytes for rows by their ids, so that each is drawn independently of the others."""
     digest = hashlib.sha256("\0".join(map(str, [seed, *ids])).encode()).digest()
     return int.from_bytes(digest[:size], "big")
 

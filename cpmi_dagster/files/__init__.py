@@ -1,1 +1,1 @@
-"""Files and processes: JSON Lines, text that any file can hold, files written whole or not at all, who wrote."""
+"""Files and processes: JSON Lines, text that can be encoded, files written whole or not at all, who wrote them."""

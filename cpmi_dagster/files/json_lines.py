@@ -1,6 +1,6 @@
 """JSON Lines of one form, plain or gzipped, read with an error that names the line.
 
-    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: Input should be a valid list; mend or remove the line
+    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: Input should be a valid list; correct or remove the line
 
 The form is a pydantic model; blank lines are skipped, and so is a byte order mark.
 """
@@ -45,14 +45,16 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
 
 def _parse(text: str, form: type[Form], place: str) -> Form:
     if any("\udc80" <= character <= "\udcff" for character in text):
-        raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or mend or remove the line")
+        raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or correct or remove the line")
     try:
         row: Any = json.loads(text)
         return form.model_validate(row)
     except RecursionError as error:
-        raise SourceError(f"{place} is nested too deeply; mend or remove the line") from error
+        raise SourceError(f"{place} is nested too deeply; correct or remove the line") from error
     except json.JSONDecodeError as error:
-        raise SourceError(f"{place} is not JSON ({error.msg}); mend or remove the line") from error
+        raise SourceError(f"{place} is not JSON ({error.msg}); correct or remove the line") from error
     except ValidationError as error:
         wrong = first_complaint(error)
-        raise SourceError(f"{place}: `{wrong.place or 'the line'}`: {wrong.reason}; mend or remove the line") from error
+        raise SourceError(
+            f"{place}: `{wrong.place or 'the line'}`: {wrong.reason}; correct or remove the line"
+        ) from error

@@ -1,4 +1,4 @@
-"""Text that every file format here can hold, and text cut to what a table has room for."""
+"""Text that every file format here can encode, and text shortened to fit a table."""
 
 from typing import Annotated, Any
 

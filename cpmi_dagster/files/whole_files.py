@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written under a temporary name, then renamed.
+"""Files that exist whole or not at all: written under a temporary name, then renamed.
 
 with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.4711.tmp
     frame.write_parquet(unfinished)                            -> out/scores.parquet
@@ -18,7 +18,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Yield a name to write under; the file takes its own name when the block ends, and is gone if the block fails.
 
     Args:
-        path: Where the file shall be; its folder is made if absent, an older file there is replaced.
+        path: The file's final path; its folder is made if absent, an older file there is replaced.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -1,4 +1,4 @@
-"""What a server's replies say: completions, refusals, prompts that leave no room.
+"""Replies of a completions server: completions, refusals, prompts that leave no room.
 
 200 {"choices": [{"text": "24\\n", "finish_reason": "stop"}], "usage": {"completion_tokens": 3}}   a completion
 200 {"choices": []}                                                                            malformed
@@ -10,13 +10,15 @@ import json
 import re
 from typing import Any
 
-LONGEST_MESSAGE = 300
+from cpmi_dagster.files.text import cut
+
+LONGEST_MESSAGE = 301
 REFUSED_LENGTH = {400, 413, 422}
 NO_ROOM = re.compile(
     r"context[ _]?(?:length|size|window)|max_model_len|maximum (?:model|sequence) length|inputs.{0,40}max_new_tokens",
     re.IGNORECASE,
 )
-# `abort` and `error` are what vLLM and SGLang end a text with that they gave up
+# vLLM and SGLang finish an aborted text with `abort` or `error`
 UNFINISHED = {None, "abort", "error"}
 SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_TOKENS = 2**40
@@ -30,7 +32,7 @@ def checked_reply(text: str, samples: int) -> dict[str, Any]:
     """The reply as JSON, its first `samples` choices in the order of their index.
 
     Raises:
-        MalformedReply: it is no JSON object, or has too few choices, or one without text or end.
+        MalformedReply: it is no JSON object, has too few choices, or a choice is without text or not finished.
     """
     try:
         reply = json.loads(text)
@@ -52,7 +54,7 @@ def checked_reply(text: str, samples: int) -> dict[str, Any]:
 
 
 def server_message(text: str) -> str:
-    """What a reply says in words, on one line: its `error`, `message` or `detail`, else all of it."""
+    """The message of a reply, on one line: its `error`, `message` or `detail`, else all of it."""
     try:
         found: Any = json.loads(text)
     except ValueError:
@@ -80,7 +82,7 @@ def refusal_advice(status: int, message: str) -> str:
 
 
 def reported_count(reply: dict[str, Any], name: str) -> int | None:
-    """A count of the reply's `usage`, None where the server does not report one, or none that can be."""
+    """A count of the reply's `usage`; None where the server reports none, or an impossible one."""
     usage = reply.get("usage")
     count = usage.get(name) if isinstance(usage, dict) else None
     return count if isinstance(count, int) and 0 <= count < MOST_TOKENS else None
@@ -97,5 +99,4 @@ def choice_tokens(choice: dict[str, Any]) -> int | None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
+    return cut(" ".join(text.split()), LONGEST_MESSAGE)

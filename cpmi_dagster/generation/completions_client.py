@@ -1,17 +1,16 @@
-"""Send completion requests to an OpenAI-compatible server: many at once, again where a failure may pass.
+"""Send completion requests to an OpenAI-compatible server: many at once, and again after temporary failures.
 
     POST http://127.0.0.1:8000/v1/completions
     {"model": "Qwen/Qwen3-4B-Base", "prompt": "…step by step.\\n", "n": 2, "max_tokens": 512, "seed": 1715, …}
     -> {"choices": [{"index": 0, "text": "12 / 60 = 0.2\\n…", "finish_reason": "stop"}, {…}],
         "usage": {"prompt_tokens": 97, "completion_tokens": 58}}
 
-`openai` sends, waits and tries again: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits
-of 0.5, 1, 2, 4, 8, 8 … s or what the server's Retry-After says, up to two minutes. What it lacks is added here: a limit
-on the time of a whole reply, and another try for a reply that is no completion. Other refusals end the call at once.
-No message holds the key.
+`openai` sends and retries: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits of 0.5, 1, 2, 4, 8,
+8 … s or as the server's Retry-After says, up to two minutes. Added here: a time limit for a whole reply, and a retry
+after a reply that is no completion. Other refusals end the call at once. No message contains the key.
 
-Requests are tasks of an event loop in a thread of its own, so that the caller may have a loop or none; the first that
-fails for good, or an interrupt of the caller, cancels the rest, and nothing is left under way.
+Requests are tasks of an event loop in a separate thread, so that the caller may have a loop or none; the first that
+fails finally, or an interrupt of the caller, cancels the rest; no request is left open.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ NOT_SENT = openai.Omit()
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A server and how it is spoken to.
+    """A server, and how requests are sent to it.
 
     Attributes:
         url: base URL, without `/completions`.
@@ -58,13 +57,6 @@ class Endpoint:
     requests_in_flight: int = 64
     max_retries: int = 10
 
-
-class CompletionsClient:
-    """Sends the requests of one call to an endpoint."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
     def complete(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
         """The replies to some requests, in their order; None where the prompt leaves no room in the model's context.
 
@@ -78,7 +70,7 @@ class CompletionsClient:
             return portal.call(self._complete, requests)
 
     async def _complete(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-        places = asyncio.Semaphore(self._endpoint.requests_in_flight)
+        places = asyncio.Semaphore(self.requests_in_flight)
 
         async def ask(number: int, request: Mapping[str, Any]) -> dict[str, Any] | None:
             async with places:
@@ -92,31 +84,28 @@ class CompletionsClient:
         return [task.result() for task in asked]
 
     def _client(self) -> openai.AsyncOpenAI:
-        endpoint = self._endpoint
-        timeout = openai.Timeout(endpoint.timeout_seconds, connect=min(LONGEST_CONNECT, endpoint.timeout_seconds))
-        limits = httpx2.Limits(max_connections=endpoint.requests_in_flight)
+        timeout = openai.Timeout(self.timeout_seconds, connect=min(LONGEST_CONNECT, self.timeout_seconds))
+        limits = httpx2.Limits(max_connections=self.requests_in_flight)
         return openai.AsyncOpenAI(
-            base_url=endpoint.url,
+            base_url=self.url,
             api_key="sent with each request",
-            max_retries=endpoint.max_retries,
+            max_retries=self.max_retries,
             timeout=timeout,
             http_client=_WholeReplies(timeout=timeout, limits=limits),
         )
 
     def _headers(self) -> dict[str, str | openai.Omit]:
-        """This endpoint's key, and nothing of the account that OPENAI_* variables may name."""
-        key = self._endpoint.api_key
+        """This endpoint's key, and none of the account that OPENAI_* variables may name."""
         return {
-            "Authorization": f"Bearer {key}" if key else NOT_SENT,
+            "Authorization": f"Bearer {self.api_key}" if self.api_key else NOT_SENT,
             "OpenAI-Organization": NOT_SENT,
             "OpenAI-Project": NOT_SENT,
         }
 
     async def _reply(self, client: openai.AsyncOpenAI, request: Mapping[str, Any], place: str) -> dict[str, Any] | None:
-        model, prompt = self._endpoint.model, request["prompt"]
         try:
             response = await client.completions.with_raw_response.create(
-                model=model, prompt=prompt, extra_body=request, extra_headers=self._headers()
+                model=self.model, prompt=request["prompt"], extra_body=request, extra_headers=self._headers()
             )
             return checked_reply(response.text, request["n"])
         except openai.APIStatusError as error:
@@ -126,7 +115,7 @@ class CompletionsClient:
             if error.status_code in MAY_PASS or error.status_code >= 500:
                 raise self._failure(error, place, message) from None
             raise ModelError(
-                f"endpoint {self._endpoint.url} refused {place} with {self._without_key(message)}; "
+                f"endpoint {self.url} refused {place} with {self._without_key(message)}; "
                 f"{refusal_advice(error.status_code, message)}"
             ) from None
         except openai.APIConnectionError as error:
@@ -135,14 +124,13 @@ class CompletionsClient:
     def _failure(self, error: openai.APIError, place: str, message: str) -> ModelError:
         tries = int(error.request.headers["x-stainless-retry-count"]) + 1
         return ModelError(
-            f"endpoint {self._endpoint.url} failed {tries} times at {place}, at last with: "
+            f"endpoint {self.url} failed {tries} times at {place}, at last with: "
             f"{self._without_key(message)}; see that the server runs, or raise `timeout_seconds` or "
             "`max_retries`, then run again: chunks that were finished are kept"
         )
 
     def _without_key(self, message: str) -> str:
-        key = self._endpoint.api_key
-        return message.replace(key, "***") if key else message
+        return message.replace(self.api_key, "***") if self.api_key else message
 
 
 class _WholeReplies(httpx2.AsyncClient):

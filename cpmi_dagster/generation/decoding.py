@@ -1,8 +1,8 @@
-"""Sample continuations of many prompts at once, each place in the batch taken over as soon as its text has ended.
+"""Sample continuations of many prompts in one batch; the row of a finished text is given to a waiting prompt.
 
-A prompt goes through the model once, what it shares with an earlier one not at all (see `prompt_reading`); its samples
-start from copies of its keys and values. Prompts come longest first, so that a newcomer always fits beside the rows
-that are under way (see `kv_cache`).
+The model reads a prompt once, and what it shares with an earlier prompt not again (see `prompt_reading`); its samples
+start from copies of its keys and values. Prompts come longest first, so that a new prompt always fits beside the rows
+in the batch (see `kv_cache`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class Start:
 
     Attributes:
         prompt: token ids.
-        owners: one number a sample, to tell its continuation by.
+        owners: one number a sample, which identifies its continuation.
         numbers: uniform numbers that decide the tokens, (samples, limit).
     """
 
@@ -57,7 +57,7 @@ class Continuation:
 
 @dataclass
 class Batch:
-    """Rows under way; first dimension of every tensor: rows.
+    """Rows being decoded; first dimension of every tensor: rows.
 
     Attributes:
         mask: columns of the cache that hold the row's text, (rows, length).
@@ -84,7 +84,7 @@ class Batch:
         return Batch(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def overwrite(self, rows: torch.Tensor, source: "Batch") -> None:
-        """Put the rows of `source` in the place of some rows; its mask may be narrower."""
+        """Replace some rows by those of `source`, whose mask may be narrower."""
         for field in fields(self):
             own, other = getattr(self, field.name), getattr(source, field.name)
             if field.name == "mask":
@@ -92,21 +92,21 @@ class Batch:
             own[rows] = other
 
 
+@dataclass(frozen=True)
 class Decoder:
     """Draws continuations from one model.
 
-    Args:
+    Attributes:
         model: attention layers only.
         sampling: how tokens are drawn.
         stop_rule: when a continuation ends.
         batch_sequences: most rows at once.
     """
 
-    def __init__(self, model: "PreTrainedModel", sampling: Sampling, stop_rule: StopRule, batch_sequences: int) -> None:
-        self._model = model
-        self._sampling = sampling
-        self._stop_rule = stop_rule
-        self._batch_sequences = batch_sequences
+    model: "PreTrainedModel"
+    sampling: Sampling
+    stop_rule: StopRule
+    batch_sequences: int
 
     @torch.inference_mode()
     def run(self, starts: Sequence[Start], beginnings: Sequence[Beginning | None] = ()) -> Iterator[Continuation]:
@@ -117,32 +117,36 @@ class Decoder:
             beginnings: what each prompt takes from an earlier one (`shared_beginnings`); nothing when empty.
         """
         prompts = [start.prompt for start in starts]
-        reader = PromptReader(self._model, prompts, beginnings or [None] * len(starts))
+        reader = PromptReader(self.model, prompts, beginnings or [None] * len(starts))
         waiting = list(reversed(list(enumerate(starts))))
-        batch, cache = self._admit(reader, waiting, self._batch_sequences)
+        batch, cache = self._admit(reader, waiting, self.batch_sequences)
         while True:
             yield from self._draw(batch)
             if not bool(batch.active.any()):
                 if not waiting:
                     return
-                batch, cache = self._admit(reader, waiting, self._batch_sequences)
+                batch, cache = self._admit(reader, waiting, self.batch_sequences)
                 continue
             self._forward(batch, cache)
             idle = (~batch.active).nonzero()[:, 0]
             if waiting and len(idle) >= max(len(waiting[-1][1].owners), REFILL_SHARE * len(batch.active)):
-                self._refill(reader, batch, cache, waiting, idle)
+                # the rows of ended texts go to waiting prompts
+                fresh, fresh_cache = self._admit(reader, waiting, len(idle))
+                rows = idle[: len(fresh.active)]
+                batch.overwrite(rows, fresh)
+                overwrite(cache, rows, fresh_cache)
             if not has_room(cache) or (not waiting and len(idle) > SHRINK_SHARE * len(batch.active)):
                 batch, cache = self._tighten(batch, cache, keep_idle=bool(waiting))
 
     def _draw(self, batch: Batch) -> Iterator[Continuation]:
-        """Draw a token for every active row; hands out the rows that end with it."""
-        limit = self._sampling.max_new_tokens
+        """Draw a token for every active row; yields the rows that end with it."""
+        limit = self.sampling.max_new_tokens
         slots = batch.counts.clamp(max=limit - 1)[:, None]
-        drawn = draw_tokens(batch.logits, batch.numbers.gather(1, slots)[:, 0], self._sampling)
+        drawn = draw_tokens(batch.logits, batch.numbers.gather(1, slots)[:, 0], self.sampling)
         kept = torch.where(batch.active, drawn, batch.tokens.gather(1, slots)[:, 0])
         batch.tokens.scatter_(1, slots, kept[:, None])
         batch.counts += batch.active
-        ended = self._stop_rule.ended(batch.tokens, batch.counts, batch.active)
+        ended = self.stop_rule.ended(batch.tokens, batch.counts, batch.active)
         finished = ended | (batch.active & (batch.counts >= limit))
         for row in finished.nonzero()[:, 0].tolist():
             tokens = batch.tokens[row, : int(batch.counts[row])].tolist()
@@ -150,10 +154,10 @@ class Decoder:
         batch.active &= ~finished
 
     def _forward(self, batch: Batch, cache: Cache) -> None:
-        """Read the newest token of every row; ended rows run along, at the same position."""
+        """Read the newest token of every row; ended rows are computed too, at the same position."""
         batch.mask = torch.nn.functional.pad(batch.mask, (0, 1), value=True)
         newest = batch.tokens.gather(1, (batch.counts - 1)[:, None])
-        batch.logits = next_logits(self._model, newest, batch.mask, batch.lengths[:, None], cache)
+        batch.logits = next_logits(self.model, newest, batch.mask, batch.lengths[:, None], cache)
         batch.lengths += batch.active
 
     def _admit(self, reader: PromptReader, waiting: Waiting, places: int) -> tuple[Batch, Cache]:
@@ -179,13 +183,6 @@ class Decoder:
             active=torch.ones_like(owners, dtype=torch.bool),
         )
         return batch, repack(cache, rows, mask.shape[1])
-
-    def _refill(self, reader: PromptReader, batch: Batch, cache: Cache, waiting: Waiting, idle: torch.Tensor) -> None:
-        """Give the places of ended rows to waiting prompts."""
-        fresh, fresh_cache = self._admit(reader, waiting, len(idle))
-        rows = idle[: len(fresh.active)]
-        batch.overwrite(rows, fresh)
-        overwrite(cache, rows, fresh_cache)
 
     def _tighten(self, batch: Batch, cache: Cache, keep_idle: bool) -> tuple[Batch, Cache]:
         """Drop the columns no active row uses, and the rows that have ended unless their places are needed."""

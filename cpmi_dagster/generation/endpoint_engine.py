@@ -4,53 +4,46 @@
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
 One request a prompt, `n` = samples, with a seed made of the caller's seed, the prompt, and how often it came before.
-Texts are cut where every engine cuts them. What is not known here is counted so:
+Texts are cut where every engine cuts them. Token counts come from:
 
     prompt tokens      `usage.prompt_tokens`, in the server's cache or not; else the model's tokenizer
-    tokens, n = 1      `usage.completion_tokens`; what the server wrote behind the cut was sampled, so it counts
+    tokens, n = 1      `usage.completion_tokens`; tokens behind the cut were sampled, so they count
     tokens, n > 1      the lengths of `token_ids` or `logprobs.tokens` where the server gives them; else the limit
                        for a text that met it, and for the others the rest of `usage.completion_tokens`, in proportion
                        to the model's tokenizer over the texts as sent: sums are what the server counted
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cpmi_dagster.contracts.cost import in_proportion
 from cpmi_dagster.generation.completion_replies import choice_tokens, reported_count
-from cpmi_dagster.generation.completions_client import CompletionsClient, Endpoint
+from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
-from cpmi_dagster.generation.prompt_tokens import prompt_ids
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import STOP_STRINGS, cut_at_stop, is_stopped
 from cpmi_dagster.generation.token_sampling import prompt_seeds
-from cpmi_dagster.models.tokens import piece_ids
+from cpmi_dagster.models.tokens import piece_ids, prompt_ids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+@dataclass(frozen=True)
 class EndpointEngine:
     """A `RolloutEngine` on a server.
 
-    Args:
+    Attributes:
         endpoint: the server.
-        identity: model and endpoint, as tables keep it.
+        identity: model with its revision, and the endpoint.
         load_tokenizer: the model's tokenizer, for tokens that the server does not count.
     """
 
-    def __init__(
-        self, endpoint: Endpoint, identity: str, load_tokenizer: "Callable[[], PreTrainedTokenizerBase]"
-    ) -> None:
-        self._endpoint = endpoint
-        self._identity = identity
-        self._load_tokenizer = load_tokenizer
-
-    @property
-    def identity(self) -> str:
-        """Model with its revision, and the endpoint."""
-        return self._identity
+    endpoint: Endpoint
+    identity: str
+    load_tokenizer: "Callable[[], PreTrainedTokenizerBase]"
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
@@ -63,7 +56,7 @@ class EndpointEngine:
         seeds = prompt_seeds(prompts, seed)
         asked = [number for number, prompt in enumerate(prompts) if prompt]
         requests = [_request(prompts[number], sampling, samples, seeds[number], stop) for number in asked]
-        replies = CompletionsClient(self._endpoint).complete(requests) if requests else []
+        replies = self.endpoint.complete(requests) if requests else []
         generations = [[NO_ROOM] * samples for _ in prompts]
         for number, request, reply in zip(asked, requests, replies, strict=True):
             if reply is not None:
@@ -87,7 +80,7 @@ class EndpointEngine:
         ]
 
     def _token_counts(self, reply: dict[str, Any], limit: int) -> list[int]:
-        """Tokens sampled for each choice; the module says how."""
+        """Tokens sampled for each choice; see the module's table."""
         listed = [choice_tokens(choice) for choice in reply["choices"]]
         known = [count for count in listed if count is not None]
         if len(known) == len(listed):
@@ -97,21 +90,18 @@ class EndpointEngine:
             return [total]
         met_limit = [choice["finish_reason"] == "length" for choice in reply["choices"]]
         counted = [
-            limit if met else min(limit, self._count(choice["text"]) + 1)
+            limit if met else min(limit, len(piece_ids(self._tokenizer, [choice["text"]])[choice["text"]]) + 1)
             for choice, met in zip(reply["choices"], met_limit, strict=True)
         ]
         return counted if total is None else _shared_out(total, counted, met_limit)
 
-    def _count(self, text: str) -> int:
-        return len(piece_ids(self._tokenizer, [text])[text])
-
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase":
-        return self._load_tokenizer()
+        return self.load_tokenizer()
 
 
 def _request(prompt: str, sampling: Sampling, samples: int, seed: int, stop: Stop) -> dict[str, Any]:
-    """A request's body; `top_k` and `stop` are left out where they say nothing, for servers that do not know them."""
+    """A request's body; without `top_k` and `stop` where they are not used, for servers that do not accept them."""
     body = {
         "prompt": prompt,
         "n": samples,

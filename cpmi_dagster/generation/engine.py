@@ -20,7 +20,7 @@ class Generation:
     """One sampled continuation.
 
     Attributes:
-        text: the continuation alone, without special tokens; it ends where the engine was told to stop.
+        text: the continuation alone, without special tokens; it ends at the stop rule.
         tokens: tokens sampled, the end-of-text token included.
         truncated: it hit its token limit before it ended, or its prompt left no room for it.
         prompt_tokens: tokens of the prompt that the model read for all its samples together; 0 where there was no room.
@@ -32,8 +32,8 @@ class Generation:
     prompt_tokens: int = 0
 
 
-# of a prompt that leaves no room for a continuation in the model's context
 NO_ROOM = Generation("", 0, truncated=True)
+"""Of a prompt that leaves no room for a continuation in the model's context."""
 
 
 class RolloutEngine(Protocol):

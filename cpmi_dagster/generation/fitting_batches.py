@@ -1,9 +1,9 @@
 """Decode as many continuations at once as there is memory for.
 
     256 at once    a b c d    memory runs out when a has ended
-    128 at once    b c d      start again with their own random numbers, so their texts are what they would have been
+    128 at once    b c d      start again with their own random numbers, so their texts do not change
 
-What was found to fit is remembered with the loaded model, for later calls.
+The number that fits is kept with the loaded model, for later calls.
 """
 
 import logging
@@ -22,13 +22,13 @@ from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 
 logger = logging.getLogger(__name__)
 
-# where a loaded model remembers how many continuations fit
 FITTING_SEQUENCES = "fitting sequences"
+"""Key of `LoadedModel.remembered`: how many continuations fit."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What decoding has come to.
+    """What has been decoded so far.
 
     Attributes:
         continuations: in the order they ended.
@@ -47,12 +47,9 @@ def decode_fitting(
     Args:
         loaded: attention layers only.
         starts: prompts by falling length.
-        sampling: how tokens are drawn.
-        stop: where texts end.
-        batch_sequences: most continuations at once.
 
     Returns:
-        A continuation for every owner. A prompt read twice counts twice, unless nothing came of the first time.
+        A continuation for every owner. A prompt read twice counts twice, unless no continuation ended the first time.
 
     Raises:
         ModelError: there is no memory for a single continuation.
@@ -74,7 +71,7 @@ def _decode(
 ) -> str | None:
     """Add continuations to `drawn` until all have ended or memory runs out; then what torch says about it.
 
-    The error itself is let go here: its traceback would keep the batch.
+    The error itself is dropped here: its traceback would keep the batch in memory.
     """
     ended: set[int] = set()
     shortage = None

@@ -1,4 +1,4 @@
-"""Which sampled answers are right.
+"""Which sampled answers are correct.
 
 golds ["3", "3", "1/2"]   answers ["3", None, "0.5"]   →   [True, False, True]
 """
@@ -9,12 +9,7 @@ from cpmi_dagster.answers.verdicts import equivalent
 
 
 def graded(golds: Sequence[str], answers: Sequence[str | None]) -> list[bool]:
-    """Which answers are equivalent to their gold answers; a missing one is wrong.
-
-    Args:
-        golds: gold answers.
-        answers: extracted answers, one for each gold answer.
-    """
+    """Which answers are equivalent to their gold answers, one each; a missing answer is wrong."""
     stated = [(gold, answer) for gold, answer in zip(golds, answers, strict=True) if answer is not None]
     verdicts = iter(equivalent([gold for gold, _ in stated], [answer for _, answer in stated]))
     return [answer is not None and next(verdicts) for answer in answers]

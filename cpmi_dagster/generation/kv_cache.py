@@ -1,8 +1,8 @@
 """Keys and values of the rows being decoded, in buffers that new tokens are written into.
 
-`DynamicCache` copies the whole cache for every token; a `RoomyLayer` keeps room for tokens to come, on the device of
-its layer. All rows end in the same column, so a row that has ended can be overwritten with a shorter text, and columns
-no row uses can be dropped:
+`DynamicCache` copies the whole cache for every token; a `RoomyLayer` has free columns for further tokens, on the device
+of its layer. All rows end in the same column, so a row that has ended can be overwritten with a shorter text, and
+columns that no row uses can be dropped:
 
     . . q q q a a a  ended                         . . . . r r r r
     . q q q q a a a            overwrite row 0     . q q q q a a a
@@ -28,17 +28,18 @@ ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 class RoomyLayer(DynamicLayer):
-    """Keys and values of one layer, (rows, heads, length, width), with room for tokens to come."""
+    """Keys and values of one layer, (rows, heads, length, width), with free columns for further tokens."""
 
     keys: torch.Tensor
     values: torch.Tensor
 
-    def adopt(self, keys: torch.Tensor, values: torch.Tensor, length: int) -> None:
-        """Use buffers whose first `length` columns are filled."""
+    def adopt(self, keys: torch.Tensor, values: torch.Tensor, length: int) -> "RoomyLayer":
+        """This layer, with buffers whose first `length` columns are filled."""
         self.key_buffer, self.value_buffer = keys, values
         self.keys, self.values = keys[:, :, :length], values[:, :, :length]
         self.dtype, self.device = keys.dtype, keys.device
         self.is_initialized = True
+        return self
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -59,23 +60,20 @@ class RoomyLayer(DynamicLayer):
 
 def with_room(states: torch.Tensor, room: int = ROOM) -> torch.Tensor:
     """A copy of states (rows, heads, length, width) with `room` more columns."""
-    rows, heads, length, width = states.shape
-    buffer = states.new_empty((rows, heads, length + room, width))
-    buffer[:, :, :length] = states
-    return buffer
+    return torch.nn.functional.pad(states, (0, 0, 0, room))
 
 
 def empty_cache(model: "PreTrainedModel") -> Cache:
     """A cache for the first forward pass of a model.
 
     Raises:
-        ModelError: the model keeps a state other than keys and values, which rows cannot be packed with.
+        ModelError: the model keeps a state other than keys and values, which cannot be selected by row.
     """
     config = model.config.get_text_config()
-    odd = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+    other = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
     # private in transformers 5.23: whether layers keep a recurrent state
-    if odd or getattr(model, "_is_stateful", False):
-        kind = ", ".join(sorted(odd)) or "recurrent"
+    if other or getattr(model, "_is_stateful", False):
+        kind = ", ".join(sorted(other)) or "recurrent"
         raise ModelError(
             f"model type `{config.model_type}` has {kind} layers, which batched decoding does not support; "
             "use a model of attention layers only, or another generation engine"
@@ -103,7 +101,7 @@ def texts_cache(texts: Sequence[States], lengths: Sequence[int]) -> Cache:
             if length:
                 keys[row, :, longest - length : longest] = text[depth][0][:, :length]
                 values[row, :, longest - length : longest] = text[depth][1][:, :length]
-        layers.append(_layer(keys, values, longest))
+        layers.append(RoomyLayer().adopt(keys, values, longest))
     return Cache(layers=layers)
 
 
@@ -118,23 +116,18 @@ def repack(cache: Cache, rows: torch.Tensor, length: int) -> Cache:
     for layer in _layers(cache):
         start = layer.keys.shape[2] - length
         own = rows.to(layer.keys.device)
-        packed.append(_layer(with_room(layer.keys[own, :, start:]), with_room(layer.values[own, :, start:]), length))
+        keys, values = (with_room(states[own, :, start:]) for states in (layer.keys, layer.values))
+        packed.append(RoomyLayer().adopt(keys, values, length))
     return Cache(layers=packed)
 
 
 def overwrite(cache: Cache, rows: torch.Tensor, source: Cache) -> None:
-    """Put the rows of `source`, no longer than those of `cache`, in the place of some of its rows."""
+    """Replace some rows of a cache by those of `source`, which are no longer."""
     for layer, other in zip(_layers(cache), _layers(source), strict=True):
         start = layer.keys.shape[2] - other.keys.shape[2]
         own = rows.to(layer.keys.device)
         layer.keys[own, :, start:] = other.keys
         layer.values[own, :, start:] = other.values
-
-
-def _layer(keys: torch.Tensor, values: torch.Tensor, length: int) -> RoomyLayer:
-    layer = RoomyLayer()
-    layer.adopt(keys, values, length)
-    return layer
 
 
 def _layers(cache: Cache) -> list[RoomyLayer]:

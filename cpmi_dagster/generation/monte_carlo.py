@@ -30,12 +30,17 @@ ROLLOUT_COLUMNS = {name: column.dtype for name, column in Rollouts.columns().ite
 
 @dataclass(frozen=True)
 class Prefix:
-    """The first steps of a trajectory."""
+    """The first steps of a trajectory, to be completed."""
 
     trajectory_id: str
     question: str
     steps: Sequence[str]
     gold_answer: str
+
+    @property
+    def prompt(self) -> str:
+        """The text that is continued."""
+        return render_context(self.question, self.steps)
 
     def answer(self, continuation: str) -> str | None:
         """The answer of the trajectory that a continuation completes: its own, else the one the prefix states."""
@@ -54,15 +59,14 @@ def prefix_rollouts(
     include_question: bool,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[pl.DataFrame, Cost]:
-    """Complete every prefix of every trajectory `count` times and judge the answers (Eq. 1).
+    """Complete every prefix of every trajectory `count` times and grade the answers (Eq. 1).
 
-    The same prefix of two trajectories is completed for each of them, so that their rewards stay independent.
+    The same prefix of two trajectories is completed for each of them, so that their rewards are independent.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         engine: the policy, or PAV's prover.
         count: T, completions per prefix.
-        sampling: how they are sampled.
         seed: same trajectories in the same order and same seed, same rollouts.
         include_question: also complete the bare question, prefix 0, which PAV needs (Eq. 2).
         progress: called with the number of trajectories just finished.
@@ -73,25 +77,26 @@ def prefix_rollouts(
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
-        prefixes = list(_prefixes(part, include_question))
-        prompts = [render_context(prefix.question, prefix.steps) for prefix in prefixes]
+        prefixes = list(prefixes_of(part, include_question))
+        prompts = [prefix.prompt for prefix in prefixes]
         generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, part["trajectory_id"]))
-        rollouts.append(_judged(prefixes, generations))
+        rollouts.append(_graded(prefixes, generations))
         cost += spent
         if progress:
             progress(part.height)
     return pl.concat(rollouts), cost
 
 
-def _prefixes(trajectories: pl.DataFrame, include_question: bool) -> Iterator[Prefix]:
+def prefixes_of(trajectories: pl.DataFrame, include_question: bool) -> Iterator[Prefix]:
+    """Every prefix of every trajectory, the shortest first; the bare question only where it is included."""
     columns = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     for trajectory_id, question, steps, gold_answer in columns.iter_rows():
         for length in range(0 if include_question else 1, len(steps) + 1):
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
 
 
-def _judged(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
-    """One row per rollout, with its answer and whether that is right."""
+def _graded(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
+    """One row per rollout, with its answer and whether it is correct."""
     rows = [
         (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one.text), prefix.gold_answer, one)
         for prefix, group in zip(prefixes, generations, strict=True)

@@ -1,14 +1,14 @@
 """Read prompts into keys and values, what they share with an earlier prompt only once (see `shared_beginnings`).
 
-All but the last tokens come first: those of prompts that wait for nobody, then those of prompts that begin like one of
-them. The last tokens of all prompts follow together, so that no logits but those behind them are ever computed.
+All but the last tokens are read first: those of prompts without a donor, then those of prompts that begin like one of
+them. The last tokens of all prompts follow in one pass, so that only the logits behind them are computed.
 
     q s1 s2 s3       q s1 takes the keys and values of q and of all of s1 but its last token, and is read on from there
     p                q s4 takes those of q
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -65,18 +65,15 @@ class PromptReader:
     def _read_all_but_last(self, numbers: Sequence[int]) -> None:
         left = list(numbers)
         while left:
-            ready = [number for number in left if not self._is_waiting(number, left)]
+            donors = {number: beginning.donor for number in left if (beginning := self._beginnings[number])}
+            ready = [number for number in left if donors.get(number) not in left]
             left = [number for number in left if number not in ready]
             rows = max(1, READ_TOKENS // max(len(self._prompts[number]) for number in ready))
             for first in range(0, len(ready), rows):
                 self._read_on(ready[first : first + rows])
 
-    def _is_waiting(self, number: int, unread: Iterable[int]) -> bool:
-        beginning = self._beginnings[number]
-        return beginning is not None and beginning.donor in unread
-
     def _read_on(self, numbers: Sequence[int]) -> None:
-        """Read prompts from where their donors have come, right-padded: the text of a row has no gaps."""
+        """Read prompts from the end of what their donors gave them, right-padded: the text of a row has no gaps."""
         begun = [self._beginnings[number] or Beginning(number, 0) for number in numbers]
         lengths = [beginning.length for beginning in begun]
         cache, mask = self._cache([beginning.donor for beginning in begun], lengths), self._right_aligned(lengths)

@@ -1,4 +1,4 @@
-"""Which prompt takes the keys and values of its beginning from which other, so that what they share is read once.
+"""From which earlier prompt a prompt takes the keys and values of its beginning, so that shared text is read once.
 
     prompts in the order they are read     donor  length
     0  q s1 s2 s3                          -      0
@@ -6,8 +6,8 @@
     2  q s4                                0      tokens of q
     3  p                                   -      0      p and q begin with the same template, but that is too little
 
-A prompt's last token is always read: the logits behind it are what its samples are drawn from. Less than half of a
-prompt is not worth the wait for its donor.
+A prompt's last token is always read: its samples are drawn from the logits behind it. Where less than half of a prompt
+is shared, it does not wait for a donor.
 """
 
 from bisect import bisect_left, insort
@@ -20,7 +20,7 @@ LEAST_SHARE = 1 / 2
 
 
 class Beginning(NamedTuple):
-    """The first `length` tokens of a prompt, read already as those of prompt number `donor`."""
+    """The first `length` tokens of a prompt are those of prompt number `donor`, which is read earlier."""
 
     donor: int
     length: int
@@ -34,8 +34,7 @@ def shared_beginnings(prompts: Sequence[TokenIds], most_tokens: int) -> list[Beg
         most_tokens: most tokens of prompts whose keys and values are kept for later ones.
 
     Returns:
-        One entry a prompt; None where less than `LEAST_SHARE` of it is shared. No donor takes that beginning from
-        another itself.
+        One entry a prompt; None where less than `LEAST_SHARE` of it is shared. A donor has read that beginning itself.
     """
     known: list[tuple[TokenIds, int]] = []
     found: list[Beginning | None] = []
@@ -52,7 +51,7 @@ def shared_beginnings(prompts: Sequence[TokenIds], most_tokens: int) -> list[Beg
 
 
 def _longest(prompt: TokenIds, known: list[tuple[TokenIds, int]]) -> Beginning | None:
-    """Of texts in order, one that begins most alike stands beside the place where a text belongs."""
+    """The longest beginning shared with a known text: in sorted order that text is a neighbour of the prompt."""
     place = bisect_left(known, (prompt, 0))
     neighbours = known[max(place - 1, 0) : place + 1]
     shared = [Beginning(number, _common_length(prompt, other)) for other, number in neighbours]
@@ -67,6 +66,6 @@ def _first_read(beginning: Beginning | None, found: Sequence[Beginning | None]) 
 
 
 def _common_length(one: TokenIds, other: TokenIds) -> int:
-    """Tokens in which two prompts begin alike, the last of the first left out."""
+    """Length of the common beginning of two prompts, without the last token of the first."""
     most = min(len(one) - 1, len(other))
     return bisect_left(range(most), True, key=lambda index: one[: index + 1] != other[: index + 1])

@@ -1,4 +1,4 @@
-"""Where a continuation ends: at the end-of-text token, or at the end of a telling line.
+"""Where a continuation ends: at the end-of-text token, or at the end of a line that stops it.
 
     stop = "answer"   "48 / 2 = 24\\nThe answer is: 24\\nProblem:"  →  "48 / 2 = 24\\nThe answer is: 24\\n"
                       "#### 24\\n" ends one as well, whatever follows
@@ -15,21 +15,20 @@ from cpmi_dagster.models.language_models import LoadedModel
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 LAST_LINE: dict[Stop, re.Pattern[str]] = {
     "answer": re.compile(r"(?:the answer is\s*:|####)[^\S\n]*\S[^\n]*\n", re.IGNORECASE),
     "line": re.compile(r"\n"),
 }
-# Strings that end a text just where the rule does; there are none for an answer, which any line may follow.
+# strings that end a text exactly where the rule does; none for an answer, whose line can be any
 STOP_STRINGS: dict[Stop, tuple[str, ...]] = {"answer": (), "line": ("\n",)}
 TAIL_TOKENS = 64
-# where a loaded model remembers them
 TOKEN_ENDINGS = "token endings"
+"""Key of `LoadedModel.remembered`."""
 
 
 def states_answer(line: str) -> bool:
-    """Whether a line says the final answer, as `… The answer is: 24` and `#### 24` do."""
+    """Whether a line states the final answer, as `… The answer is: 24` and `#### 24` do."""
     return LAST_LINE["answer"].search(line.rstrip("\n") + "\n") is not None
 
 
@@ -52,12 +51,16 @@ class TokenEndings(NamedTuple):
 
 
 def token_endings(loaded: LoadedModel) -> TokenEndings:
-    """The endings of a model's tokens; 152,000 tokens take a second to decode, so a loaded model remembers them."""
+    """The endings of a model's tokens; cached with the model, since 152,000 tokens take a second to decode.
+
+    The tokens that end a text are those of the model's generation settings, and the tokenizer's own.
+    """
     if TOKEN_ENDINGS not in loaded.remembered:
         import torch
 
         tokens = range(loaded.model.config.get_text_config().vocab_size)
-        last = end_of_text_ids(loaded.model, loaded.tokenizer)
+        configured = getattr(loaded.model.generation_config, "eos_token_id", None)
+        last = [loaded.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])]
         texts = loaded.tokenizer.batch_decode([[token] for token in tokens])
         loaded.remembered[TOKEN_ENDINGS] = TokenEndings(
             ends_text=torch.tensor([token in last for token in tokens], device=loaded.device),
@@ -67,7 +70,7 @@ def token_endings(loaded: LoadedModel) -> TokenEndings:
 
 
 class StopRule:
-    """Says which rows have just ended, looking at the text of those rows only whose newest token ends a line."""
+    """Finds the rows that have just ended; only rows whose newest token ends a line are decoded to text."""
 
     def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
         self._tokenizer = loaded.tokenizer
@@ -94,10 +97,3 @@ class StopRule:
             texts = self._tokenizer.batch_decode(tails)
             ended[[row for row, text in zip(rows, texts, strict=True) if self._last_line.search(text)]] = True
         return ended
-
-
-def end_of_text_ids(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> set[int]:
-    """Tokens that end a text: those the model's generation settings name, and the tokenizer's own."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
-    named = configured if isinstance(configured, list) else [configured]
-    return {token for token in [*named, tokenizer.eos_token_id] if token is not None}

@@ -1,11 +1,11 @@
 """Draw next tokens by temperature, top-k and top-p, from random numbers that belong to the prompt.
 
-Every prompt has a stream of its own, seeded by (seed, prompt, how often it came before), so neither the other prompts
-of a batch nor the caller's random state play a part:
+Every prompt has its own stream of random numbers, seeded by (seed, prompt, how often it came before): the result does
+not depend on the other prompts of a batch, nor on the caller's random state.
 
     logits     [2.0, 1.0, 0.5, -1.0]      top_k 3, top_p 0.9, temperature 1
     kept       [0.63, 0.23, 0.14]         0.63 + 0.23 < 0.9, so the third stays
-    number     0.80                       falls into the second: token 1
+    number     0.80                       between 0.63 and 0.86: token 1
 """
 
 from collections import Counter
@@ -22,11 +22,7 @@ NUCLEUS_GUESS = 64
 
 
 def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
-    """A seed of its own for every prompt, a repeated one included, for engines that draw their tokens themselves.
-
-    Args:
-        prompts: the texts of one call.
-        seed: the caller's seed.
+    """A different seed for every prompt of a call, repeated ones included, for engines with their own generator.
 
     Returns:
         Numbers of 31 bits, far apart: vLLM gives sample i the seed plus i.
@@ -36,7 +32,7 @@ def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
 
 
 def occurrences(prompts: Sequence[str]) -> list[int]:
-    """How often each prompt came before it: what keeps the samples of repeated prompts apart."""
+    """How often each prompt came before in the call: it makes the samples of repeated prompts differ."""
     seen: Counter[str] = Counter()
     counts = []
     for prompt in prompts:
@@ -46,15 +42,7 @@ def occurrences(prompts: Sequence[str]) -> list[int]:
 
 
 def uniform_numbers(prompt: str, occurrence: int, seed: int, samples: int, limit: int) -> "torch.Tensor":
-    """The random numbers that decide a prompt's samples, in (0, 1], (samples, limit).
-
-    Args:
-        prompt: the text that is continued.
-        occurrence: how often the same prompt came before it, so that repeats differ.
-        seed: the caller's seed.
-        samples: continuations.
-        limit: most tokens of a continuation.
-    """
+    """The random numbers that a prompt's samples are drawn with, in (0, 1], (samples, limit); see `occurrences`."""
     import torch
 
     generator = torch.Generator().manual_seed(derived_seed(seed, [occurrence, prompt], size=8))
@@ -85,7 +73,7 @@ def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampl
 
 
 def _most_likely(probabilities: "torch.Tensor", sampling: Sampling) -> "tuple[torch.Tensor, torch.Tensor | None]":
-    """Probabilities that matter, descending, with their tokens; all of them in place where nothing is cut."""
+    """The most likely tokens and their probabilities, descending; all probabilities, in place, where nothing is cut."""
     width = probabilities.shape[-1]
     if 0 < sampling.top_k < width:
         likely, tokens = probabilities.topk(sampling.top_k, dim=-1)

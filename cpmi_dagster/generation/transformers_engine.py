@@ -5,40 +5,41 @@
 
 Prompts are tokenised as the scorer does: no special tokens but a BOS where the tokenizer adds one by default. A prompt
 that leaves no room for `max_new_tokens` in the model's context is not an error: its generations are empty and marked
-as truncated. What a prompt shares with an earlier one of the call is not read again, nor counted.
+as truncated. What a prompt shares with an earlier one of the call is neither read nor counted again.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
-from cpmi_dagster.generation.prompt_tokens import prompt_ids
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import cut_at_stop
 from cpmi_dagster.generation.token_sampling import occurrences, uniform_numbers
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.tokens import prompt_ids
 
 if TYPE_CHECKING:
     from cpmi_dagster.generation.decoding import Continuation, Start
 
 
+@dataclass(frozen=True)
 class TransformersEngine:
     """A `RolloutEngine` on one loaded model.
 
-    Args:
+    Attributes:
         model: the model, on its device.
         batch_sequences: continuations sampled at the same time, fewer where memory runs out.
     """
 
-    def __init__(self, model: LoadedModel, batch_sequences: int) -> None:
-        self._model = model
-        self._batch_sequences = batch_sequences
+    model: LoadedModel
+    batch_sequences: int
 
     @property
     def identity(self) -> str:
         """Model id with its revision or weights hash."""
-        return self._model.identity
+        return self.model.identity
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
@@ -53,7 +54,7 @@ class TransformersEngine:
         generations = [NO_ROOM] * (len(prompts) * samples)
         starts = self._starts(prompts, sampling, samples, seed)
         if starts:
-            drawn = decode_fitting(self._model, starts, sampling, stop, self._batch_sequences)
+            drawn = decode_fitting(self.model, starts, sampling, stop, self.batch_sequences)
             read: Counter[int] = Counter()
             for owner, tokens in drawn.read.items():
                 read[owner // samples] += tokens
@@ -63,11 +64,11 @@ class TransformersEngine:
         return [generations[first : first + samples] for first in range(0, len(generations), samples)]
 
     def _starts(self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int) -> "list[Start]":
-        """What is to be decoded, longest prompt first."""
+        """The prompts that leave room for a continuation, longest first."""
         from cpmi_dagster.generation.decoding import Start
 
-        room = self._model.context_length - sampling.max_new_tokens
-        ids = prompt_ids(self._model.tokenizer, prompts)
+        room = self.model.context_length - sampling.max_new_tokens
+        ids = prompt_ids(self.model.tokenizer, prompts)
         starts = []
         for index, (prompt, occurrence, tokens) in enumerate(zip(prompts, occurrences(prompts), ids, strict=True)):
             numbers = uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens)
@@ -76,5 +77,5 @@ class TransformersEngine:
         return sorted(starts, key=lambda start: -len(start.prompt))
 
     def _generation(self, continuation: "Continuation", prompt_tokens: int, stop: Stop) -> Generation:
-        (text,) = self._model.tokenizer.batch_decode([continuation.tokens], skip_special_tokens=True)
+        (text,) = self.model.tokenizer.batch_decode([continuation.tokens], skip_special_tokens=True)
         return Generation(cut_at_stop(text, stop), len(continuation.tokens), not continuation.ended, prompt_tokens)

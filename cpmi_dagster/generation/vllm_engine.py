@@ -4,56 +4,44 @@
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
 Prompts are tokenised as the scorer does and handed over as token ids. vLLM ends a text at a string, not at a line that
-tells the answer: with `stop = "answer"` it writes on to its end of text or the limit, and the text is cut here. What it
-wrote behind the cut was sampled, so `Generation.tokens` counts it. A prompt's tokens count in full, whatever vLLM had
-in its cache.
+states the answer: with `stop = "answer"` it continues to the end of text or the limit, and the text is cut here. Tokens
+behind the cut were sampled, so `Generation.tokens` counts them. A prompt's tokens count in full, cached by vLLM or
+not.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
-from cpmi_dagster.generation.prompt_tokens import prompt_ids
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import STOP_STRINGS, cut_at_stop, is_stopped
 from cpmi_dagster.generation.token_sampling import prompt_seeds
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
+from cpmi_dagster.models.tokens import prompt_ids
 
 
+@dataclass(frozen=True)
 class VllmEngine:
     """A `RolloutEngine` on `vllm.LLM`, which is loaded at the first call.
 
-    Args:
+    Attributes:
         name: local folder, `miniature:NAME`, or hub id.
         revision: hub commit.
         dtype: auto, float32, bfloat16 or float16.
         batch_sequences: most texts under way at once.
-        identity: model id with its revision or weights hash, as tables keep it.
+        identity: model id with its revision or weights hash, and that vLLM ran it.
         gpu_memory_share: of the GPU's memory, for weights and cache.
     """
 
-    def __init__(
-        self,
-        name: str,
-        revision: str | None,
-        dtype: str,
-        batch_sequences: int,
-        identity: str,
-        gpu_memory_share: float = 0.9,
-    ) -> None:
-        self._place = model_folder(name)
-        self._revision = revision
-        self._dtype = dtype
-        self._batch_sequences = batch_sequences
-        self._identity = identity
-        self._gpu_memory_share = gpu_memory_share
-
-    @property
-    def identity(self) -> str:
-        """Model id with its revision or weights hash, and that vLLM ran it."""
-        return self._identity
+    name: str
+    revision: str | None
+    dtype: str
+    batch_sequences: int
+    identity: str
+    gpu_memory_share: float = 0.9
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
@@ -64,7 +52,7 @@ class VllmEngine:
             ModelError: vLLM is not installed, or cannot load the model.
         """
         ids = prompt_ids(self._tokenizer, prompts)
-        room = self._context_length - sampling.max_new_tokens
+        room = int(self._llm.llm_engine.model_config.max_model_len) - sampling.max_new_tokens
         asked = [number for number, tokens in enumerate(ids) if 0 < len(tokens) <= room]
         seeds = prompt_seeds(prompts, seed)
         generations = [[NO_ROOM] * samples for _ in prompts]
@@ -80,28 +68,25 @@ class VllmEngine:
             generations[number] = [_generation(one, len(ids[number]), stop) for one in ordered]
         return generations
 
-    @property
-    def _context_length(self) -> int:
-        return int(self._llm.llm_engine.model_config.max_model_len)
-
     @cached_property
     def _tokenizer(self) -> Any:
-        return load_tokenizer(self._place, self._revision)
+        return load_tokenizer(model_folder(self.name), self.revision)
 
     @cached_property
     def _llm(self) -> Any:
+        place = model_folder(self.name)
         try:
             return _vllm().LLM(
-                model=self._place,
-                revision=self._revision,
-                tokenizer_revision=self._revision,
-                dtype=self._dtype,
+                model=place,
+                revision=self.revision,
+                tokenizer_revision=self.revision,
+                dtype=self.dtype,
                 enable_prefix_caching=True,
-                max_num_seqs=self._batch_sequences,
-                gpu_memory_utilization=self._gpu_memory_share,
+                max_num_seqs=self.batch_sequences,
+                gpu_memory_utilization=self.gpu_memory_share,
             )
         except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(f"vLLM cannot load `{self._place}`: {' '.join(str(error).split())}") from error
+            raise ModelError(f"vLLM cannot load `{place}`: {' '.join(str(error).split())}") from error
 
 
 def _vllm() -> Any:

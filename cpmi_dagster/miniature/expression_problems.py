@@ -179,37 +179,27 @@ def make_iterated_function(rng: random.Random, length: int, scale: int) -> Draft
     return f"If $f(x)={factor}x{sign}{shift}$, what is ${expression}$?", operations
 
 
-SUBJECTS: dict[str, Maker] = {
-    "Prealgebra": make_fraction_sum,
-    "Algebra": make_linear_equation,
-    "Intermediate Algebra": make_root_sum,
-    "Number Theory": make_remainder,
-    "Counting & Probability": make_marbles,
-    "Geometry": make_hypotenuse,
-    "Precalculus": make_iterated_function,
+SUBJECTS: dict[str, tuple[Maker, ...]] = {
+    "Prealgebra": (make_fraction_sum,),
+    "Algebra": (make_linear_equation, make_nested_fraction),
+    "Intermediate Algebra": (make_root_sum,),
+    "Number Theory": (make_remainder,),
+    "Counting & Probability": (make_marbles,),
+    "Geometry": (make_hypotenuse,),
+    "Precalculus": (make_iterated_function,),
 }
-SECOND_MAKERS: dict[str, Maker] = {"Algebra": make_nested_fraction}
-
-
-def _has_results(operations: list[Operation]) -> bool:
-    try:
-        run_plan(operations)
-    except UndefinedResult:
-        return False
-    return True
 
 
 def make_expression_problem(rng: random.Random, difficulty: Difficulty = STANDARD) -> Problem:
-    """A random expression problem.
-
-    Args:
-        rng: Chooses subject, kind and numbers.
-        difficulty: How long the plan is and how large its numbers are.
-    """
+    """A random expression problem."""
     while True:
         subject = rng.choice(list(SUBJECTS))
-        maker = SUBJECTS[subject] if rng.random() < 0.5 else SECOND_MAKERS.get(subject, SUBJECTS[subject])
-        question, operations = maker(rng, draw_length(rng, difficulty), difficulty.scale)
-        if min(difficulty.fewest, 5) <= len(operations) <= difficulty.most + 1 and _has_results(operations):
-            level = min(5, max(1, len(operations) - 1))
-            return Problem("MATH", subject, level, question, tuple(operations))
+        make = SUBJECTS[subject][0 if rng.random() < 0.5 else -1]
+        question, operations = make(rng, draw_length(rng, difficulty), difficulty.scale)
+        if not min(difficulty.fewest, 5) <= len(operations) <= difficulty.most + 1:
+            continue
+        try:
+            run_plan(operations)
+        except UndefinedResult:
+            continue
+        return Problem("MATH", subject, min(5, max(1, len(operations) - 1)), question, tuple(operations))

@@ -38,13 +38,7 @@ class QuestionPool:
         self._used: set[str] = set()
 
     def draw(self, task: Task, count: int, difficulty: Difficulty = STANDARD) -> list[Problem]:
-        """New problems of one task.
-
-        Args:
-            task: Word problems (GSM8K) or expression problems (MATH).
-            count: How many.
-            difficulty: How long and how large they are.
-        """
+        """New problems of one task: word problems (GSM8K) or expression problems (MATH)."""
         problems: list[Problem] = []
         while len(problems) < count:
             problem = draw(lambda rng: MAKERS[task](rng, difficulty), self._rng, held_out=True)

@@ -11,7 +11,6 @@ Every third FOLIO label is True, False or Uncertain; a LogicNLI story has two st
 """
 
 import random
-from typing import NamedTuple
 
 from cpmi_dagster.miniature.holdings import VERDICTS, Verdict, draw_claims, draw_holdings
 from cpmi_dagster.miniature.logic_stories import draw_story
@@ -20,19 +19,12 @@ from cpmi_dagster.miniature.question_rows import JsonRow
 OPTIONS = 4
 
 
-class VerdictQuestion(NamedTuple):
-    """A question about claims: the verdict of the right option, and those that the others may have."""
-
-    question: str
-    right: Verdict
-    others: tuple[Verdict, ...]
-
-
-QUESTIONS = (
-    VerdictQuestion("Which of the following must be true?", "True", ("False", "Uncertain")),
-    VerdictQuestion("Which of the following cannot be true?", "False", ("True", "Uncertain")),
-    VerdictQuestion("Of which of the following can it not be said whether it is true?", "Uncertain", ("True", "False")),
-)
+QUESTIONS: dict[Verdict, str] = {
+    "True": "Which of the following must be true?",
+    "False": "Which of the following cannot be true?",
+    "Uncertain": "Of which of the following can it not be said whether it is true?",
+}
+"""Questions about claims, by the verdict of the right option; the other options have the other verdicts."""
 
 
 def folio_row(verdict: Verdict, rng: random.Random) -> JsonRow:
@@ -48,17 +40,18 @@ def folio_row(verdict: Verdict, rng: random.Random) -> JsonRow:
     }
 
 
-def logiqa2_row(number: int, asked: VerdictQuestion, rng: random.Random) -> JsonRow:
-    """A row of LogiQA 2.0: four claims, one of which has the verdict that the question wants."""
+def logiqa2_row(number: int, right: Verdict, rng: random.Random) -> JsonRow:
+    """A row of LogiQA 2.0: four claims, one of which has the verdict that the question asks for."""
     holdings = draw_holdings(rng)
-    first, second = rng.sample(asked.others, 2)
-    claims = draw_claims(holdings, {asked.right: 1, first: OPTIONS - 2, second: 1}, rng)
+    others: list[Verdict] = [verdict for verdict in VERDICTS if verdict != right]
+    first, second = rng.sample(others, 2)
+    claims = draw_claims(holdings, {right: 1, first: OPTIONS - 2, second: 1}, rng)
     options = rng.sample(claims, OPTIONS)
     return {
         "id": number,
         "answer": options.index(claims[0]),
         "text": " ".join(fact.text for fact in holdings.facts),
-        "question": asked.question,
+        "question": QUESTIONS[right],
         "options": [claim.text for claim in options],
         "type": {"Categorical Reasoning": True},
     }
@@ -84,4 +77,4 @@ def folio_rows(count: int, rng: random.Random) -> list[JsonRow]:
 
 def logiqa2_rows(count: int, rng: random.Random) -> list[JsonRow]:
     """Rows with the three questions in turn."""
-    return [logiqa2_row(number, QUESTIONS[number % len(QUESTIONS)], rng) for number in range(count)]
+    return [logiqa2_row(number, VERDICTS[number % len(VERDICTS)], rng) for number in range(count)]

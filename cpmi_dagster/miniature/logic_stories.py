@@ -15,12 +15,12 @@ follows. For people about whom the story contradicts itself, only the contradict
 
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from cpmi_dagster.miniature.story_themes import NAMES, THEMES
 
 Label = Literal["entailment", "contradiction", "neutral", "self_contradiction"]
-LABELS: tuple[Label, ...] = ("entailment", "contradiction", "neutral", "self_contradiction")
+LABELS: tuple[Label, ...] = get_args(Label)
 PROPERTIES: tuple[str, ...] = ("glad", "calm", "proud", "busy", "kind", "brave", "tidy", "quiet")
 OF_NUMBERS = 4
 PEOPLE = 5
@@ -95,7 +95,8 @@ def draw_story(rng: random.Random) -> Story:
     """A story that has enough statements of every label."""
     while True:
         numbers, properties = _draw_rules(rng)
-        people = _draw_people(rng)
+        *known, unknown = (name for name, _ in rng.sample(NAMES, PEOPLE))
+        people = {**{name: rng.randint(2, LARGEST) for name in known}, unknown: None}
         statements = _statements(people, numbers, properties)
         if all(len(statements[label]) >= STATEMENTS_OF_A_LABEL for label in LABELS):
             break
@@ -126,12 +127,6 @@ def _draw_rules(rng: random.Random) -> tuple[list[NumberRule], list[PropertyRule
     ]
     properties = [PropertyRule(Property(rng.choice(numbered)), Property(name, rng.random() < 0.7)) for name in derived]
     return numbers, properties
-
-
-def _draw_people(rng: random.Random) -> dict[str, int | None]:
-    """Names and numbers; the last has no number."""
-    names = [name for name, _ in rng.sample(NAMES, PEOPLE)]
-    return {name: rng.randint(2, LARGEST) if name != names[-1] else None for name in names}
 
 
 def _statements(

@@ -5,7 +5,6 @@ r"""ProcessBench rows: a solution and the index of its first wrong step, -1 if i
 """
 
 import random
-from collections.abc import Sequence
 
 from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.question_rows import JsonRow
@@ -27,8 +26,3 @@ def processbench_row(subset: str, number: int, problem: Problem, rng: random.Ran
         "final_answer_correct": solution.answer == problem.answer,
         "label": solution.first_error,
     }
-
-
-def processbench_rows(subset: str, problems: Sequence[Problem], rng: random.Random) -> list[JsonRow]:
-    """All rows of one subset, half of them with an error."""
-    return [processbench_row(subset, number, problem, rng) for number, problem in enumerate(problems)]

@@ -44,11 +44,7 @@ class Attempt:
 def estimate_labels(problem: Problem, solution: Solution, skill: float, rng: random.Random) -> tuple[bool, ...]:
     """Math-Shepherd's hard estimate for each step: did any of a few completions from there reach the answer.
 
-    Args:
-        problem: What is being solved.
-        solution: The attempt.
-        skill: The chance that a completion of the last step alone succeeds; 0 for a hopeless question.
-        rng: Draws the completions.
+    `skill` is the chance that a completion of the last step alone succeeds; 0 for a question that nobody solves.
     """
     labels = []
     count = len(solution.steps)
@@ -78,14 +74,7 @@ def attempts(problem: Problem, count: int, skill: float, rng: random.Random) -> 
 
 
 def all_attempts(problems: Sequence[Problem], too_hard: int, count: int, rng: random.Random) -> list[Attempt]:
-    """Tries at every question, in the published file's order.
-
-    Args:
-        problems: The questions.
-        too_hard: How many of them nobody solves; every label of theirs is `-`.
-        count: Tries for each question.
-        rng: Draws skills, tries and labels.
-    """
+    """`count` tries at every question, in the published file's order; all labels of `too_hard` questions are `-`."""
     hopeless = set(rng.sample(range(len(problems)), too_hard))
     found: list[Attempt] = []
     for number, problem in enumerate(problems):
@@ -93,15 +82,10 @@ def all_attempts(problems: Sequence[Problem], too_hard: int, count: int, rng: ra
     return sorted(found, key=lambda one: (one.problem.task, one.is_right))
 
 
-def written_steps(solution: Solution) -> list[str]:
-    """The steps as Math-Shepherd writes them: numbered, the answer on the last one's line."""
-    steps = [f"Step {number}: {step}" for number, step in enumerate(solution.steps, start=1)]
-    return [*steps[:-1], f"{steps[-1]} {render_target(solution.answer)}"]
-
-
 def shepherd_row(one: Attempt, question: str) -> JsonRow:
-    """A row in the raw form."""
-    steps = written_steps(one.solution)
+    """A row in the raw form: steps are numbered, the answer is on the last one's line."""
+    steps = [f"Step {number}: {step}" for number, step in enumerate(one.solution.steps, start=1)]
+    steps[-1] += f" {render_target(one.solution.answer)}"
     marked = "\n".join(f"{step} {STEP_MARK}" for step in steps)
     labelled = "\n".join(f"{step} {'+' if label else '-'}" for step, label in zip(steps, one.labels, strict=True))
     return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}
@@ -114,16 +98,13 @@ def irregular_rows() -> list[JsonRow]:
     short = "Mia reads 4 pages a day. How many does she read in 5 days? Step 1: She reads 4*5=<<4*5=20>>20 pages."
     empty = "Tom has 12 pencils and buys 7 more. How many pencils does Tom have?"
     silent = "Lena runs 3 laps of 400 meters. How far does she run? Step 1: She runs 3*400=<<3*400=1200>>1200 meters."
-    return [
-        {
-            "input": f"{short} {STEP_MARK}\nStep 2: The answer is: 20 {STEP_MARK}",
-            "label": f"{short} +",
-            "task": "GSM8K",
-        },
-        {"input": empty, "label": empty, "task": "GSM8K"},
-        {"input": f"{silent} {STEP_MARK}", "label": f"{silent} +", "task": "GSM8K"},
-        {"input": f"{steps} {STEP_MARK}", "label": f"{steps} +".replace(STEP_MARK, "+"), "task": "GSM8K"},
-    ]
+    texts = (
+        (f"{short} {STEP_MARK}\nStep 2: The answer is: 20 {STEP_MARK}", f"{short} +"),
+        (empty, empty),
+        (f"{silent} {STEP_MARK}", f"{silent} +"),
+        (f"{steps} {STEP_MARK}", f"{steps} +".replace(STEP_MARK, "+")),
+    )
+    return [{"input": text, "label": label, "task": "GSM8K"} for text, label in texts]
 
 
 def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[JsonRow], list[JsonRow]]:

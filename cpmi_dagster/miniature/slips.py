@@ -104,12 +104,7 @@ def draw_slip(problem: Problem, kind: SlipKind, index: int, rng: random.Random) 
 
 
 def solve_with_slip(problem: Problem, slip: Slip, wording: random.Random | None = None) -> Solution:
-    """The solution of a solver who slips once and is careful before and after.
-
-    Args:
-        problem: What to solve.
-        slip: The one error.
-        wording: Chooses among each operation's sentences; the first of each if absent.
+    """The solution of a solver who slips once and is careful before and after; `wording` as in `solve`.
 
     Raises:
         UndefinedResult: A later step has no result in this world.
@@ -140,17 +135,7 @@ def _is_believable(problem: Problem, solution: Solution) -> bool:
 def make_mistake(
     problem: Problem, rng: random.Random, index: int | None = None, kinds: tuple[SlipKind, ...] = SLIP_KINDS
 ) -> Solution:
-    """A wrong solution with one random believable slip.
-
-    Args:
-        problem: What to solve.
-        rng: Chooses place, kind, size and wording.
-        index: The operation to slip at; drawn if absent.
-        kinds: The kinds of slip to choose from.
-
-    Returns:
-        A solution whose final answer is wrong and whose `correct` says which steps are.
-    """
+    """A solution with one random believable slip, at the operation `index` if given, so that its answer is wrong."""
     for _attempt in range(ATTEMPTS):
         place = rng.randrange(len(problem.operations)) if index is None else index
         try:
@@ -159,9 +144,5 @@ def make_mistake(
             continue
         if _is_believable(problem, solution):
             return solution
-    return _miscalculate_the_end(problem, rng)
-
-
-def _miscalculate_the_end(problem: Problem, rng: random.Random) -> Solution:
-    """The slip that always fits: the last result is off."""
-    return solve_with_slip(problem, _miscalculate(problem, len(problem.operations) - 1, rng), rng)
+    always_fits = _miscalculate(problem, len(problem.operations) - 1, rng)
+    return solve_with_slip(problem, always_fits, rng)

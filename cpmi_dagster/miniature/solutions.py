@@ -104,12 +104,7 @@ class SolutionWriter:
 
 
 def solve(problem: Problem, wording: random.Random | None = None) -> Solution:
-    """The correct solution.
-
-    Args:
-        problem: What to solve.
-        wording: Chooses among each operation's sentences; the first of each if absent.
-    """
+    """The correct solution; `wording` chooses among each operation's sentences, the first of each if absent."""
     writer = SolutionWriter(problem, wording)
     for operation in problem.operations:
         writer.write(operation)

@@ -159,12 +159,7 @@ def draw_length(rng: random.Random, difficulty: Difficulty) -> int:
 
 
 def make_word_problem(rng: random.Random, difficulty: Difficulty = STANDARD) -> Problem:
-    """A random word problem.
-
-    Args:
-        rng: Chooses theme, cast, events and numbers.
-        difficulty: How long the story is and how large its numbers are.
-    """
+    """A random word problem."""
     length = draw_length(rng, difficulty)
     while True:
         try:

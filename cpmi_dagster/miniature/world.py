@@ -15,33 +15,19 @@ from pathlib import Path
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.miniature.held_out import QuestionPool
 from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_row, logiqa2_rows
-from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
-from cpmi_dagster.miniature.processbench_rows import processbench_rows
+from cpmi_dagster.miniature.prmbench_rows import MODIFIERS, prmbench_row
+from cpmi_dagster.miniature.processbench_rows import processbench_row
 from cpmi_dagster.miniature.question_rows import JsonRow, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
 from cpmi_dagster.miniature.word_problems import HARD
 
-WORLD_FILES: dict[str, str] = {
-    name: f"{name}.jsonl"
-    for name in (
-        "math_shepherd",
-        "step_truth",
-        "gsm8k_train",
-        "math_train",
-        "gsm8k_test",
-        "math500_test",
-        "omni_math_test",
-        "mmlu_stem_test",
-        "folio_validation",
-        "logiqa2_test",
-        "logicnli_test",
-        "processbench_gsm8k",
-        "processbench_math",
-        "processbench_olympiadbench",
-        "processbench_omnimath",
-        "prmbench",
-    )
-}
+_NAMES = """
+    math_shepherd step_truth gsm8k_train math_train
+    gsm8k_test math500_test omni_math_test mmlu_stem_test
+    folio_validation logiqa2_test logicnli_test
+    processbench_gsm8k processbench_math processbench_olympiadbench processbench_omnimath prmbench
+"""
+WORLD_FILES: dict[str, str] = {name: f"{name}.jsonl" for name in _NAMES.split()}
 
 
 @dataclass(frozen=True)
@@ -109,17 +95,19 @@ def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random
         "olympiadbench": pool.draw("MATH", count, HARD),
         "omnimath": pool.draw_both(count, HARD),
     }
-    subsets = {f"processbench_{subset}": processbench_rows(subset, drawn, rng) for subset, drawn in problems.items()}
-    return {**subsets, "prmbench": prmbench_rows(pool.draw_both(size.prmbench), rng)}
+    subsets = {
+        f"processbench_{subset}": [
+            processbench_row(subset, number, problem, rng) for number, problem in enumerate(drawn)
+        ]
+        for subset, drawn in problems.items()
+    }
+    both = pool.draw_both(size.prmbench)
+    prmbench = [prmbench_row(kind, number, problem, rng) for kind in MODIFIERS for number, problem in enumerate(both)]
+    return {**subsets, "prmbench": prmbench}
 
 
 def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[JsonRow]]:
-    """Every file's rows, by the keys of `WORLD_FILES`.
-
-    Args:
-        seed: Decides everything.
-        size: How much of everything; the default size if absent.
-    """
+    """Every file's rows, by the keys of `WORLD_FILES`; the seed decides everything."""
     size = size or WorldSize()
     pool, rng = QuestionPool(seed), random.Random(seed + 1)
     return {
@@ -131,13 +119,6 @@ def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[J
 
 
 def write_world(folder: Path, seed: int = 0, size: WorldSize | None = None) -> None:
-    """Write every file of the world.
-
-    Args:
-        folder: Where to; made if absent.
-        seed: Same seed and size, same bytes.
-        size: How much of everything; the default size if absent.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write every file of the world into a folder, which is made if absent; the same seed and size, the same bytes."""
     for name, rows in world_rows(seed, size).items():
         write_whole(folder / WORLD_FILES[name], "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

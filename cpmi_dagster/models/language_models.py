@@ -146,7 +146,7 @@ def hub_commit(place: str, revision: str | None) -> str | None:
         then says what is wrong.
     """
     from huggingface_hub import ResolvedRevision
-    from transformers.utils import resolve_revision
+    from transformers.utils.hub import resolve_revision
 
     found = resolve_revision(place, revision)
     return found.resolved if isinstance(found, ResolvedRevision) else revision
@@ -172,10 +172,6 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
 
 def check_device(name: str, device: str) -> None:
     """Refuse a device that torch does not know or this machine lacks.
-
-    Args:
-        name: the model, for the error.
-        device: a torch device.
 
     Raises:
         ModelError: this machine has no such device.

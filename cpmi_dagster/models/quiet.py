@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Within the block: no progress bars, no warnings, only errors; as it was before, after it."""
+    """Within the block, only errors: no progress bars, no warnings."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""Which language model a profile means, and who samples text from it.
+"""Which language model a profile means, and how text is sampled from it.
 
 labeler: {name: Qwen/Qwen3-8B-Base, dtype: bfloat16}                        loaded here
 policy:  {name: Qwen/Qwen3-4B-Base, dtype: bfloat16, engine: vllm}          sampled by vLLM in this process
@@ -18,7 +18,7 @@ from cpmi_dagster.contracts.frozen import Frozen
 class LanguageModel(Frozen):
     """A causal language model: local folder, `miniature:labeler`, or hub id with its revision.
 
-    `engine` decides who samples text from it. The labeler's log-probabilities always come from its weights here.
+    `engine` decides how text is sampled from it. The labeler's log-probabilities always come from weights loaded here.
     Settings that only say how an endpoint is reached are in no fingerprint.
     """
 

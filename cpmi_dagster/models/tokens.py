@@ -27,7 +27,6 @@ def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> di
     """Token ids of each distinct piece, without special tokens; a repeated piece is tokenised once.
 
     Args:
-        tokenizer: the labeler's tokenizer.
         pieces: texts such as `48 / 2 = 24\\n`, in any order.
     """
     distinct = list(dict.fromkeys(pieces))
@@ -37,13 +36,20 @@ def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> di
     return {piece: tuple(ids) for piece, ids in zip(distinct, encoded, strict=True)}
 
 
+def prompt_ids(tokenizer: "PreTrainedTokenizerBase", prompts: Sequence[str]) -> list[TokenIds]:
+    """Token ids of prompts as every engine and the scorer read them: a BOS where the tokenizer adds one, then the text.
+
+    `2 + 3` -> (BOS, 17, 489, 220, 18), and an empty prompt -> (BOS,)
+    """
+    start, pieces = start_ids(tokenizer), piece_ids(tokenizer, prompts)
+    return [start + pieces[prompt] for prompt in prompts]
+
+
 def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str], ids: Sequence[TokenIds]) -> None:
     """Make sure that pieces tokenised on their own are the text they make up together.
 
     Args:
-        tokenizer: the labeler's tokenizer.
         pieces: texts that follow one another.
-        ids: their token ids.
 
     Raises:
         ScoringError: decoded, the ids give another text than those of the whole string; names tokenizer and strings.

@@ -20,6 +20,7 @@ import polars as pl
 from cpmi_dagster.answers.extraction import boxed_answer
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
 from cpmi_dagster.negatives.mistakes.propose import propose
 from cpmi_dagster.negatives.settings import Negatives
@@ -27,12 +28,6 @@ from cpmi_dagster.trajectories.templates import render_negative_prompt
 
 MODEL = "model"
 MOST_PROPOSALS = 64
-HARD_NEGATIVE_COLUMNS: dict[str, pl.DataType] = {
-    "trajectory_id": pl.String(),
-    "rank": pl.Int64(),
-    "answer": pl.String(),
-    "source": pl.String(),
-}
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
 _BLANKS_AND_STOPS = " \t\r,;."
 _FENCED = re.compile(r"\$([^$]+)\$")
@@ -56,12 +51,7 @@ class NegativesResult:
 
 
 def heuristic_negatives(gold: str, count: int, seed: int) -> list[HardNegative]:
-    """Wrong answers of the gold answer's form, made by changing one thing in it.
-
-    Args:
-        gold: Gold answer.
-        count: How many are wanted.
-        seed: Decides which of the possible changes are taken.
+    """Wrong answers of the gold answer's form, made by changing one thing in it; the seed decides which changes.
 
     Returns:
         At most `count`; none equivalent to the gold answer or to another.
@@ -70,11 +60,7 @@ def heuristic_negatives(gold: str, count: int, seed: int) -> list[HardNegative]:
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
-    """The answer in a sampled continuation.
-
-    Args:
-        text: What the model wrote behind `The answer is: `.
-        max_characters: Longest answer kept.
+    """The answer in a sampled continuation of `The answer is: `.
 
     Returns:
         Its first line without a repeated `The answer is:`, a box or dollar signs around it and trailing stops; None if
@@ -86,14 +72,7 @@ def clean_sample(text: str, max_characters: int) -> str | None:
 
 
 def choose_negatives(gold: str, samples: Sequence[str], negatives: Negatives, seed: int) -> list[HardNegative]:
-    """Model samples first, heuristics for what is missing.
-
-    Args:
-        gold: Gold answer.
-        samples: Sampled continuations of the hard-negative prompt.
-        negatives: How many, and how long an answer may be.
-        seed: For the heuristics.
-    """
+    """Sampled continuations of the hard-negative prompt first; heuristics, by the seed, for what is missing."""
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
     sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
     return _distinct(gold, chain(sampled, _heuristics(gold, seed)), negatives.count)
@@ -129,7 +108,8 @@ def hard_negatives(
             short.append(name)
         if progress:
             progress(1)
-    return NegativesResult(pl.DataFrame(rows, schema=HARD_NEGATIVE_COLUMNS, orient="row"), short, cost)
+    frame = pl.DataFrame(rows, schema=HardNegatives.create_empty().schema, orient="row")
+    return NegativesResult(frame, short, cost)
 
 
 def trajectory_seed(seed: int, trajectory_id: str) -> int:

@@ -46,13 +46,7 @@ class Work:
         return Work(**{**sums, "sequences": max(self.sequences, other.sequences)})
 
     def cost(self, shape: ModelShape, hardware: Hardware, batch_sequences: int) -> Cost:
-        """Seconds on one card, and tokens as `labels.labeling_costs` counts them: forward includes generated.
-
-        Args:
-            shape: of the model that does the work.
-            hardware: what it runs on.
-            batch_sequences: continuations sampled at the same time.
-        """
+        """Seconds on one card, and tokens as `labels.labeling_costs` counts them: forward includes generated."""
         seconds = self.read_seconds(shape, hardware) + self.generation_seconds(shape, hardware, batch_sequences)
         return Cost(seconds, self.read_tokens + self.generated_tokens, self.generated_tokens)
 

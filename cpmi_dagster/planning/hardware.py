@@ -65,11 +65,6 @@ class Hardware(Frozen):
         """Bytes per second of the card's memory."""
         return self.card.bandwidth_gb_per_s * GIGA
 
-    @property
-    def memory(self) -> float:
-        """Bytes of the card's memory."""
-        return self.card.memory_gb * GIGA
-
 
 def default_hardware(labeler: LanguageModel) -> str:
     """`laptop-cpu` for the embedded world's models and for models on the CPU, else `h100-80gb`."""
@@ -89,8 +84,9 @@ def load_hardware(chosen: str) -> Hardware:
     shipped = _table(SHIPPED)
     if chosen in shipped:
         return _hardware(SHIPPED, chosen, shipped[chosen])
-    file, name = _file_and_name(chosen)
-    if file is None:
+    path, _, name = (chosen, "", None) if Path(chosen).is_file() else chosen.rpartition(":")
+    file = Path(path)
+    if not file.is_file():
         raise SettingsError(
             f"there is no hardware `{chosen}`; give one of {', '.join(shipped)}, or a YAML file like {SHIPPED}"
         )
@@ -100,14 +96,6 @@ def load_hardware(chosen: str) -> Hardware:
     if wanted not in table or (name is None and len(table) > 1):
         raise SettingsError(f"hardware file {file} holds {', '.join(table)}; write {file}:{first}")
     return _hardware(file, wanted, table[wanted])
-
-
-def _file_and_name(chosen: str) -> tuple[Path | None, str | None]:
-    """The file, None if there is none, and the name after a colon."""
-    if Path(chosen).is_file():
-        return Path(chosen), None
-    path, _, name = chosen.rpartition(":")
-    return (Path(path), name) if Path(path).is_file() else (None, None)
 
 
 def _table(file: Path) -> Mapping[str, Any]:

@@ -9,12 +9,12 @@ Trajectories are taken in the order and in the portions of a run: what they shar
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import polars as pl
 
-from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.cost import Cost, in_proportion
 from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.durations import Work
@@ -22,7 +22,6 @@ from cpmi_dagster.planning.hardware import Hardware
 from cpmi_dagster.planning.shapes import PlannedModel
 from cpmi_dagster.planning.tokens import (
     PREFIX_TOKENS,
-    PrefixTokens,
     Samples,
     negatives_work,
     rollouts_work,
@@ -34,30 +33,31 @@ from cpmi_dagster.rewards.registry import Needs
 Role = Literal["labeler", "policy", "prover"]
 ROLES: tuple[Role, ...] = get_args(Role)
 Part = Literal["hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts"]
-ALL_PARTS: tuple[Part, ...] = get_args(Part)
+ROLE_OF: dict[Part, Role] = {
+    "hard_negatives": "labeler",
+    "answer_logprobs": "labeler",
+    "policy_rollouts": "policy",
+    "prover_rollouts": "prover",
+}
 Figure = Literal["forward", "generated"]
 Guess = tuple[Part, Figure]
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trajectories that a run labels together, and the labels that it has made already; None where it has not.
+    """Trajectories that a run labels together, and the labels that it has made already.
 
     Attributes:
         shard: partition they are in.
         trajectories: columns trajectory_id, question, steps, gold_answer, in the order of the run.
-        negatives: rows of `labels.hard_negatives`.
-        sampled_tokens: tokens generated for the negatives.
-        policy_rollouts: rows of that table.
-        prover_rollouts: likewise.
+        made: rows of the tables `labels.hard_negatives`, `.policy_rollouts` and `.prover_rollouts` that are made.
+        sampled_tokens: tokens generated for the negatives, where they are made.
     """
 
     shard: str
     trajectories: pl.DataFrame
-    negatives: pl.DataFrame | None = None
+    made: Mapping[Part, pl.DataFrame] = field(default_factory=dict)
     sampled_tokens: int | None = None
-    policy_rollouts: pl.DataFrame | None = None
-    prover_rollouts: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,11 @@ class ChunkCosts:
 def parts_of(needs: Needs) -> list[Part]:
     """The stages that a method needs."""
     needed = (needs.scores, needs.scores, needs.policy_steps != 0, needs.prover_steps != 0)
-    return [part for part, is_needed in zip(ALL_PARTS, needed, strict=True) if is_needed]
+    return [part for part, is_needed in zip(ROLE_OF, needed, strict=True) if is_needed]
 
 
 def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Settings, hardware: Hardware) -> ChunkCosts:
-    """Count a chunk's tokens stage by stage, and estimate its seconds.
-
-    Args:
-        chunk: the trajectories.
-        models: by role.
-        settings: the profile.
-        hardware: what it runs on.
-    """
+    """Count a chunk's tokens stage by stage, and estimate its seconds."""
     policy, policy_rollouts = _rollouts_work(chunk, "policy", models["policy"], settings)
     prover, prover_rollouts = _rollouts_work(chunk, "prover", models["prover"], settings)
     work: dict[Part, Work] = {
@@ -121,7 +114,7 @@ def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Sett
     return ChunkCosts(
         shard=chunk.shard,
         trajectories=chunk.trajectories.height,
-        costs={part: done.cost(models[_role(part)].shape, hardware, batch) for part, done in work.items()},
+        costs={part: done.cost(models[ROLE_OF[part]].shape, hardware, batch) for part, done in work.items()},
         rollouts={"policy": policy_rollouts, "prover": prover_rollouts},
         guesses=_guesses(chunk, settings),
     )
@@ -130,21 +123,21 @@ def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Sett
 def _negatives_work(chunk: Chunk, labeler: PlannedModel, settings: Settings) -> Work:
     negatives = settings.negatives
     samples = Samples(negatives.samples, negatives.sampling, settings.rollouts.batch_sequences)
-    total, done = Work(), 0
-    for portion in chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories):
-        measured = share_of(chunk.sampled_tokens, done, done + portion.height, chunk.trajectories.height)
-        total += negatives_work(portion, labeler, samples, measured)
-        done += portion.height
-    return total
+    portions = list(chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories))
+    measured: list[int | None] = [None] * len(portions)
+    if chunk.sampled_tokens is not None:
+        measured[:] = in_proportion(chunk.sampled_tokens, [portion.height for portion in portions])
+    works = (negatives_work(own, labeler, samples, tokens) for own, tokens in zip(portions, measured, strict=True))
+    return sum(works, Work())
 
 
 def _scoring_work(chunk: Chunk, labeler: PlannedModel, settings: Settings, hardware: Hardware) -> Work:
     total = Work()
     for portion in chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories):
-        if chunk.negatives is None:
-            negatives = hard_negatives(portion, None, settings.negatives, settings.seed).negatives
+        if "hard_negatives" in chunk.made:
+            negatives = chunk.made["hard_negatives"].join(portion, on="trajectory_id", how="semi")
         else:
-            negatives = chunk.negatives.join(portion, on="trajectory_id", how="semi")
+            negatives = hard_negatives(portion, None, settings.negatives, settings.seed).negatives
         total += scoring_work(portion, negatives, labeler, settings.scoring, hardware.card.device)
     return total
 
@@ -154,8 +147,10 @@ def _rollouts_work(chunk: Chunk, role: Role, model: PlannedModel, settings: Sett
     is_policy = role == "policy"
     count = rollouts.policy_count if is_policy else rollouts.prover_count
     samples = Samples(count, rollouts.sampling, rollouts.batch_sequences)
-    made = chunk.policy_rollouts if is_policy else chunk.prover_rollouts
-    measured = None if made is None else _by_prefix(made)
+    measured = None
+    if (made := chunk.made.get("policy_rollouts" if is_policy else "prover_rollouts")) is not None:
+        sums = made.group_by("trajectory_id", "prefix_length").agg(pl.col("generated_tokens").sum())
+        measured = {(name, length): tokens for name, length, tokens in sums.iter_rows()}
     total, frames = Work(), [pl.DataFrame(schema=PREFIX_TOKENS)]
     for portion in chunk.trajectories.iter_slices(rollouts.chunk_trajectories):
         for call in portion.iter_slices(TRAJECTORIES_PER_CALL):
@@ -165,27 +160,10 @@ def _rollouts_work(chunk: Chunk, role: Role, model: PlannedModel, settings: Sett
     return total, pl.concat(frames)
 
 
-def _by_prefix(rollouts: pl.DataFrame) -> PrefixTokens:
-    sums = rollouts.group_by("trajectory_id", "prefix_length").agg(pl.col("generated_tokens").sum())
-    return {(name, length): tokens for name, length, tokens in sums.iter_rows()}
-
-
-def share_of(total: int | None, first: int, last: int, size: int) -> int | None:
-    """The part of a total that belongs to items `first` to `last` of `size`; the parts add up to it."""
-    return None if total is None else total * last // size - total * first // size
-
-
-def _role(part: Part) -> Role:
-    return "policy" if part == "policy_rollouts" else "prover" if part == "prover_rollouts" else "labeler"
-
-
 def _guesses(chunk: Chunk, settings: Settings) -> frozenset[Guess]:
     """What a run may find to be different: sampled text, and token trees with sampled negatives."""
-    guesses: set[Guess] = set()
-    if chunk.negatives is None and settings.negatives.samples:
+    rollouts: tuple[Part, ...] = ("policy_rollouts", "prover_rollouts")
+    guesses: set[Guess] = {(part, "generated") for part in rollouts if part not in chunk.made}
+    if "hard_negatives" not in chunk.made and settings.negatives.samples:
         guesses |= {("hard_negatives", "generated"), ("answer_logprobs", "forward")}
-    if chunk.policy_rollouts is None:
-        guesses.add(("policy_rollouts", "generated"))
-    if chunk.prover_rollouts is None:
-        guesses.add(("prover_rollouts", "generated"))
     return frozenset(guesses)

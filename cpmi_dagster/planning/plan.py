@@ -20,7 +20,7 @@ import polars as pl
 from scipy.stats import t
 
 from cpmi_dagster.planning.hardware import Hardware
-from cpmi_dagster.planning.labeling import ALL_PARTS, ChunkCosts, Figure, Guess, parts_of
+from cpmi_dagster.planning.labeling import ROLE_OF, ChunkCosts, Figure, Guess, parts_of
 from cpmi_dagster.rewards.costs import labeling_costs
 from cpmi_dagster.rewards.registry import Needs, reward_type
 
@@ -89,9 +89,7 @@ def make_plan(
     Args:
         chunks: all chunks, or a random sample of them; at least one.
         trajectories: how many are to be labelled.
-        types: the profile's reward types.
         models: names by role.
-        hardware: what it runs on.
         gpus: how many cards share the work.
         shards: each is labelled on one card; the card with the most of them decides the hours.
     """
@@ -154,7 +152,7 @@ def _relative_error(values: np.ndarray, sizes: np.ndarray, left_out: float) -> f
 
 def _bases(method: str, guesses: frozenset[Guess], complete: bool) -> dict[str, str]:
     """Whether a method's forward tokens, which include the generated ones, and its generated tokens are exact."""
-    parts = ALL_PARTS if method == EVERYTHING else parts_of(reward_type(method).needs)
+    parts = list(ROLE_OF) if method == EVERYTHING else parts_of(reward_type(method).needs)
 
     def basis(*figures: Figure) -> str:
         guessed = any((part, figure) in guesses for part in parts for figure in figures)

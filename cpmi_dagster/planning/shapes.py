@@ -5,7 +5,7 @@
 Config and tokenizer are read from a folder or from the hub's cache; nothing is downloaded.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -75,7 +75,6 @@ def planned_model(
 
     Args:
         role: labeler, policy or prover; named in errors.
-        model: the profile's model.
         revision: hub commit; ignored for local folders.
         parameters: parameters per token, instead of counting them.
 
@@ -90,9 +89,12 @@ def planned_model(
             f"tokenizer (`hf download {model.name} --include '*.json' '*.txt'`, no weights), name a local folder as "
             f"models.{role}.name, or say `--parameters {role}=8.2e9`"
         )
-    shape = _given(parameters, model.dtype) if config is None else _shape(config, model.dtype)
-    if config is not None and parameters is not None:
-        shape = ModelShape(**{**vars(shape), "body": parameters, "head": 0, "held": parameters})
+    if config is not None:
+        shape = _shape(config, model.dtype)
+    else:
+        shape = ModelShape(0, 0, 0, 0, 0, 0, _dtype(model.dtype, "bfloat16"), UNLIMITED_CONTEXT)
+    if parameters is not None:
+        shape = replace(shape, body=parameters, head=0, held=parameters)
     tokenizer = _tokenizer(role, model.name, place, revision or "main")
     return PlannedModel(model.name, shape, tokenizer, shares_prompts=model.engine == "transformers")
 
@@ -122,11 +124,6 @@ def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTo
             f"(`hf download {name} --include '*.json' '*.txt'`, no weights), or name a local folder as "
             f"models.{role}.name"
         ) from error
-
-
-def _given(parameters: int | None, dtype: str) -> ModelShape:
-    count = parameters or 0
-    return ModelShape(count, 0, count, 0, 0, 0, _dtype(dtype, "bfloat16"), UNLIMITED_CONTEXT)
 
 
 def _shape(config: Any, dtype: str) -> ModelShape:

@@ -10,7 +10,7 @@ question of 120 tokens, steps of 30, 30, 20 tokens, the last of them states the 
 Prompts and token trees are tokenised as in a run; the length of sampled text is not known before, and is estimated.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
@@ -19,10 +19,10 @@ import polars as pl
 
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import in_proportion
-from cpmi_dagster.generation.prompt_tokens import prompt_ids
+from cpmi_dagster.generation.monte_carlo import prefixes_of
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import shared_beginnings
-from cpmi_dagster.models.tokens import TokenIds, piece_ids
+from cpmi_dagster.models.tokens import TokenIds, piece_ids, prompt_ids
 from cpmi_dagster.planning.durations import Work
 from cpmi_dagster.planning.shapes import PlannedModel
 from cpmi_dagster.scoring.planned import forward_tokens
@@ -65,7 +65,6 @@ class Samples:
         """The model's part: what is read of every prompt, and every continuation token by token.
 
         Args:
-            prompts: all of them.
             generated: tokens of all continuations of each.
         """
         return Work(
@@ -102,9 +101,6 @@ def scoring_work(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
-        model: the labeler.
-        scoring: templates, conditionings and packing.
-        device: device that they are packed for.
     """
     tokens = forward_tokens(trajectories, negatives, model.tokenizer, model.shape.context_length, scoring, device)
     rows = _rows(trajectories)
@@ -132,8 +128,6 @@ def negatives_work(
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
-        model: the labeler.
-        samples: how they are sampled.
         measured: tokens that were generated for them, where they have been made.
     """
     if not samples.count:
@@ -159,22 +153,21 @@ def rollouts_work(
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; those of one call to the engine.
-        model: policy or prover.
-        samples: how they are sampled.
         include_question: complete the bare question too, as PAV's prover does.
         measured: tokens that were generated, by trajectory and prefix length, where rollouts have been made.
 
     Returns:
         The work, and generated tokens by trajectory and prefix length.
     """
-    prefixes = list(_prefixes(trajectories, include_question))
-    prompts = read_prompts(model, [text for _, text in prefixes], samples)
+    prefixes = list(prefixes_of(trajectories, include_question))
+    keys = [(prefix.trajectory_id, len(prefix.steps)) for prefix in prefixes]
+    prompts = read_prompts(model, [prefix.prompt for prefix in prefixes], samples)
     if measured is None:
-        left = _remaining_tokens(trajectories, model, include_question)
-        generated = [samples.estimate(prompt, tokens) for prompt, tokens in zip(prompts, left, strict=True)]
+        left = _remaining_tokens(trajectories, model)
+        generated = [samples.estimate(prompt, left[key]) for prompt, key in zip(prompts, keys, strict=True)]
     else:
-        generated = [measured.get(key, 0) for key, _ in prefixes]
-    rows = [(*key, tokens) for (key, _), tokens in zip(prefixes, generated, strict=True)]
+        generated = [measured.get(key, 0) for key in keys]
+    rows = [(*key, tokens) for key, tokens in zip(keys, generated, strict=True)]
     return samples.work(prompts, generated), pl.DataFrame(rows, schema=PREFIX_TOKENS, orient="row")
 
 
@@ -192,7 +185,7 @@ def read_prompts(model: PlannedModel, prompts: Sequence[str], samples: Samples) 
 
 def _read_once(ids: Sequence[TokenIds], sizes: Sequence[int], samples: Samples) -> list[int]:
     """Tokens read of each prompt, as `TransformersEngine` takes beginnings from prompts that it has read."""
-    # samples beyond a batch start anew from the same prompt
+    # samples beyond a batch read the same prompt again
     rounds = range(0, samples.count, samples.batch_sequences)
     starts = [number for number, size in enumerate(sizes) if size for _ in rounds]
     starts.sort(key=lambda number: -sizes[number])
@@ -203,22 +196,12 @@ def _read_once(ids: Sequence[TokenIds], sizes: Sequence[int], samples: Samples) 
     return read
 
 
-def _prefixes(trajectories: pl.DataFrame, include_question: bool) -> Iterator[tuple[tuple[str, int], str]]:
-    """(trajectory, steps) of every prefix, and its text."""
-    for name, question, steps, _ in _rows(trajectories):
-        for length in range(0 if include_question else 1, len(steps) + 1):
-            yield (name, length), render_context(question, steps[:length])
-
-
-def _remaining_tokens(trajectories: pl.DataFrame, model: PlannedModel, include_question: bool) -> list[int]:
-    """Tokens of the steps behind each prefix, in the order of `_prefixes`."""
+def _remaining_tokens(trajectories: pl.DataFrame, model: PlannedModel) -> dict[tuple[str, int], int]:
+    """Tokens of the steps behind each prefix, by trajectory and prefix length."""
     rows = _rows(trajectories)
     ids = piece_ids(model.tokenizer, (render_step(step) for _, _, steps, _ in rows for step in steps))
-    remaining = []
-    for _, _, steps, _ in rows:
-        sizes = [len(ids[render_step(step)]) for step in steps]
-        remaining += [sum(sizes[length:]) for length in range(0 if include_question else 1, len(sizes) + 1)]
-    return remaining
+    sizes = {name: [len(ids[render_step(step)]) for step in steps] for name, _, steps, _ in rows}
+    return {(name, length): sum(own[length:]) for name, own in sizes.items() for length in range(len(own) + 1)}
 
 
 def _rows(trajectories: pl.DataFrame) -> list[Trajectory]:

@@ -16,7 +16,7 @@ class SimilarLengthSampler(Sampler[int]):
     """Indices of training examples: random, but each run of `batch_size` indices has similar lengths.
 
     Random chunks of 50 batches are sorted by length and cut into batches, whose order is random again. The order
-    depends on seed and epoch alone, so a training that goes on from the middle of an epoch meets the same batches.
+    depends on seed and epoch alone, so a training that resumes in the middle of an epoch sees the same batches.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int = 0) -> None:

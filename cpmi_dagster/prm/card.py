@@ -51,7 +51,6 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
     """The card as Markdown, before the model is evaluated.
 
     Args:
-        training: settings that the recipe was trained with.
         fitted: outcome of the training; the first and last loss of each split are shown.
         data_version: fingerprint of the soft labels; empty where there is none.
         name: the model folder's name.
@@ -78,13 +77,7 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
 
 
 def with_figures(card: str, figures: Sequence[tuple[str, str]], profile: str) -> str:
-    """The card with the figures of a report in place of those of an earlier one.
-
-    Args:
-        card: as `model_card` makes it.
-        figures: name and value of each, formatted.
-        profile: the profile they were measured on.
-    """
+    """The card with the figures of a report in place of those of an earlier one."""
     before, _, rest = card.partition(FIGURES)
     return before + _section(figures, profile) + USE + rest.partition(USE)[2]
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from transformers import PreTrainedTokenizerBase
 
+from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.settings import Training
@@ -32,7 +33,6 @@ class TrainingSet:
     """Tokenised examples.
 
     Args:
-        train: examples to learn from.
         validation: examples of other questions; may be empty.
         truncated: trajectories that lost steps to the token limit; one that lost all of them is in neither list.
     """
@@ -109,8 +109,7 @@ def _check(examples: pl.DataFrame) -> None:
         | (labels.list.len() != pl.col("steps").list.len())
         | ~labels.list.eval(valid.fill_null(False)).list.all()
     )
-    if wrong.height:
-        first = wrong.row(0, named=True)
+    if first := first_row(wrong):
         raise TrainingError(
             f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
             "every step needs one soft label in [0, 1]"

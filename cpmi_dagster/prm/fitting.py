@@ -9,16 +9,25 @@ The state of a training is kept in `transformers`' own format and read as weight
 """
 
 import json
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import torch
-from transformers import EarlyStoppingCallback, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    set_seed,
+)
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
@@ -28,9 +37,8 @@ from cpmi_dagster.prm.examples import TrainingSet, training_set
 from cpmi_dagster.prm.lora import add_adapters
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
-from cpmi_dagster.prm.randomness import isolated_randomness
 from cpmi_dagster.prm.settings import Objective, Training
-from cpmi_dagster.prm.trainer import CurvePoint, ProgressTeller, StepTrainer, learning_curve, training_arguments
+from cpmi_dagster.prm.trainer import CurvePoint, ProgressReporter, StepTrainer, learning_curve, training_arguments
 
 UNKEPT = ".checkpoints"
 """Where the best weights wait for the end of a training that nobody keeps checkpoints of."""
@@ -53,7 +61,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of it besides the weights; as in `TrainedModel`."""
+    """What came of a training besides the weights.
+
+    Attributes:
+        curve: points of the learning curve (step, epoch, split, loss).
+        train_steps: labelled steps in one epoch.
+        seconds: wall time of training, with the time before the checkpoint it resumed from.
+        backbone: identity of the model it started from.
+        truncated: training and validation trajectories that lost steps to the token limit.
+    """
 
     curve: list[CurvePoint]
     train_steps: int
@@ -78,7 +94,6 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
     """Train, and write the model into a folder.
 
     Args:
-        job: what to train.
         folder: an existing folder; weights, configuration and tokenizer are written there by the first process.
         progress: called with the number of trajectories just trained on.
 
@@ -86,7 +101,7 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         ModelError: the backbone cannot be loaded.
         TrainingError: the examples cannot be trained on, or the loss stopped being finite.
     """
-    with quiet_transformers(), isolated_randomness(job.seed):
+    with quiet_transformers(), _isolated_randomness(job.seed):
         start = _start(job)
         limit = min(job.training.max_tokens, start.model.config.context_length)
         data = training_set(job.examples, start.tokenizer, limit, job.training.validation_share, job.seed)
@@ -113,6 +128,19 @@ def last_checkpoint(folder: Path | None) -> str | None:
             continue  # killed while it was written
         return str(state.parent)
     return None
+
+
+@contextmanager
+def _isolated_randomness(seed: int) -> Iterator[None]:
+    """Seed every library's generator within the block; afterwards their states are restored."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        try:
+            set_seed(seed)
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
 
 
 def _start(job: Job) -> _Start:
@@ -144,7 +172,7 @@ def _without_head(loaded: LoadedModel) -> PreTrainedModel:
 
 def _trainer(job: Job, start: _Start, data: TrainingSet, folder: Path, progress: Callable[[int], None]) -> StepTrainer:
     training = job.training
-    callbacks: list[TrainerCallback] = [ProgressTeller(round(len(data.train) * training.epochs), progress)]
+    callbacks: list[TrainerCallback] = [ProgressReporter(round(len(data.train) * training.epochs), progress)]
     if training.early_stopping is not None and data.validation:
         callbacks.append(EarlyStoppingCallback(training.early_stopping))
     arguments = training_arguments(
@@ -176,12 +204,8 @@ def _save(trainer: StepTrainer, start: _Start, job: Job, folder: Path) -> None:
         start.model.load_state_dict(whole)
     if start.adapters is not None:
         start.adapters.merge_and_unload()
-    _in_precision(start.model, start.dtype).save_pretrained(folder)
+    start.model.to(start.dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    start.model.save_pretrained(folder)
     start.tokenizer.save_pretrained(folder)
     for weights in folder.glob("*.safetensors"):
         shutil.copymode(folder / "config.json", weights)  # they come readable by their owner alone
-
-
-def _in_precision(model: RewardModel, dtype: torch.dtype) -> RewardModel:
-    model.to(dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    return model

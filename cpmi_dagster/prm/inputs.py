@@ -47,8 +47,6 @@ def encode_solutions(
     """Tokenise solutions, each with its question.
 
     Args:
-        questions: one per solution.
-        solutions: the steps of each.
         max_tokens: whole steps past this many tokens are left out and counted; null keeps them all.
 
     Returns:

@@ -55,8 +55,6 @@ class JudgeRequest:
 
     Attributes:
         prm: folder of a reward model.
-        input: JSON Lines of solutions.
-        output: JSON Lines to write.
         threshold: a step whose probability is below it counts as wrong.
         device: auto, or a torch device.
         dtype: auto (as saved), float32, bfloat16 or float16.
@@ -82,7 +80,6 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
     """Judge a file; the output appears whole or not at all, a line for every line of the input.
 
     Args:
-        request: model and files.
         progress: called with the numbers of solutions just finished and of all.
 
     Raises:

@@ -49,10 +49,8 @@ def launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: C
     """Train a job under `accelerate launch`.
 
     Args:
-        job: what to train; its backbone must be one that each process can load.
+        job: as for `fit`; its backbone must be one that each process can load.
         configuration: what `accelerate config` writes.
-        folder: an existing folder; weights, configuration and tokenizer are written there.
-        progress: called with the number of trajectories just trained on.
 
     Raises:
         TrainingError: a process failed; the message has its last lines of output.
@@ -97,7 +95,7 @@ def main(place: Path) -> None:
 
 
 class _ProgressFile:
-    """Writes how many trajectories are done; ends the training when the process that started it is gone."""
+    """Writes how many trajectories are done; ends the training when the process that started it has died."""
 
     def __init__(self, file: Path, parent: str) -> None:
         self._file, self._parent, self._done = file, parent, 0
@@ -105,7 +103,7 @@ class _ProgressFile:
 
     def __call__(self, count: int) -> None:
         if os.getppid() != self._launcher or has_died(self._parent):
-            raise TrainingError("the run that started this training is gone")
+            raise TrainingError("the run that started this training has ended")
         self._done += count
         if _is_first():
             write_whole(self._file, str(self._done))
@@ -120,16 +118,11 @@ def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
     if isinstance(job.backbone, LoadedModel):
         raise TrainingError("several processes cannot share a model in memory; name the backbone's folder or hub id")
     backbone = job.backbone if isinstance(job.backbone, LanguageModel) else LanguageModel(name=str(job.backbone))
-    facts = {
-        "name": job.name,
-        "objective": job.objective,
-        # without the configuration of the launch, which would launch processes again
-        "training": {**dict(job.training), "accelerate": None},
-        "backbone": backbone.model_dump(),
-        "seed": job.seed,
-        "checkpoints": str(job.checkpoints.absolute()) if job.checkpoints else None,
-        "parent": this_process(),
-    }
+    # without the configuration of the launch, which would launch processes again
+    training = {**dict(job.training), "accelerate": None}
+    checkpoints = str(job.checkpoints.absolute()) if job.checkpoints else None
+    changed = {"training": training, "backbone": backbone, "checkpoints": checkpoints, "examples": None}
+    facts = {**vars(job), **changed, "parent": this_process()}
     job.examples.write_parquet(place / "examples.parquet")
     (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
     text = json.dumps(facts, default=lambda value: value.model_dump())
@@ -138,16 +131,12 @@ def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
 
 def _read_job(place: Path) -> tuple[Job, str]:
     facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
-    job = Job(
-        examples=pl.read_parquet(place / "examples.parquet"),
-        name=facts["name"],
-        objective=facts["objective"],
-        training=Training.model_validate(facts["training"]),
-        backbone=LanguageModel.model_validate(facts["backbone"]),
-        seed=facts["seed"],
-        checkpoints=Path(facts["checkpoints"]) if facts["checkpoints"] else None,
-    )
-    return job, facts["parent"]
+    parent = facts.pop("parent")
+    facts["examples"] = pl.read_parquet(place / "examples.parquet")
+    facts["training"] = Training.model_validate(facts["training"])
+    facts["backbone"] = LanguageModel.model_validate(facts["backbone"])
+    facts["checkpoints"] = Path(facts["checkpoints"]) if facts["checkpoints"] else None
+    return Job(**facts), parent
 
 
 def _follow(process: "subprocess.Popen[bytes]", file: Path, progress: Callable[[int], None]) -> None:

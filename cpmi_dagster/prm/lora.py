@@ -13,11 +13,7 @@ from cpmi_dagster.prm.settings import Lora
 
 
 def add_adapters(model: RewardModel, lora: Lora) -> Any:
-    """Put adapters on the backbone's linear layers, in place.
-
-    Args:
-        model: a reward model; its head stays as it is.
-        lora: rank, scale, dropout and which layers.
+    """Put adapters on the backbone's linear layers, in place; the head stays as it is.
 
     Returns:
         peft's `LoraModel`; its `merge_and_unload` turns the backbone back into one without adapters.

@@ -153,7 +153,6 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
     """Load a reward model that training has saved.
 
     Args:
-        folder: where `config.json`, the safetensors and the tokenizer lie.
         dtype: auto (as saved), float32, bfloat16 or float16.
         device: auto (CUDA where there is one), or a torch device.
 

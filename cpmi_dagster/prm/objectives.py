@@ -25,7 +25,6 @@ def objective(name: Objective, margin: float = 4.0) -> Loss:
     """The loss of that name.
 
     Args:
-        name: bce, mse or pqm.
         margin: zeta of PQM; the others do not use it.
     """
     losses: dict[Objective, Loss] = {

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from cpmi_dagster.errors import ScoringError
+from cpmi_dagster.prm.inference import step_probabilities
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
-from cpmi_dagster.prm.reading import step_probabilities
 
 
 def score_steps(
@@ -80,12 +80,10 @@ def _check_lengths(rows: pl.DataFrame, encoded: Sequence[EncodedSolution], model
 
 
 def _check_finite(scored: pl.DataFrame) -> None:
-    wrong = scored.with_row_index("row").filter(~pl.col("probability").is_finite())
+    wrong = scored.filter(~pl.col("probability").is_finite()).drop("probability")
     if wrong.height:
-        index = wrong["row"][0]
         raise ScoringError(
-            f"the score of {_name(scored.drop('probability'), index)} is not a finite number; "
-            "score in float32, or train the model again"
+            f"the score of {_name(wrong, 0)} is not a finite number; score in float32, or train the model again"
         )
 
 

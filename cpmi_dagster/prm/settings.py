@@ -54,14 +54,10 @@ class Training(Frozen):
     pqm_margin: float = Field(default=4.0, description="zeta of PQM")
     gradient_checkpointing: bool = Field(default=False, exclude=True, description="less memory, a third more time")
     checkpoints: int = Field(
-        default=10,
-        ge=0,
-        exclude=True,
-        description="saves to resume a killed training from; 0 = none",
+        default=10, ge=0, exclude=True, description="saves to resume a killed training from; 0 = none"
     )
     accelerate: dict[str, Any] | None = Field(
-        default=None,
-        description="what `accelerate config` writes, or the path of its file: several GPUs, FSDP",
+        default=None, description="what `accelerate config` writes, or the path of its file: several GPUs, FSDP"
     )
 
     @field_validator("accelerate", mode="before")

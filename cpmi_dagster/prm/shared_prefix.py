@@ -37,7 +37,7 @@ def hidden_states(backbone: PreTrainedModel, input_ids: Tensor, attention_mask: 
 
 
 def shared_prefix_length(input_ids: Tensor, attention_mask: Tensor) -> int:
-    """Tokens that all rows begin with, at least one short of the whole; 0 where a single row shares with nobody."""
+    """Tokens that all rows begin with, at least one short of the whole; 0 for a single row."""
     if len(input_ids) == 1:
         return 0
     same = (input_ids == input_ids[:1]).all(dim=0) & attention_mask.bool().all(dim=0)

@@ -1,4 +1,4 @@
-"""A `transformers.Trainer` that knows step losses and two learning rates; it prints nothing.
+"""A `transformers.Trainer` with step losses and two learning rates; it prints nothing.
 
 The learning curve is a list of points, about a hundred for the training loss; validation starts before the first step:
 
@@ -20,7 +20,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerContr
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.batching import SimilarLengthSampler
 from cpmi_dagster.prm.examples import LabelledSolution
-from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch, pad_rows
+from cpmi_dagster.prm.inputs import pad_batch, pad_rows
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import Loss
 from cpmi_dagster.prm.settings import Training
@@ -28,6 +28,8 @@ from cpmi_dagster.prm.settings import Training
 CurvePoint = dict[str, Any]
 CURVE_SPLITS = {"loss": "train", "eval_loss": "validation"}
 CURVE_SPACING = 0.01
+ALL_STEPS = 0.999
+"""As a share of all steps; `transformers` reads 1 as one step."""
 
 
 class StepTrainer(Trainer):
@@ -55,8 +57,8 @@ class StepTrainer(Trainer):
             model,
             arguments,
             data_collator=collate,
-            train_dataset=[_as_features(example) for example in train],  # pyright: ignore[reportArgumentType]
-            eval_dataset=[_as_features(example) for example in by_length] or None,  # pyright: ignore[reportArgumentType]
+            train_dataset=train,  # pyright: ignore[reportArgumentType]
+            eval_dataset=by_length or None,  # pyright: ignore[reportArgumentType]
             callbacks=callbacks,
         )
         self.train_lengths = [len(example.encoded.token_ids) for example in train]
@@ -82,7 +84,7 @@ class StepTrainer(Trainer):
 
     @property
     def seconds(self) -> float:
-        """Wall time of training so far, with that before the checkpoint it went on from."""
+        """Wall time of training so far, with that before the checkpoint it resumed from."""
         return max((entry.get("seconds", 0.0) for entry in self.state.log_history), default=0.0)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -121,7 +123,8 @@ class StepTrainer(Trainer):
         groups: dict[tuple[bool, bool], list[torch.nn.Parameter]] = {}
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                groups.setdefault((_is_head(name), name in decayed), []).append(parameter)
+                is_head = "backbone" not in name.split(".")
+                groups.setdefault((is_head, name in decayed), []).append(parameter)
         return [
             {
                 "params": parameters,
@@ -132,12 +135,11 @@ class StepTrainer(Trainer):
         ]
 
 
-class ProgressTeller(TrainerCallback):
-    """Reports how many examples have been trained on; those before a checkpoint that training goes on from count.
+class ProgressReporter(TrainerCallback):
+    """Reports how many examples have been trained on; those before the checkpoint that training resumes from count.
 
     Args:
         examples: examples a whole training goes through, all epochs together.
-        progress: called with the number of examples just finished.
     """
 
     def __init__(self, examples: int, progress: Callable[[int], None]) -> None:
@@ -185,16 +187,16 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         bf16=training.bf16 and cuda and torch.cuda.is_bf16_supported(),
         activation_checkpointing=training.gradient_checkpointing,
         seed=seed,
-        # said even where there is nothing else: processes on CPUs find each other only then
+        # set even where there is only a CPU: processes on CPUs communicate only then
         use_cpu=on_cpu or not torch.accelerator.is_available(),
         remove_unused_columns=False,
         label_names=["labels"],
         prediction_loss_only=True,
         dataloader_pin_memory=cuda,
         eval_strategy="steps" if validate else "no",
-        eval_steps=_share(1 / training.validations),
+        eval_steps=min(1 / training.validations, ALL_STEPS),
         save_strategy="steps" if training.checkpoints or keep_best else "no",
-        save_steps=_share(spacing),
+        save_steps=min(spacing, ALL_STEPS),
         save_total_limit=2 if keep_best else 1,
         restore_callback_states_from_checkpoint=True,
         load_best_model_at_end=keep_best,
@@ -213,22 +215,8 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
     return arguments
 
 
-def _share(share: float) -> float:
-    """A share of all steps; `transformers` reads 1 as one step."""
-    return min(share, 0.999)
-
-
-def collate(features: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+def collate(examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
     """Examples -> one padded batch: the model's inputs, `step_mask` and `labels`."""
-    inputs, step_mask = pad_batch([EncodedSolution(f["input_ids"], f["step_positions"]) for f in features])
-    labels, _ = pad_rows([f["labels"] for f in features], torch.float32)
+    inputs, step_mask = pad_batch([example.encoded for example in examples])
+    labels, _ = pad_rows([example.labels for example in examples], torch.float32)
     return {**inputs, "step_mask": step_mask, "labels": labels}
-
-
-def _as_features(example: LabelledSolution) -> dict[str, Any]:
-    encoded = example.encoded
-    return {"input_ids": encoded.token_ids, "step_positions": encoded.step_positions, "labels": example.labels}
-
-
-def _is_head(name: str) -> bool:
-    return "backbone" not in name.split(".")

@@ -10,7 +10,9 @@ when it is complete; a killed training resumes from its last checkpoint. With `t
 code runs in as many processes as accelerate is configured for (`prm/launch.py`).
 """
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,20 +22,14 @@ from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.prm.card import model_card
 from cpmi_dagster.prm.fitting import Backbone, Fitted, Job, fit
 from cpmi_dagster.prm.launch import launch
-from cpmi_dagster.prm.publish import written_at_once
 from cpmi_dagster.prm.settings import Recipe, Training
 
 
 @dataclass(frozen=True)
 class TrainedModel(Fitted):
-    """A trained reward model and how it came about.
+    """A trained reward model.
 
     Attributes:
-        curve: points of the learning curve (step, epoch, split, loss).
-        train_steps: labelled steps in one epoch.
-        seconds: wall time of training, with the time before the checkpoint it resumed from.
-        backbone: identity of the model it started from.
-        truncated: training and validation trajectories that lost steps to the token limit.
         path: the folder it was written to.
         weights_fingerprint: sha256 of its safetensors.
     """
@@ -59,7 +55,6 @@ def train_reward_model(
     Args:
         examples: trajectory_id, question_id, question, steps, labels (soft labels in [0, 1], one per step).
         recipe: its objective, its own seed, and what it changes in `training`.
-        training: the profile's settings.
         backbone: the decoder to start from: settings, a loaded model (which is left as it is), a folder or hub id.
         output: folder to write; a model already there is replaced when the new one is complete.
         seed: of the head, the validation split and the order of the examples; on one CPU it fixes every weight.
@@ -82,3 +77,25 @@ def train_reward_model(
         card = model_card(recipe, own, fitted, data_version, output.name)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return TrainedModel(**vars(fitted), path=output, weights_fingerprint=weights_hash(output))
+
+
+@contextmanager
+def written_at_once(folder: Path) -> Iterator[Path]:
+    """A folder that appears when it is complete, or not at all: a hidden sibling to write into, renamed to
+    `folder` when the block succeeds and removed when it fails.
+
+    Files of an earlier, killed attempt are removed first. An existing folder stays until the new one is complete.
+    """
+    partial = folder.parent / f".{folder.name}.partial"
+    replaced = folder.parent / f".{folder.name}.replaced"
+    for leftover in (partial, replaced):
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        if folder.exists():
+            folder.rename(replaced)
+        partial.rename(folder)
+    finally:
+        for leftover in (partial, replaced):
+            shutil.rmtree(leftover, ignore_errors=True)

@@ -1,6 +1,8 @@
 """One frozen `Settings` object per profile: the only place that reads the environment.
 
-A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and hold only what differs:
+A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and hold only what differs.
+Mappings are merged key by key, except a source or model (a mapping with `path`, `hub` or `name`), which is replaced
+as a whole; lists and single values are replaced:
 
     extends: miniature
     profile: mine
@@ -85,16 +87,9 @@ class Settings(BaseSettings):
     orchestration: Orchestration = Orchestration()
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment overrides the profile, which arrives as keyword arguments."""
-        return (env_settings, init_settings)
+        return sources["env_settings"], sources["init_settings"]
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Settings":
@@ -159,6 +154,8 @@ class Settings(BaseSettings):
 def load_settings(profile: str | Path | None = None, home: Path | None = None) -> Settings:
     """Read a profile by name or file; without one, `CPMI_PROFILE`, else the miniature.
 
+    A profile that `extends` another replaces its lists and merges its mappings, as the module says.
+
     Args:
         profile: name of a shipped profile, or a YAML file.
         home: where everything is kept; else `CPMI_HOME`, else `.cpmi/<profile>`.
@@ -190,7 +187,7 @@ def _check_training(recipe: Recipe, training: Training) -> None:
 
 
 def _check_environment() -> None:
-    """A mistyped variable would otherwise be ignored silently."""
+    """Refuse unknown `CPMI_` variables: pydantic would ignore a mistyped one."""
     variables = {f"CPMI_{name}".upper() for name in Settings.model_fields}
     for variable in os.environ:
         if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:

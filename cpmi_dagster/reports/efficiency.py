@@ -4,24 +4,28 @@
     Token   generated tokens, likewise
     RelEff  (Q / C) / (Q of the baseline / C of the baseline), with C = labeling time
 
-An interval of RelEff joins those of its three terms on the logarithmic scale as if they were independent; both
-qualities are measured on the same problems, so it is wider than need be.
+Intervals of costs resample shards, so they need at least two; a baseline relative to itself has none. An interval of
+RelEff joins those of its three terms on the logarithmic scale as if they were independent; both qualities are measured
+on the same problems, so it is wider than need be.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.resampling import Estimate
-from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
+from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import REWARDS
 from cpmi_dagster.reports.quality import MAIN_MEASURES, measure_quality, measurement, quality_columns
 from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow, main_rows
 from cpmi_dagster.rewards.costs import relative_efficiency
 
+COSTS = "labels/labeling_costs"
+SUBSET = 10_000
+"""Trajectories that the paper's raw costs are accumulated over."""
 COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}
 RAW_COSTS = {"Time": "wall_seconds", "gen_tokens": "generated_tokens"}
 QUALITY_COLUMNS = quality_columns(MAIN_MEASURES, {})
@@ -72,6 +76,40 @@ def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
     return measured_frame(measurements)
 
 
+def cost_ratios(inputs: ReportInputs, rows: Iterable[RecipeRow], baseline: str, cost: str) -> dict[str, Estimate]:
+    """Cost per trajectory of each row's method relative to a baseline method.
+
+    Args:
+        rows: their reward types are the methods.
+        baseline: method to compare with.
+        cost: `wall_seconds`, `generated_tokens` or `forward_tokens`.
+
+    Returns:
+        By row label; rows without costs, or without any of the baseline's, are left out. n counts trajectories.
+    """
+    base, ratios = _costs(inputs, baseline, cost), {}
+    for row in rows:
+        shards = _costs(inputs, row.reward_type, cost).join(base, on="shard", suffix="_base", maintain_order="left")
+        if shards["cost_base"].sum() and shards["trajectories"].sum():
+            has_interval = shards.height > 1 and row.reward_type != baseline
+            ratios[row.row] = _resampled(inputs, shards, _ratio, has_interval)
+    return ratios
+
+
+def costs_per_subset(inputs: ReportInputs, rows: Iterable[RecipeRow], cost: str) -> dict[str, Estimate]:
+    """What `SUBSET` trajectories cost with each row's method, in the unit of the column `cost`.
+
+    Returns:
+        By row label; rows without costs are left out. n counts trajectories.
+    """
+    costs = {row.row: _costs(inputs, row.reward_type, cost) for row in rows}
+    return {
+        row: _resampled(inputs, shards, _per_subset, shards.height > 1)
+        for row, shards in costs.items()
+        if shards["trajectories"].sum()
+    }
+
+
 def labeler_name(labeler: str) -> str:
     """A model's name without its owner, spelled as in the paper where the paper has it: `Llama3.2-1B`."""
     name = labeler.rstrip("/").split("/")[-1] or "this labeler"
@@ -86,7 +124,6 @@ def relative_efficiencies(
     Args:
         quality: figures in the columns of `RELATIVE`; others are ignored.
         time: labeling time relative to the baseline, by row.
-        baseline: row of the baseline.
     """
     figures = {(figure.row, figure.column): figure for figure in quality if figure.column in RELATIVE}
     measurements = []
@@ -100,13 +137,13 @@ def relative_efficiencies(
 def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baseline: str) -> list[Measurement]:
     quality = measure_quality(inputs, rows, QUALITY_COLUMNS)
     measurements = list(quality)
-    for column, cost in COST_COLUMNS.items():
-        for row, ratio in cost_ratios(inputs, rows, baseline, cost).items():
+    ratios = {column: cost_ratios(inputs, rows, baseline, cost) for column, cost in COST_COLUMNS.items()}
+    for column, of_rows in ratios.items():
+        for row, ratio in of_rows.items():
             measurements.append(measurement(row, column, ratio))
             if row != rows[0].row:
                 measurements.append(measurement(row, f"{column} saved (%)", _scaled(ratio, -100, 100)))
-    time = cost_ratios(inputs, rows, baseline, "wall_seconds")
-    return [*measurements, *relative_efficiencies(quality, time, rows[0].row)]
+    return [*measurements, *relative_efficiencies(quality, ratios["Time"], rows[0].row)]
 
 
 def _shares_of_mc(inputs: ReportInputs) -> list[Measurement]:
@@ -141,3 +178,28 @@ def _scaled(ratio: Estimate, factor: float, offset: float) -> Estimate:
     """`factor * ratio + offset` with its interval in order."""
     low, high = sorted((factor * ratio.low + offset, factor * ratio.high + offset))
     return Estimate(factor * ratio.value + offset, low, high, ratio.n)
+
+
+def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
+    """shard, cost, trajectories of one method."""
+    own = inputs.table(COSTS).filter(pl.col("method") == method).sort("shard")
+    return own.select("shard", pl.col(cost).cast(pl.Float64).alias("cost"), "trajectories")
+
+
+def _resampled(
+    inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], has_interval: bool
+) -> Estimate:
+    """A figure of sums over shards, its interval NaN where resampling shards says nothing about it."""
+    estimate = bootstrap(shards.drop("shard").to_numpy(), figure, inputs.bootstrap_samples, inputs.seed).estimate()
+    interval = (estimate.low, estimate.high) if has_interval else (math.nan, math.nan)
+    return Estimate(estimate.value, *interval, int(shards["trajectories"].sum()))
+
+
+def _per_subset(totals: Floats) -> Floats:
+    return SUBSET * totals[..., 0] / totals[..., 1]
+
+
+def _ratio(totals: Floats) -> Floats:
+    """Cost per trajectory relative to that of the baseline."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (totals[..., 0] / totals[..., 1]) / (totals[..., 2] / totals[..., 3])

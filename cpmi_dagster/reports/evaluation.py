@@ -51,13 +51,6 @@ def evaluate(
 ) -> pl.DataFrame:
     """The figures of one judge on every benchmark it covers.
 
-    Args:
-        name: name of the judge.
-        lines: of its file.
-        problems: `BenchmarkProblems` rows.
-        bootstrap_samples: resamples per interval.
-        seed: of the resamples.
-
     Returns:
         judge, benchmark, protocol (null where no threshold is involved), figure, value, low, high, n.
 
@@ -90,12 +83,12 @@ def _named(part: _Part, measured: pl.DataFrame, name: str) -> pl.DataFrame:
     official = pl.col("row") == name + OFFICIAL
     protocol = pl.when(official).then(pl.lit("official")).otherwise(pl.lit("paper"))
     return measured.select(
-        pl.lit(name).alias("judge"),
-        pl.lit(part.benchmark).alias("benchmark"),
-        (protocol if part.has_protocol else pl.lit(None, pl.String)).alias("protocol"),
-        pl.col("column").alias("figure"),
-        pl.col("measured").alias("value"),
-        "low",
-        "high",
-        "n",
+        judge=pl.lit(name),
+        benchmark=pl.lit(part.benchmark),
+        protocol=protocol if part.has_protocol else pl.lit(None, pl.String),
+        figure="column",
+        value="measured",
+        low="low",
+        high="high",
+        n="n",
     )

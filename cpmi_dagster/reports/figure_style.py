@@ -45,7 +45,6 @@ def new_figure(
 
     Args:
         height: inches of a row of panels.
-        panels: how many.
         columns: most panels next to each other.
         margin: inches added to the rows' height.
         share_y: whether panels share their vertical scale.
@@ -106,7 +105,6 @@ def label_ends(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
     """Name lines at the right of the panel instead of in a legend.
 
     Args:
-        axes: panel that everything is drawn on.
         ends: height, name and colour of every line's right end.
     """
     low, high = axes.get_ylim()
@@ -140,12 +138,10 @@ def marker_of(row: str) -> str:
 def to_svg(figure: "Figure", name: str) -> str:
     """Draw as an `<svg>` element for an HTML page, without prolog, metadata or namespaces.
 
-    Args:
-        figure: what to draw.
-        name: unique on the page; keeps the ids inside the drawing apart from those of others.
+    The ink takes the page's text colour.
 
-    Returns:
-        The element; its ink takes the page's text colour.
+    Args:
+        name: unique on the page; keeps the ids inside the drawing apart from those of others.
     """
     import matplotlib as mpl
 

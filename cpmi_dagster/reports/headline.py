@@ -31,12 +31,9 @@ class HeadlineColumn:
     """One column of the headline and the column of an artifact it comes from.
 
     Attributes:
-        name: column name.
-        title: heading for people.
         phrase: how a sentence names it.
         artifact: artifact that has the figure.
         column: column of that artifact.
-        decimals: as shown.
         quality: whether more is better; costs are not compared with a test.
     """
 

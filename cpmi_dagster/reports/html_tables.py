@@ -1,19 +1,25 @@
-"""A comparison frame as a table to read: the measured figure with its interval, and the paper's figure.
+"""Frames as tables to read: a comparison with the paper's figures, or any other frame.
 
 row "CPMI", column "GSM8K"  ->  TableCell(ours="41.2", interval="[36.0, 46.1]", paper="49.4")
+column "share", 0.0653      ->  PlainCell("6.5 %", number=True)
 
-A table with more than `WIDEST` columns and fewer rows is transposed, so that it fits the page.
+A comparison with more than `WIDEST` columns and fewer rows is transposed, so that it fits the page.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 import polars as pl
 
 from cpmi_dagster.reports.paper import OFFICIAL, PaperTable
 
 WIDEST = 8
+LONGEST = 90
+"""Characters of a text in a plain table."""
+SHARES = ("share", "similarity", "match_score")
+"""Columns in [0, 1] that plain tables show in percent."""
 SIGNIFICANT = 0.05
 P_VALUE = " p"
 """Ends the name of a column of p-values."""
@@ -23,8 +29,7 @@ HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step
 """The paper's AUC is the reward model's, on steps; the report names it so, as labels have an AUC too."""
 
 
-@dataclass(frozen=True)
-class TableCell:
+class TableCell(NamedTuple):
     """The texts of one cell; empty strings where there is nothing.
 
     `within_noise` marks a difference whose interval contains 0, and its p-value.
@@ -36,16 +41,14 @@ class TableCell:
     within_noise: bool = False
 
 
-@dataclass(frozen=True)
-class TableRow:
+class TableRow(NamedTuple):
     """A row label and its cells, in the order of the table's columns."""
 
     label: str
     cells: tuple[TableCell, ...]
 
 
-@dataclass(frozen=True)
-class ColumnGroup:
+class ColumnGroup(NamedTuple):
     """Neighbouring columns under one heading; `name` is empty for a single column."""
 
     name: str
@@ -58,8 +61,6 @@ class ComparisonTable:
 
     Attributes:
         caption: sample size; empty where nothing is measured.
-        groups: column headings in order.
-        rows: the rows.
         folded: a second table with rows shown only on request.
     """
 
@@ -74,22 +75,43 @@ class ComparisonTable:
         return any(group.name for group in self.groups)
 
 
+class PlainCell(NamedTuple):
+    """The text of one cell; `whole` is the full text where it is cut, `number` aligns it to the right."""
+
+    text: str
+    whole: str = ""
+    number: bool = False
+
+
+class PlainTable(NamedTuple):
+    """Headings and rows of cells."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[PlainCell, ...], ...]
+
+
 def comparison_table(table: PaperTable, comparison: pl.DataFrame, folded_rows: Collection[str] = ()) -> ComparisonTable:
-    """Arrange a comparison by row and column, as the paper prints it.
+    """Arrange `tables.PaperComparison` rows by row and column, as the paper prints them.
 
     Args:
-        table: the paper's table, for titles, column order and decimals.
-        comparison: `tables.PaperComparison` rows of this artifact.
+        table: the paper's table, for column order and decimals.
+        comparison: of its artifact; the result is without rows if it is empty.
         folded_rows: labels of rows of the second table.
-
-    Returns:
-        The table; without rows if the comparison is empty.
     """
     columns = order_columns(list(table.columns), comparison["column"].unique(maintain_order=True).to_list())
     rows = comparison["row"].unique(maintain_order=True).to_list()
     folded = [row for row in rows if row in folded_rows]
     shown = _arrange(table, comparison, [row for row in rows if row not in folded_rows], columns)
     return replace(shown, folded=_arrange(table, comparison, folded, columns) if folded else None)
+
+
+def plain_table(frame: pl.DataFrame) -> PlainTable:
+    """A frame as text: shares in percent, thousands separated by commas, long texts cut."""
+    rows = (zip(frame.columns, row, strict=True) for row in frame.iter_rows())
+    return PlainTable(
+        tuple(column.replace("_", " ") for column in frame.columns),
+        tuple(tuple(_plain_cell(value, column in SHARES) for column, value in row) for row in rows),
+    )
 
 
 def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
@@ -175,3 +197,14 @@ def _caption(comparison: pl.DataFrame) -> str:
     sizes = comparison["n"].drop_nulls()
     counts = [f"{size:,}" for size in dict.fromkeys((sizes.min(), sizes.max()))] if len(sizes) else []
     return f"Ours: n = {' to '.join(counts)}." if counts else ""
+
+
+def _plain_cell(value: object, share: bool) -> PlainCell:
+    if value is None or value == "":
+        return PlainCell("–")
+    if isinstance(value, float):
+        return PlainCell(f"{100 * value:.1f} %" if share else f"{value:.3f}", number=True)
+    if isinstance(value, int):
+        return PlainCell(f"{value:,}", number=True)
+    text = str(value)
+    return PlainCell(text) if len(text) <= LONGEST else PlainCell(f"{text[:LONGEST].rstrip()} …", text)

@@ -23,9 +23,7 @@ class Measurement(NamedTuple):
     Attributes:
         row: row label, as in the paper where it has the row.
         column: column label, likewise.
-        measured: the figure.
         low: lower end of the interval; None where there is none.
-        high: upper end.
         n: number of problems, steps or trajectories.
     """
 
@@ -43,10 +41,7 @@ class ReportInputs:
 
     Attributes:
         frames: frames by table key (`group/name`); a table that is absent counts as empty.
-        recipes: the profile's reward models.
         labeler: name of the profile's labeler, for its rows in the table of labelers.
-        bootstrap_samples: resamples per interval.
-        seed: of the bootstrap.
     """
 
     frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)

@@ -10,6 +10,7 @@
 becomes five rows of `tables.PaperComparison` with `measured` null.
 """
 
+from functools import cache
 from importlib import resources
 from typing import Literal
 
@@ -32,8 +33,6 @@ class PaperTable(BaseModel):
     Attributes:
         artifact: name of the asset that compares it with our figures.
         label: LaTeX label in the paper.
-        title: what it shows.
-        kind: how the paper shows it.
         columns: decimals each column is printed with.
         own_columns: decimals of columns that the paper's table lacks.
         other_columns: decimals of columns that neither names, such as those of a benchmark that is added.
@@ -66,13 +65,7 @@ class PaperTable(BaseModel):
 
 
 def parse_paper_tables(text: str) -> dict[str, PaperTable]:
-    """Read the paper's figures from YAML.
-
-    Args:
-        text: a mapping of artifact name to table, as in `paper.yaml`.
-
-    Returns:
-        The tables by artifact name, in the file's order.
+    """The tables by artifact name, from YAML as in `paper.yaml`, in its order.
 
     Raises:
         SourceError: the text is not such a mapping, or a row does not fit its columns; names the artifact.
@@ -83,6 +76,7 @@ def parse_paper_tables(text: str) -> dict[str, PaperTable]:
     return {artifact: _parse_table(artifact, entry) for artifact, entry in entries.items()}
 
 
+@cache
 def load_paper_tables() -> dict[str, PaperTable]:
     """The tables of the shipped `paper.yaml`, by artifact name."""
     return parse_paper_tables(shipped_text("paper.yaml"))
@@ -95,10 +89,6 @@ def shipped_text(name: str) -> str:
 
 def paper_figures(table: PaperTable, profile: str) -> pl.DataFrame:
     """The paper's figures as rows of `tables.PaperComparison`, nothing measured.
-
-    Args:
-        table: one table of the paper.
-        profile: name of the profile that is measured.
 
     Returns:
         One row per printed figure; `measured`, `low`, `high` and `n` are null.

@@ -6,7 +6,7 @@ row "My judge"         an external judge of the profile, on the benchmarks it ha
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,6 +32,8 @@ from cpmi_dagster.reports.quality import (
 from cpmi_dagster.reports.reward_rows import main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
+CHANCE = 0.5
+STEP_AUC = "ROC-AUC"
 PROTOCOLS: tuple[tuple[Protocol, str], ...] = (("paper", ""), ("official", OFFICIAL))
 
 
@@ -39,9 +41,24 @@ def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
     """ROC-AUC and 1-Wasserstein distance on ProcessBench-Math."""
     measurements = []
     for row, scores in _distributions(inputs):
-        measurements.append(measurement(row, "ROC-AUC", scores.auc))
+        measurements.append(measurement(row, STEP_AUC, scores.auc))
         measurements.append(measurement(row, "Wasserstein", scores.wasserstein))
     return measured_frame(measurements)
+
+
+def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
+    """Whether the 95 % interval of each reward model's step AUC is above, around or below chance.
+
+    Args:
+        distribution: comparison of the artifact `distribution`.
+
+    Returns:
+        row, measured, low, high, verdict (`above`, `chance`, `below`); models without an interval are left out.
+    """
+    above, below = pl.col("low") > CHANCE, pl.col("high") < CHANCE
+    verdict = pl.when(above).then(pl.lit("above")).when(below).then(pl.lit("below")).otherwise(pl.lit("chance"))
+    measured = distribution.filter(column=STEP_AUC).drop_nulls(["measured", "low", "high"])
+    return measured.select("row", "measured", "low", "high", verdict=verdict)
 
 
 def measure_score_means(inputs: ReportInputs) -> pl.DataFrame:
@@ -65,19 +82,20 @@ def score_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
 def measure_processbench(inputs: ReportInputs) -> pl.DataFrame:
     """F1 of every subset and their mean, under both protocols."""
     return measured_frame(
-        measurement(figure.row, SUBSET_COLUMNS[figure.score["subset"]], figure.f1) for figure in _subset_figures(inputs)
+        measurement(row, SUBSET_COLUMNS[score["subset"]], in_percent(score, "f1"))
+        for row, _, score in _subset_scores(inputs)
     )
 
 
 def measure_processbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
     """Err, Corr and F1 of every subset, and the mean F1, under both protocols."""
     measurements: list[Measurement] = []
-    for figure in _subset_figures(inputs):
-        row, column = figure.row, SUBSET_COLUMNS[figure.score["subset"]]
-        if figure.score["subset"] != AVERAGE:
-            err, corr = _accuracies(inputs, figure)
+    for row, predictions, score in _subset_scores(inputs):
+        column = SUBSET_COLUMNS[score["subset"]]
+        if score["subset"] != AVERAGE:
+            err, corr = _accuracies(inputs, predictions, score)
             measurements += [measurement(row, f"{column} Err", err), measurement(row, f"{column} Corr", corr)]
-        measurements.append(measurement(row, f"{column} F1", figure.f1))
+        measurements.append(measurement(row, f"{column} F1", in_percent(score, "f1")))
     return measured_frame(measurements)
 
 
@@ -89,19 +107,6 @@ def measure_prmbench(inputs: ReportInputs) -> pl.DataFrame:
 def measure_prmbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
     """PRMScore of the nine categories and overall."""
     return _measure_prmbench(inputs, ("category", "overall"), "Overall")
-
-
-class _SubsetFigure(NamedTuple):
-    """A row of `processbench_scores`, the label of the row it belongs in, and what it is taken from."""
-
-    row: str
-    predictions: pl.DataFrame
-    score: dict[str, Any]
-
-    @property
-    def f1(self) -> Estimate:
-        """F1 in percent."""
-        return in_percent(self.score, "f1")
 
 
 def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -119,9 +124,10 @@ def _distributions(inputs: ReportInputs) -> Iterator[tuple[str, StepDistribution
             yield row, scores
 
 
-def _subset_figures(inputs: ReportInputs) -> Iterator[_SubsetFigure]:
+def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, pl.DataFrame, dict[str, Any]]]:
     """Every subset of every recipe and judge under both protocols; the official rows come last.
 
+    Each is the label of its row, the predictions it is taken from, and a row of `processbench_scores`.
     A recipe without predictions for one of the subsets has no rows, a judge those of the subsets it has judged.
     """
     models = [
@@ -131,15 +137,15 @@ def _subset_figures(inputs: ReportInputs) -> Iterator[_SubsetFigure]:
         for row, predictions in (*models, *inputs.judged(list(SUBSETS))):
             scores = processbench_of(inputs, predictions, protocol)
             for score in () if scores is None else scores.iter_rows(named=True):
-                yield _SubsetFigure(row + suffix, predictions, score)
+                yield row + suffix, predictions, score
 
 
-def _accuracies(inputs: ReportInputs, figure: _SubsetFigure) -> tuple[Estimate, Estimate]:
+def _accuracies(inputs: ReportInputs, predictions: pl.DataFrame, score: dict[str, Any]) -> tuple[Estimate, Estimate]:
     """Err and Corr of one subset at the threshold its F1 was taken at, in percent."""
-    benchmark = next(name for name, short in SUBSETS.items() if short == figure.score["subset"])
+    benchmark = next(name for name, short in SUBSETS.items() if short == score["subset"])
     problems = inputs.table(PROBLEMS).filter(pl.col("benchmark") == benchmark)
-    predicted = predicted_first_error(pl.col("probabilities"), figure.score["threshold"])
-    judged = with_probabilities(figure.predictions, problems).select(
+    predicted = predicted_first_error(pl.col("probabilities"), score["threshold"])
+    judged = with_probabilities(predictions, problems).select(
         "question", erroneous=pl.col("first_error") >= 0, right=predicted == pl.col("first_error")
     )
     err, corr = (_share_right(inputs, judged.filter(pl.col("erroneous") == wrong)) for wrong in (True, False))

@@ -20,6 +20,7 @@ from cpmi_dagster.benchmarks.processbench import AVERAGE, THRESHOLD_SUBSET, Prot
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
+from cpmi_dagster.reports.html_tables import format_figure, format_interval
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs
 from cpmi_dagster.reports.reward_rows import RecipeRow
 
@@ -86,9 +87,8 @@ def prm_score(inputs: ReportInputs, recipe: str) -> Estimate | None:
 
 def best_of_n(inputs: ReportInputs, recipe: str, benchmark: str) -> Estimate | None:
     """Best-of-8 accuracy on one question set by the mean step reward, in percent."""
-    choices = inputs.predictions(CHOICES, recipe).filter(
-        pl.col("benchmark") == benchmark, pl.col("n") == CANDIDATES, pl.col("aggregation") == DEFAULT_AGGREGATION
-    )
+    choices = inputs.predictions(CHOICES, recipe)
+    choices = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=DEFAULT_AGGREGATION)
     return next(iter(accuracies(inputs, choices).values()), None)
 
 
@@ -118,6 +118,16 @@ QUALITY: dict[str, Measure] = {
     "MMLU": partial(best_of_n, benchmark="mmlu_stem"),
 }
 
+CARD_NAMES: dict[str, tuple[str, int]] = {
+    "AUC": ("ROC-AUC of step scores on ProcessBench-Math", 3),
+    "PB": ("ProcessBench F1, mean of four subsets, the best threshold on each", 1),
+    "PB (official)": ("ProcessBench F1, mean of four subsets, one threshold from GSM8K", 1),
+    "PRMB": ("PRMBench, overall PRMScore", 1),
+    "MATH": ("MATH500, best of 8 (%)", 1),
+    "MMLU": ("MMLU-STEM, best of 8 (%)", 1),
+}
+"""What each measure is called on a model card, and its decimals."""
+
 
 def quality_columns(measures: Iterable[str], headings: Mapping[str, str]) -> dict[str, Measure]:
     """Measures of `QUALITY` by column of an artifact: a measure's own name, or its heading there."""
@@ -127,11 +137,9 @@ def quality_columns(measures: Iterable[str], headings: Mapping[str, str]) -> dic
 def measure_quality(
     inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Mapping[str, Measure]
 ) -> list[Measurement]:
-    """One measurement per row and column that can be measured.
+    """One measurement per row and column that can be measured; rows whose recipe the profile lacks are left out.
 
     Args:
-        inputs: frames and settings.
-        rows: rows and their recipes; those that the profile lacks are left out.
         columns: measures by column of the artifact.
     """
     recipes = [(row.row, recipe) for row in rows if (recipe := inputs.recipe_of(row))]
@@ -148,3 +156,14 @@ def measurement(row: str, column: str, estimate: Estimate) -> Measurement:
     is_finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
     low, high = (estimate.low, estimate.high) if is_finite else (None, None)
     return Measurement(row, column, estimate.value, low, high, estimate.n)
+
+
+def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:
+    """For a model card: name, and value with its 95 % interval, of all that was measured with the recipe's model."""
+    figures = []
+    for measure, (name, decimals) in CARD_NAMES.items():
+        estimate = QUALITY[measure](inputs, recipe)
+        if estimate is not None:
+            interval = format_interval(estimate.low, estimate.high, decimals)
+            figures.append((name, f"{format_figure(estimate.value, decimals)} {interval}".strip()))
+    return figures

@@ -22,9 +22,6 @@ class RecipeRow:
     """A row of a table and the recipe that feeds it.
 
     Attributes:
-        row: row label.
-        reward_type: of the recipe.
-        objective: of the recipe.
         recipe: its name, where it differs in more than these two from the profile's other recipes.
     """
 

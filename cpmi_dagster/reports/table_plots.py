@@ -53,11 +53,7 @@ def draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure":
 
 
 def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
-    """Time and tokens per trajectory of every labeling method; methods of one pass share a bar.
-
-    Args:
-        costs: `labels.labeling_costs`.
-    """
+    """Time and tokens per trajectory of every labeling method; methods of one pass share a bar."""
     totals = _costs_by_pass(costs).reverse()
     labels = [
         reward_label(method) + (f" and {len(alike)} alike" if alike else "") for method, *alike in totals["methods"]
@@ -77,11 +73,7 @@ def draw_labeling_costs(costs: pl.DataFrame) -> "Figure":
 
 
 def shared_costs(costs: pl.DataFrame) -> list[tuple[str, str]]:
-    """Which methods have their cost in common: the first of them, and the others as one text.
-
-    Args:
-        costs: `labels.labeling_costs`.
-    """
+    """Which methods have their cost in common: the first of them, and the others as one text."""
     shared = [[reward_label(method) for method in methods] for methods in _costs_by_pass(costs)["methods"]]
     return [(first, ", ".join(rest)) for first, *rest in shared if rest]
 
@@ -89,8 +81,7 @@ def shared_costs(costs: pl.DataFrame) -> list[tuple[str, str]]:
 def draw_training_curves(models: pl.DataFrame) -> "Figure":
     """Loss by epoch, a panel per objective: validation solid; training dotted, where the panel has few models.
 
-    Args:
-        models: `models.process_reward_models`; models of one reward type share a colour and a name in the legend.
+    Rows of `models.process_reward_models` with one reward type share a colour and a name in the legend.
     """
     losses = models.select("recipe", "reward_type", "objective", "training_curve").explode("training_curve")
     losses = losses.drop_nulls("training_curve").unnest("training_curve")

@@ -31,8 +31,6 @@ def labeling_costs(
     """What labeling a shard by each method takes; a merge pays only for the rollouts it uses.
 
     Args:
-        shard: partition key.
-        trajectories: how many were labelled.
         costs: of the assets hard_negatives, answer_logprobs, policy_rollouts and prover_rollouts, as measured.
         policy_rollouts: columns prefix_length, generated_tokens.
         prover_rollouts: likewise.
@@ -73,12 +71,5 @@ def cost_of_first_steps(cost: Cost, rollouts: pl.DataFrame, steps: int | None) -
 
 
 def relative_efficiency(quality: float, cost: float, base_quality: float, base_cost: float) -> float:
-    """RelEff(m | b) = (Q_m / C_m) / (Q_b / C_b) (Eq. 8); above 1, m buys its quality more cheaply than b.
-
-    Args:
-        quality: Q of the method, e.g. ROC-AUC.
-        cost: C of the method, e.g. labeling seconds; positive.
-        base_quality: Q of the baseline; positive.
-        base_cost: C of the baseline; positive.
-    """
+    """RelEff(m | b) = (Q_m / C_m) / (Q_b / C_b) (Eq. 8); above 1, m buys its quality more cheaply than b."""
     return (quality / cost) / (base_quality / base_cost)

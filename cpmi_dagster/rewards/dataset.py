@@ -37,7 +37,6 @@ def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, rew
     Args:
         trajectories: columns of alignment.trajectories, the selected rows only.
         soft_labels: columns of dataset.soft_labels.
-        reward_type: which labels.
 
     Returns:
         Columns trajectory_id, question_id, question, steps (list of strings), labels (list of floats, one per step).

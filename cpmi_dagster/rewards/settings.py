@@ -34,7 +34,6 @@ def check_types(rewards: Rewards, conditionings: Collection[str]) -> None:
     """Refuse reward types that cannot be computed from what a profile scores, before anything is labelled.
 
     Args:
-        rewards: the types asked for, and the default conditioning.
         conditionings: those that are scored.
 
     Raises:

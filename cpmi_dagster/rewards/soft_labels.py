@@ -28,7 +28,6 @@ def soft_labels(
 
     Args:
         step_rewards: columns of `labels.step_rewards` of all shards.
-        settings: epsilon, MAD factor and clip.
         probabilities: names of user-supplied labels that are probabilities already.
 
     Returns:

@@ -25,11 +25,9 @@ def step_rewards(
 ) -> pl.DataFrame:
     """Rewards of every type in the settings. Trajectories that could not be scored have no CPMI-based ones.
 
+    The frames are those of `Evidence`.
+
     Args:
-        logprobs: columns of `labels.answer_logprobs`.
-        template_scores: columns of `labels.template_scores`.
-        policy_rollouts: columns of `labels.policy_rollouts`, prefixes 1..n.
-        prover_rollouts: columns of `labels.prover_rollouts`, prefixes 0..n.
         trajectories: columns trajectory_id, steps and, for `math_shepherd`, shepherd_labels.
         rewards: reward types, PAV's alpha, the default conditioning.
         seed: decides the random rewards of `rand_merge`, whatever the order of the rows.

@@ -67,9 +67,7 @@ def admit(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
-        tokenizer: the labeler's.
         context_length: tokens the labeler reads.
-        scoring: templates and conditionings.
         scored_conditionings: conditionings already scored; a trajectory whose contexts they cover is in neither list.
     """
     rejected: list[tuple[str, str]] = []

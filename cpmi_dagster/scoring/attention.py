@@ -32,7 +32,6 @@ def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
     """Refuse a model with layers that do not see a whole branch.
 
     Args:
-        model: the labeler.
         longest: tokens of the longest branch.
 
     Raises:

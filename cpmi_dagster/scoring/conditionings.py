@@ -27,7 +27,6 @@ def template_scores(
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, all contexts of the conditionings in it.
-        conditionings: which contexts to compare.
         count: use only this many negatives, hardest first (appendix D.1); all when None.
 
     Returns:
@@ -111,20 +110,9 @@ def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl
         for step in range(last + 1)
         for with_step, without_step in [contrast(conditioning, step, last)]
     ]
-    table = pl.DataFrame(
-        rows,
-        schema={
-            "last": pl.Int64(),
-            "conditioning": CONDITIONING,
-            "step_index": pl.Int64(),
-            "with": CONTEXT,
-            "with_step": pl.Int64(),
-            "without": CONTEXT,
-            "without_step": pl.Int64(),
-        },
-        orient="row",
-    )
-    return last_steps.join(table, on="last")
+    sides = {"with": CONTEXT, "with_step": pl.Int64(), "without": CONTEXT, "without_step": pl.Int64()}
+    schema = {"last": pl.Int64(), "conditioning": CONDITIONING, "step_index": pl.Int64(), **sides}
+    return last_steps.join(pl.DataFrame(rows, schema=schema, orient="row"), on="last")
 
 
 def _check_complete(scores: pl.DataFrame) -> None:

@@ -4,8 +4,8 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
@@ -29,37 +29,33 @@ class InputLine(BaseModel):
     negative_answers: list[Text] | None = None
 
 
-@dataclass(frozen=True)
-class ScoreRequest:
-    """What to score and where the results go."""
-
-    model: str
-    input: Path
-    output: Path
-    answer_logprobs: Path | None
-    options: ScoreOptions
-
-
-def score_file(request: ScoreRequest, progress: Callable[[int, int], None]) -> ScoredTrajectories:
+def score_file(
+    model: str,
+    input: Path,
+    output: Path,
+    logprobs_output: Path | None,
+    advance: Callable[[int, int], None],
+    **options: Unpack[ScoreOptions],
+) -> ScoredTrajectories:
     """Score a file; the output files appear whole or not at all.
 
     Args:
-        request: model, files and options.
-        progress: called with the numbers of trajectories just finished and of all.
+        advance: called with the numbers of trajectories just finished and of all.
+        options: see `ScoreOptions`.
 
     Raises:
         SourceError: the input is missing or a line of it is wrong; the message names the line. Or an output cannot be
             written, which is checked before anything is scored.
         ScoringError: no trajectory could be scored.
     """
-    frame = read_trajectories(request.input)
-    check_writable(*(path for path in (request.output, request.answer_logprobs) if path))
-    options: ScoreOptions = {**request.options, "progress": lambda count: progress(count, frame.height)}
-    result = score_in_full(frame, request.model, **options)
+    frame = read_trajectories(input)
+    check_writable(*(path for path in (output, logprobs_output) if path))
+    options["progress"] = lambda count: advance(count, frame.height)
+    result = score_in_full(frame, model, **options)
     if result.scores.is_empty() and frame.height:
         name, reason = result.rejected.select("id", "reason").row(0)
         raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
-    for path, rows in ((request.output, result.scores), (request.answer_logprobs, result.logprobs)):
+    for path, rows in ((output, result.scores), (logprobs_output, result.logprobs)):
         if path is not None:
             with whole_file(path) as unfinished:
                 rows.write_parquet(unfinished)

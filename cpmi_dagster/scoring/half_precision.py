@@ -10,11 +10,6 @@ from itertools import chain
 from typing import Any
 
 
-def is_half(model: Any) -> bool:
-    """Whether a model's weights are bfloat16 or float16."""
-    return model.dtype.itemsize < 4
-
-
 @contextmanager
 def in_float32(model: Any) -> Iterator[None]:
     """Widen the half-precision weights of a model within the block; they take twice the memory."""

@@ -57,8 +57,6 @@ def answer_logprobs(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
-        model: the labeler.
-        scoring: templates, conditionings, scorer, tokens of a row.
         progress: called with the number of trajectories just finished, rejected ones included.
         scored_conditionings: conditionings that are already scored; only contexts that the others add are computed.
 

@@ -88,7 +88,6 @@ def cut(piece: Piece, room: int) -> list[Piece]:
     """Smaller pieces of a piece; each of its target tokens is predicted in one of them.
 
     Args:
-        piece: any piece.
         room: nodes a piece may have; one with a longer branch has `SMALLEST_STRETCH` nodes more than that branch.
     """
     if len(piece) <= room:

@@ -33,13 +33,11 @@ def forward_tokens(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; those that a run scores together.
         negatives: columns of `labels.hard_negatives`.
-        tokenizer: the labeler's.
         context_length: tokens the labeler reads.
-        scoring: templates, conditionings, scorer, tokens of a row.
         device: what it will run on: cuda rows are longer, and padded to few lengths.
 
     Returns:
-        The exact number where memory does not force shorter rows and the model obeys the device's first reader;
+        The exact number where memory does not force shorter rows and the model can use the device's first reader;
         trajectories that are rejected cost nothing.
     """
     reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader

@@ -27,7 +27,6 @@ from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
 
 Group = TypeVar("Group", bound=Frozen)
-SCORING_OPTIONS = ("conditionings", "templates", "scorer", "row_tokens", "reader")
 BATCH_SEQUENCES = 64
 
 INPUT_COLUMNS: dict[str, pl.DataType] = {
@@ -118,7 +117,7 @@ def score_in_full(
     Raises:
         ScoringError, SettingsError, ModelError: as `score_trajectories`.
     """
-    scoring = _settings(Scoring, {name: value for name, value in options.items() if name in SCORING_OPTIONS})
+    scoring = _settings(Scoring, {name: value for name, value in options.items() if name in Scoring.model_fields})
     sampling = _settings(Negatives, {"count": options.get("negatives", 4)})
     frame = _checked(trajectories)
     if not isinstance(model, LoadedModel):
@@ -179,6 +178,9 @@ def _typed(trajectories: pl.DataFrame, name: str) -> pl.Expr:
 
 def _negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:
     """Rows of `labels.hard_negatives`: the listed answers in their order, and sampled ones where none are listed."""
+    from cpmi_dagster.generation.transformers_engine import TransformersEngine
+    from cpmi_dagster.negatives.hard_negatives import hard_negatives
+
     listed = pl.col("negative_answers").list.len().fill_null(0) > 0
     given = frame.filter(listed).select(
         "trajectory_id",
@@ -189,12 +191,5 @@ def _negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, see
     texts = pl.all_horizontal(pl.col(name).is_not_null() for name in ("question", "steps", "gold_answer"))
     complete = texts & ~pl.col("steps").list.contains(None) & (pl.col("steps").list.len() > 0)
     bare = frame.filter(~listed & complete & (pl.col("gold_answer").str.strip_chars() != ""))
-    return pl.concat([given.explode("rank", "answer"), _sampled(bare, model, sampling, seed)])
-
-
-def _sampled(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:
-    from cpmi_dagster.generation.transformers_engine import TransformersEngine
-    from cpmi_dagster.negatives.hard_negatives import hard_negatives
-
-    engine = None if frame.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
-    return hard_negatives(frame, engine, sampling, seed).negatives
+    engine = None if bare.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
+    return pl.concat([given.explode("rank", "answer"), hard_negatives(bare, engine, sampling, seed).negatives])

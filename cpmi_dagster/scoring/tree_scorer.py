@@ -20,9 +20,9 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.budget import ROW_TOKENS, SHORTEST_ROW, row_budget
-from cpmi_dagster.scoring.half_precision import in_float32, is_half
+from cpmi_dagster.scoring.half_precision import in_float32
 from cpmi_dagster.scoring.packing import PackedRow, rows_of, whole
-from cpmi_dagster.scoring.readers import reader_of
+from cpmi_dagster.scoring.readers.choice import reader_of
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.transfer import Download
 from cpmi_dagster.scoring.trees import TokenTree
@@ -51,7 +51,6 @@ class TreeScorer:
     """Reads the trees of windows with one model.
 
     Args:
-        model: the labeler.
         scoring: tokens of a row, and how the model reads trees.
     """
 
@@ -114,7 +113,7 @@ class TreeScorer:
         """Fetch the values; trajectories with values that are not finite are scored again, each alone."""
         window, scored = launched.window, _fetched(launched)
         not_finite = set(scored.logprobs.filter(~pl.col("logprob_sum").is_finite())["trajectory_id"])
-        same_again = len(window.trajectories) == 1 and not is_half(self._model.model)
+        same_again = len(window.trajectories) == 1 and self._model.model.dtype.itemsize >= 4
         if not not_finite or same_again:
             return scored
         again = self._alone([item for item in window.trajectories if item.trajectory_id in not_finite])
@@ -126,10 +125,10 @@ class TreeScorer:
         )
 
     def _alone(self, trajectories: Sequence[TokenizedTrajectory]) -> list[Scored]:
-        """Score each in float32 in rows of its own: no other trajectory's NaN or overflow reaches it.
+        """Score each in float32 in separate rows: no other trajectory's NaN or overflow affects it.
 
         Returns:
-            Those that memory sufficed for; float32 needs twice as much.
+            Those for which there was memory; float32 needs twice as much.
         """
         scored: list[Scored] = []
         try:

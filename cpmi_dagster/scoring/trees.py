@@ -66,7 +66,6 @@ class TokenTree:
 
         Args:
             prompt: token ids of BOS, template and question; at least one.
-            template: number of the template.
         """
         shift = len(prompt)
         size = shift + len(self)
@@ -82,9 +81,6 @@ class TokenTree:
 
 def grow_branches(trajectories: Iterable[TokenizedTrajectory]) -> TokenTree:
     """Branches of all trajectories of a question, without the question itself.
-
-    Args:
-        trajectories: trajectories of one question.
 
     Returns:
         Nodes whose first would follow the question's last token; predictor -1 is that token.

@@ -51,16 +51,10 @@ def exact_share(share: float | None) -> Fraction:
 
 
 def choose_quotas(supply: Mapping[Cell, int], total: int, shares: Shares) -> dict[Cell, int]:
-    """The largest quotas of at most `total` that keep the shares.
+    """The largest quotas of at most `total` trajectories that keep the shares.
 
-    Args:
-        supply: Number of trajectories in each cell.
-        total: Trajectories wanted.
-        shares: What must hold; rounded to whole trajectories only where `total` itself demands it, or where supply is
-            smaller than the smallest set with exact shares.
-
-    Returns:
-        Trajectories to take from each cell.
+    Shares are rounded to whole trajectories only where `total` itself demands it, or where supply is smaller than the
+    smallest set with exact shares.
     """
     for size in _sizes(total, shares.step):
         if quotas := quotas_of_size(supply, size, shares):
@@ -85,14 +79,7 @@ def quotas_of_size(supply: Mapping[Cell, int], size: int, shares: Shares) -> dic
 
 
 def name_shortfalls(supply: Mapping[Cell, int], total: int, shares: Shares, quotas: Mapping[Cell, int]) -> list[str]:
-    """What is short of the wanted total, one sentence each; empty if it was reached.
-
-    Args:
-        supply: Number of trajectories in each cell.
-        total: Trajectories wanted.
-        shares: Shares wanted.
-        quotas: What could be taken.
-    """
+    """What is short of the wanted total and shares, one sentence each; empty if the quotas reach it."""
     reached = sum(quotas.values())
     if reached >= total:
         return []

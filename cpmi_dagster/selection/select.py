@@ -15,13 +15,13 @@ from hashlib import blake2b
 
 import polars as pl
 
+from cpmi_dagster.contracts.tables import SelectedTrajectories
 from cpmi_dagster.selection.quotas import CELLS, Cell, Shares, choose_quotas, exact_share, name_shortfalls
 from cpmi_dagster.selection.settings import Selection
 from cpmi_dagster.trajectories.identifiers import shard_key
 
 MIXED, PURE = "mixed", "pure"
 GSM8K = "GSM8K"
-SELECTED_COLUMNS = ("trajectory_id", "question_id", "shard", "task", "composition")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
     short = selection.trajectories is not None and name_shortfalls(supply, wanted, shares, quotas)
     chosen = _pick(candidates, quotas).sort("trajectory_id")
     shard = pl.Series("shard", [shard_key(question, shards) for question in chosen["question_id"]], dtype=pl.String)
-    return SelectionResult(chosen.with_columns(shard).select(SELECTED_COLUMNS), short or [])
+    return SelectionResult(chosen.with_columns(shard).select(SelectedTrajectories.column_names()), short or [])
 
 
 def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selection: Selection) -> pl.DataFrame:

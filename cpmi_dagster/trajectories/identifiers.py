@@ -9,12 +9,7 @@ def shard_name(number: int) -> str:
 
 
 def shard_key(question_id: str, shards: int) -> str:
-    """Partition key of the shard a question belongs to.
-
-    Args:
-        question_id: Hash of the question, in hexadecimal.
-        shards: How many shards there are.
-    """
+    """Partition key of the shard a question belongs to, by its hash in hexadecimal."""
     return shard_name(int(question_id, 16) % shards)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.contracts.tables import RejectedRows, Trajectories
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, split_question, split_row
 
@@ -29,20 +30,9 @@ EXCERPT_CHARACTERS = 120
 
 _MARK = re.compile(rf"(?:{MARKER} ?)?[+-]|{MARKER}")
 
-PARSED_COLUMNS: dict[str, pl.DataType] = {
-    "row_number": pl.Int64(),
-    "task": pl.String(),
-    "question": pl.String(),
-    "steps": pl.List(pl.String()),
-    "shepherd_labels": pl.List(pl.Boolean()),
-    "final_answer": pl.String(),
-}
-REJECTED_COLUMNS: dict[str, pl.DataType] = {
-    "row_number": pl.Int64(),
-    "stage": pl.String(),
-    "reason": pl.String(),
-    "excerpt": pl.String(),
-}
+_PARSED = ("row_number", "task", "question", "steps", "shepherd_labels", "final_answer")
+PARSED_COLUMNS = Trajectories.create_empty().select(_PARSED).schema
+REJECTED_COLUMNS = RejectedRows.create_empty().schema
 
 
 @dataclass(frozen=True)
@@ -117,14 +107,11 @@ def parse_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
             _append(rejected, (row_number, "read", defect, text[:EXCERPT_CHARACTERS]))
             continue
         try:
-            trajectory = parse_row(text, label, value)
+            row = parse_row(text, label, value)
         except MalformedRow as error:
             _append(rejected, (row_number, "parse", str(error), text[:EXCERPT_CHARACTERS]))
         else:
-            _append(parsed, (
-                row_number, task, trajectory.question, trajectory.steps, trajectory.shepherd_labels,
-                trajectory.final_answer,
-            ))  # fmt: skip
+            _append(parsed, (row_number, task, row.question, row.steps, row.shepherd_labels, row.final_answer))
     return pl.DataFrame(parsed, schema=PARSED_COLUMNS), pl.DataFrame(rejected, schema=REJECTED_COLUMNS)
 
 
@@ -157,27 +144,26 @@ def _read_marks(segments: tuple[str, ...], label: str) -> tuple[str, ...]:
     """What the label has in place of each marker, once everything between the markers agrees with the input."""
     if not label:
         return ()
+    markers = len(segments) - 1
     if label == MARKER.join(segments):
-        return (MARKER,) * (len(segments) - 1)
+        return (MARKER,) * markers
     position, marks = 0, []
     for number, segment in enumerate(segments):
+        is_last = number == markers
         if not label.startswith(segment, position):
-            raise MalformedRow(f"input and label disagree {_place(number, len(segments) - 1)}")
+            place = "after the last marker" if is_last else f"before marker {number + 1} of {markers}"
+            raise MalformedRow(f"input and label disagree {place}")
         position += len(segment)
-        if number == len(segments) - 1:
+        if is_last:
             break
         mark = _MARK.match(label, position)
         if mark is None:
-            raise MalformedRow(f"the label has neither `+` nor `-` at marker {number + 1} of {len(segments) - 1}")
+            raise MalformedRow(f"the label has neither `+` nor `-` at marker {number + 1} of {markers}")
         marks.append(mark.group())
         position = mark.end()
     if position != len(label):
         raise MalformedRow(f"the label continues after the input ends: {label[position : position + 40]!r}")
     return tuple(marks)
-
-
-def _place(number: int, markers: int) -> str:
-    return f"before marker {number + 1} of {markers}" if number < markers else "after the last marker"
 
 
 def _choose_labels(

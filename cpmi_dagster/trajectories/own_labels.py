@@ -94,12 +94,7 @@ def joined(rewards: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
 
 
 def notes_on_others(labels: pl.DataFrame, selected: pl.DataFrame) -> list[str]:
-    """A sentence for each name that labels trajectories which are not selected.
-
-    Args:
-        labels: columns of `sources.step_labels`.
-        selected: column trajectory_id.
-    """
+    """A sentence for each name that labels trajectories which are not selected."""
     others = labels.join(selected, on="trajectory_id", how="anti")
     counts = others.group_by("name", maintain_order=True).agg(pl.col("trajectory_id").n_unique())
     return [
@@ -112,7 +107,9 @@ def _refuse(name: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> No
     bad = rows.filter(wrong)
     if not bad.is_empty():
         place, trajectory_id = bad.select("place", "trajectory_id").row(0)
-        raise SourceError(f"{_where(name, place)}, trajectory `{trajectory_id}`: {complaint}; mend or remove the row")
+        raise SourceError(
+            f"{_where(name, place)}, trajectory `{trajectory_id}`: {complaint}; correct or remove the row"
+        )
 
 
 def _checked_rows(name: str, rows: Iterable[Row], probabilities: bool) -> Iterator[tuple[object, ...]]:
@@ -120,18 +117,18 @@ def _checked_rows(name: str, rows: Iterable[Row], probabilities: bool) -> Iterat
         checked = _checked(name, place, row)
         if probabilities and not all(0 <= reward <= 1 for reward in checked.rewards):
             raise SourceError(
-                f"{_where(name, place)}: a reward is not in [0, 1]; mend it, or take `probabilities` out of the profile"
+                f"{_where(name, place)}: a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile"
             )
         yield place, checked.trajectory_id, checked.row_number, checked.rewards
 
 
 def _checked(name: str, place: int, row: Row) -> StepLabelRow:
     if isinstance(row, Unreadable):
-        raise SourceError(f"step labels `{name}`, {row.place}: {row.reason}; mend or remove it")
+        raise SourceError(f"step labels `{name}`, {row.place}: {row.reason}; correct or remove it")
     try:
         return StepLabelRow.model_validate(dict(row))
     except ValidationError as error:
-        raise SourceError(f"{_where(name, place)}: {first_complaint(error)}; mend or remove the row") from error
+        raise SourceError(f"{_where(name, place)}: {first_complaint(error)}; correct or remove the row") from error
 
 
 def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:

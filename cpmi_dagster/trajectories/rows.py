@@ -1,4 +1,4 @@
-"""Rows of a trajectory source, in whichever form of `source_forms`, numbered and assigned to shards, not parsed yet.
+"""Rows of a trajectory source, in any of the forms of `forms.py`, numbered and assigned to shards, not parsed yet.
 
     {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
     -> row_number 17, shard "002" by the hash of its question
@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
+from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.forms import FORMS, RawRow, form_of
@@ -23,15 +24,7 @@ from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
 
 CACHED_SHARDS = 1 << 15
-ROW_SCHEMA: dict[str, pl.DataType] = {
-    "row_number": pl.Int64(),
-    "input": pl.String(),
-    "label": pl.String(),
-    "task": pl.String(),
-    "value": pl.List(pl.String()),
-    "defect": pl.String(),
-    "shard": pl.String(),
-}
+ROW_SCHEMA = {**MathShepherd.create_empty().schema, "shard": pl.String()}
 
 
 @dataclass(frozen=True)
@@ -49,10 +42,7 @@ Row = Mapping[str, Any] | Unreadable
 def number_rows(rows: Iterable[Row], first: int, shards: int) -> pl.DataFrame:
     """A batch of source rows with the columns of `sources.math_shepherd` and their shard.
 
-    Args:
-        rows: Objects in one of the forms above, and lines that are none.
-        first: Number of the first of them in the source, counted from 0.
-        shards: How many shards the questions are assigned to.
+    `first` is the number of the first of them in the source, from 0.
 
     Raises:
         SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.

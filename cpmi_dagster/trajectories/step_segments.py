@@ -31,10 +31,7 @@ class SplitRow(NamedTuple):
 
 
 def split_row(segments: tuple[str, ...]) -> SplitRow:
-    """Question and steps of a row.
-
-    Args:
-        segments: The texts around its markers, one more than there are markers.
+    """Question and steps of a row, from the texts around its markers.
 
     Raises:
         MalformedRow: there is no question, no step, an empty step, or text after the last marker.

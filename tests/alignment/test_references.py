@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpmi_dagster.alignment.references import REFERENCE_COLUMNS, read_references
+from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -49,7 +50,7 @@ def test_rows_without_id_are_named_by_the_part_of_the_source_they_stand_in():
 
 
 def test_no_rows_give_no_problems():
-    assert dict(read_references(pl.DataFrame(), "math", "train").schema) == REFERENCE_COLUMNS
+    assert read_references(pl.DataFrame(), "math", "train").schema == ReferenceProblems.create_empty().schema
 
 
 @needs_data

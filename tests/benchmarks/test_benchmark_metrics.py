@@ -11,6 +11,7 @@ from cpmi_dagster.benchmarks import metrics
 from cpmi_dagster.benchmarks.metrics import (
     bootstrap_auc,
     bootstrap_wasserstein,
+    candidate_thresholds,
     f1_of_accuracies,
     f1_of_counts,
     roc_auc,
@@ -23,7 +24,6 @@ from cpmi_dagster.benchmarks.resampling import (
     group_numbers,
     resample_counts,
 )
-from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import BenchmarkError
 
 few = settings(max_examples=25, deadline=None)

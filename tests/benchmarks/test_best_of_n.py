@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.benchmarks.answer_classes import with_answer_classes
 from cpmi_dagster.benchmarks.best_of_n import (
     AGGREGATIONS,
-    REWARDS,
+    STEP_AGGREGATIONS,
     accuracy,
     accuracy_difference,
     check_gold_answers,
@@ -85,16 +85,16 @@ def test_only_the_first_n_candidates_are_considered():
 def test_ties_go_to_the_first_candidate_and_are_counted(count, probability):
     candidates, scores = frames(*[(str(number), number == 0, [probability]) for number in range(count)])
     choices = choose(candidates, scores, ns=[count])
-    assert all(picked(choices, reward) == (0, 1.0) for reward in REWARDS)
+    assert all(picked(choices, reward) == (0, 1.0) for reward in STEP_AGGREGATIONS)
     assert picked(choices, "majority") == (None, 1.0)
     several = int(count > 1)
-    assert ties(choices) == dict.fromkeys([*REWARDS, "weighted_vote", "majority"], several)
+    assert ties(choices) == dict.fromkeys([*STEP_AGGREGATIONS, "weighted_vote", "majority"], several)
     assert choices.filter(pl.col("tied").is_null())["aggregation"].to_list() == ["pass_at_1", "pass_at_n"]
 
 
 def test_a_candidate_without_steps_ranks_below_one_with_probability_0():
     choices = choose(*frames(("1", True, []), ("2", False, [0.0])), ns=[2])
-    assert all(picked(choices, reward) == (1, 0.0) for reward in REWARDS)
+    assert all(picked(choices, reward) == (1, 0.0) for reward in STEP_AGGREGATIONS)
 
 
 def test_products_too_small_for_a_float_still_rank():

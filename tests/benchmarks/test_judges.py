@@ -1,4 +1,4 @@
-"""A judge that is not ours: how its lines find their problems, and what is refused by name."""
+"""A third-party judge: how its lines find their problems, and what is refused by name."""
 
 import gzip
 import json

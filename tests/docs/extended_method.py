@@ -73,7 +73,7 @@ def question_set(settings: Settings) -> None:
 def conditioning(settings: Settings) -> None:
     """`onward` is the sum of what each step from i on adds, and a reward type by itself."""
     from cpmi_dagster.contracts.tables import AnswerLogprobs, Rollouts
-    from cpmi_dagster.reports.html import ReportContext, render_report
+    from cpmi_dagster.reports.html import render_report
     from cpmi_dagster.rewards.step_rewards import step_rewards
     from cpmi_dagster.scoring.conditionings import template_scores
 
@@ -93,7 +93,7 @@ def conditioning(settings: Settings) -> None:
     assert "onward" in settings.scoring.conditionings and ONWARD in settings.rewards.types
     assert "onward" not in load_settings("miniature").scoring.conditionings
     _check_cost_and_labels(ONWARD, "CPMI (onward)")
-    assert "onward: all steps against steps 1 to i − 1;" in render_report(ReportContext("p", "2026-01-31", {}))
+    assert "onward: all steps against steps 1 to i − 1;" in render_report("p", "2026-01-31", {})
 
 
 def step_benchmark(settings: Settings) -> None:

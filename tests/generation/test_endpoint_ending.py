@@ -14,7 +14,7 @@ import pytest
 from completions_server import Answer, Server, completion, serve
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.completions_client import CompletionsClient, Endpoint
+from cpmi_dagster.generation.completions_client import Endpoint
 
 LONG = 30
 SOON = 5
@@ -23,10 +23,10 @@ import signal, sys, threading
 # a process started in the background of a shell would ignore interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.completions_client import CompletionsClient, Endpoint
-client = CompletionsClient(Endpoint(sys.argv[1], "tiny"))
+from cpmi_dagster.generation.completions_client import Endpoint
+endpoint = Endpoint(sys.argv[1], "tiny")
 try:
-    client.complete([{"prompt": prompt, "n": 1} for prompt in sys.argv[2:]])
+    endpoint.complete([{"prompt": prompt, "n": 1} for prompt in sys.argv[2:]])
 except (ModelError, KeyboardInterrupt) as error:
     print(type(error).__name__, "threads:", threading.active_count())
 """
@@ -65,7 +65,7 @@ def server(mixed) -> Iterator[Server]:
 
 def complete(server: Server, *prompts: str) -> list[str]:
     """The texts of a call in this process."""
-    replies = CompletionsClient(Endpoint(server.url, "tiny")).complete([{"prompt": text, "n": 1} for text in prompts])
+    replies = Endpoint(server.url, "tiny").complete([{"prompt": text, "n": 1} for text in prompts])
     return [reply["choices"][0]["text"] for reply in replies if reply]
 
 

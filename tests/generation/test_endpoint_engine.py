@@ -150,7 +150,7 @@ def test_the_key_is_sent_as_a_bearer_token_and_shown_nowhere():
         engine = engine_of(server)
         engine.generate(["a"], SAMPLING, 1, 0)
         assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
-        assert KEY not in repr(engine._endpoint)
+        assert KEY not in repr(engine.endpoint)
 
 
 def test_nothing_of_an_openai_account_is_sent_to_a_server_that_asks_for_no_key(monkeypatch):

@@ -1,7 +1,7 @@
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
-from cpmi_dagster.generation.prompt_tokens import prompt_ids
+from cpmi_dagster.models.tokens import prompt_ids
 
 
 def test_prompts_keep_their_order_and_start_with_a_bos_where_the_tokenizer_adds_one(tokenizer):

@@ -73,11 +73,11 @@ def test_a_folio_label_follows_from_the_premises(rng):
 
 @given(generators)
 def test_only_the_gold_option_of_logiqa_has_the_verdict_asked_for(rng):
-    for asked in QUESTIONS:
-        row: Any = logiqa2_row(0, asked, rng)
+    for right in QUESTIONS:
+        row: Any = logiqa2_row(0, right, rng)
         amounts = amounts_in(re.findall(r"[^.]+\.", row["text"].replace(". ", ".")))
         verdicts = [verdict_on(option, amounts) for option in row["options"]]
-        assert [number for number, verdict in enumerate(verdicts) if verdict == asked.right] == [row["answer"]]
+        assert [number for number, verdict in enumerate(verdicts) if verdict == right] == [row["answer"]]
         assert len(set(row["options"])) == 4
 
 

@@ -33,7 +33,8 @@ def test_any_text_survives_the_tokenizer(text: str) -> None:
 
 
 @given(
-    st.lists(st.text().map(lambda text: text.strip() + "\n")), st.text(alphabet=st.characters(exclude_characters="\n"))
+    st.lists(st.text().map(lambda text: text.strip() + "\n")),
+    st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\n")),
 )
 def test_lines_tokenised_one_by_one_are_the_text_tokenised_whole(lines: list[str], last: str) -> None:
     pieces = [*lines, last]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.answers.equivalence.decide import decide
 from cpmi_dagster.answers.verdicts import is_equivalent
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.negatives.hard_negatives import (
-    HARD_NEGATIVE_COLUMNS,
     HardNegative,
     choose_negatives,
     clean_sample,
@@ -149,7 +149,7 @@ def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours(repeated: boo
         hard_negatives(trajectories[start : start + 2], ScriptedEngine(), settings_, seed=7) for start in (0, 2, 4)
     ]
     assert whole.negatives.equals(pl.concat([part.negatives for part in parts]))
-    assert dict(whole.negatives.schema) == HARD_NEGATIVE_COLUMNS
+    assert whole.negatives.schema == HardNegatives.create_empty().schema
     assert whole.negatives["rank"].to_list() == [1, 2, 3, 4] * 5
     assert whole.negatives["source"].to_list()[::4] == ["model"] * 5
     prompts = 1 if repeated else 5
@@ -202,7 +202,7 @@ def test_a_trajectory_with_too_few_negatives_is_named():
     trajectories = some_trajectories(1).with_columns(gold_answer=pl.lit("?"))
     result = hard_negatives(trajectories, None, Negatives(), seed=0)
     assert result.short == ["t000000000"]
-    assert dict(result.negatives.schema) == HARD_NEGATIVE_COLUMNS
+    assert result.negatives.schema == HardNegatives.create_empty().schema
 
 
 @pytest.mark.parametrize("gold", ["\ud800", "9" * 399, "9" * 10_000, "", " ", "😀"])

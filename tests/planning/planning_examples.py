@@ -1,9 +1,8 @@
-"""Five trajectories of three questions, in two shards, and a card whose figures are easy to compute with."""
+"""Five trajectories of three questions, in two shards, and a card whose figures are easy to calculate with."""
 
 import polars as pl
 
-from cpmi_dagster.planning import Hardware
-from cpmi_dagster.planning.hardware import Card, Teraflops
+from cpmi_dagster.planning.hardware import Card, Hardware, Teraflops
 
 STEPS = {
     "t000000001": ["48 / 2 = 24", "48 + 24 = 72. The answer is: 72"],

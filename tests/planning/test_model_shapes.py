@@ -7,8 +7,7 @@ import pytest
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import model_folder
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.planning import planned_model
-from cpmi_dagster.planning.shapes import ModelShape
+from cpmi_dagster.planning.shapes import ModelShape, planned_model
 
 QWEN3 = {"head_dim": 128, "num_key_value_heads": 8, "vocab_size": 151_936, "dtype": "bfloat16"}
 

@@ -10,10 +10,10 @@ from planning_examples import CARD
 from rich.console import Console
 
 from cpmi_dagster.cli.views import show_plan
-from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.planning import make_plan, notes
-from cpmi_dagster.planning.labeling import ChunkCosts, share_of
-from cpmi_dagster.planning.plan import EVERYTHING, Plan, method_groups
+from cpmi_dagster.contracts.cost import Cost, in_proportion
+from cpmi_dagster.planning import notes
+from cpmi_dagster.planning.labeling import ChunkCosts
+from cpmi_dagster.planning.plan import EVERYTHING, Plan, make_plan, method_groups
 from cpmi_dagster.profiles.settings import load_settings
 
 TYPES = ("mc", "mc_hard", "pav", "cpmi", "gold_only", "cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")
@@ -116,9 +116,7 @@ def test_a_sample_is_scaled_by_its_trajectories_and_says_how_far_off_it_may_be()
 
 
 def test_a_part_of_a_total_is_whole_and_the_parts_add_up():
-    parts = [share_of(100, first, first + 1, 7) for first in range(7)]
-    assert sum(part for part in parts if part is not None) == 100
-    assert share_of(None, 0, 1, 7) is None
+    assert in_proportion(100, [1] * 7) == [14, 14, 14, 15, 14, 14, 15]
 
 
 @pytest.mark.parametrize("width", [100, 160])

@@ -5,8 +5,7 @@ import yaml
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.planning import default_hardware, load_hardware
-from cpmi_dagster.planning.hardware import SHIPPED
+from cpmi_dagster.planning.hardware import SHIPPED, default_hardware, load_hardware
 
 MINE = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))["h100-80gb"]
 

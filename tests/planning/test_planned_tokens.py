@@ -11,7 +11,7 @@ from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
-from cpmi_dagster.planning import Chunk, chunk_costs
+from cpmi_dagster.planning.labeling import Chunk, chunk_costs
 from cpmi_dagster.planning.tokens import Prompt, Samples, read_prompts
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 
@@ -42,7 +42,8 @@ def measured(trajectories, settings, loaded):
 
 def test_tokens_are_those_a_run_reports_once_it_has_sampled(measured, trajectories, settings, models):
     costs, negatives, policy, prover = measured
-    chunk = Chunk("000", trajectories, negatives, costs["hard_negatives"].generated_tokens, policy, prover)
+    made = {"hard_negatives": negatives, "policy_rollouts": policy, "prover_rollouts": prover}
+    chunk = Chunk("000", trajectories, made, costs["hard_negatives"].generated_tokens)
     planned = chunk_costs(chunk, models, settings, CARD)
     assert {part: tokens(cost) for part, cost in planned.costs.items()} == {
         part: tokens(cost) for part, cost in costs.items()

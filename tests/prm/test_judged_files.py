@@ -38,15 +38,15 @@ def rows(request: JudgeRequest) -> list[dict[str, Any]]:
 
 
 def test_every_line_comes_out_in_order_with_its_own_fields(request_of):
-    request, advanced = request_of(SOLUTIONS), []
-    done = judge_file(request, lambda count, total: advanced.append((count, total)))
+    request, reported = request_of(SOLUTIONS), []
+    done = judge_file(request, lambda count, total: reported.append((count, total)))
     judged = rows(request)
     assert [row["id"] for row in judged] == ["a", "empty", 7, "long"]
     assert [len(row["probabilities"] or []) for row in judged] == [2, 0, 1, 0]
     assert judged[0]["benchmark"] == "prmbench"
     assert (judged[2]["idx"], judged[2]["note"]) == ("p", {"é": [1]})
     assert not {"question", "steps"} & set(judged[0])
-    assert (sum(count for count, _ in advanced), {total for _, total in advanced}) == (4, {4})
+    assert (sum(count for count, _ in reported), {total for _, total in reported}) == (4, {4})
     assert done.judged == 2
 
 

@@ -1,4 +1,4 @@
-"""Training learns what the labels say, is repeatable, quiet, and leaves a whole model or none."""
+"""Training learns what the labels say, is repeatable, prints nothing, and leaves a whole model or none."""
 
 import logging
 import random
@@ -21,10 +21,9 @@ from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
 from cpmi_dagster.prm.examples import training_set, validation_questions
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.prm.objectives import objective
-from cpmi_dagster.prm.publish import written_at_once
 from cpmi_dagster.prm.settings import Lora, Objective, Recipe, Training
 from cpmi_dagster.prm.trainer import StepTrainer, training_arguments
-from cpmi_dagster.prm.training import TrainedModel
+from cpmi_dagster.prm.training import TrainedModel, written_at_once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BuildRewardModel = Callable[..., LoadedRewardModel]

@@ -50,12 +50,12 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(
     assert not (tmp_path / "m").exists()
     assert last_checkpoint(saves) == str(saves / "checkpoint-15")
 
-    advanced: list[int] = []
-    resumed = train_reward_model(toy, recipe, short, decoder, tmp_path / "m", 0, advanced.append, checkpoints=saves)
+    reported: list[int] = []
+    resumed = train_reward_model(toy, recipe, short, decoder, tmp_path / "m", 0, reported.append, checkpoints=saves)
     assert resumed.weights_fingerprint == whole.weights_fingerprint
     assert resumed.curve == whole.curve
-    assert sum(advanced) == approx(2 * 76, abs=2)
-    assert len(advanced) < 10
+    assert sum(reported) == approx(2 * 76, abs=2)
+    assert len(reported) < 10
     assert {path.name for path in (tmp_path / "m").iterdir()} == {path.name for path in (tmp_path / "whole").iterdir()}
 
 

@@ -44,11 +44,11 @@ def backbone(decoder: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_two_processes_share_the_batches_and_learn_what_the_labels_say(
     backbone: Path, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
 ) -> None:
-    advanced: list[int] = []
+    reported: list[int] = []
     halves = training.model_copy(update={"batch_size": 4, "accelerate": TWO_PROCESSES})
-    trained = train_reward_model(toy, recipe, halves, backbone, tmp_path / "two", 0, advanced.append)
+    trained = train_reward_model(toy, recipe, halves, backbone, tmp_path / "two", 0, reported.append)
     assert trained.curve[-1]["step"] == 6 * 10
-    assert sum(advanced) == 6 * 76
+    assert sum(reported) == 6 * 76
     scored = score_steps(load_reward_model(trained.path), toy.drop("labels"), batch_tokens=4096)
     assert roc_auc_score(toy["labels"].explode().to_numpy() > 0.5, scored["probability"].to_numpy()) > 0.9
     assert "4 x 1 trajectories in each of 2 processes" in (trained.path / "README.md").read_text()
@@ -96,7 +96,7 @@ def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: 
         if found := list(tmp_path.glob(".m.partial/.job-*/error.txt")):
             break
         time.sleep(0.1)
-    assert "the run that started this training is gone" in found[0].read_text()
+    assert "the run that started this training has ended" in found[0].read_text()
     assert not (tmp_path / "m").exists()
 
 

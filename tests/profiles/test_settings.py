@@ -4,7 +4,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from cpmi_dagster.benchmarks.files import check_benchmark_file
+from cpmi_dagster.benchmarks.problems import check_benchmark_file
 from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.profiles.settings import PROFILES, load_settings, profile_option
 from cpmi_dagster.reports.efficiency import labeler_name

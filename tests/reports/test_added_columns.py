@@ -5,10 +5,10 @@ import pytest
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.figures import report_plots
-from cpmi_dagster.reports.html import ReportContext, render_report
+from cpmi_dagster.reports.html import render_report
 from cpmi_dagster.reports.html_tables import ComparisonTable, comparison_table
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.plots import report_plots
 
 ADDED_COLUMNS = {
     "processbench": ["PRM800K"],
@@ -57,7 +57,7 @@ def test_figures_of_an_added_benchmark_have_the_decimals_of_its_table(extended: 
 
 
 def test_a_report_with_added_columns_and_rows_shows_them_all(inputs: ReportInputs, extended: Comparisons):
-    report = render_report(ReportContext("miniature", "2026-01-31", extended, inputs))
+    report = render_report("miniature", "2026-01-31", extended, inputs)
     for heading in ("PRM800K", "SVAMP N=8", "ProntoQA", "CPMI (mean)"):
         assert f">{heading}</th>" in report, heading
 
@@ -69,7 +69,7 @@ def test_an_added_question_set_has_a_panel_of_its_own(extended: Comparisons):
 
 
 def test_the_report_explains_every_conditioning():
-    report = render_report(ReportContext("empty", "2026-01-31", {}))
+    report = render_report("empty", "2026-01-31", {})
     for entry in CONDITIONINGS.values():
         assert f"{entry.compares};" in report or f"{entry.compares}.</dd>" in report
     assert "Marginal (CPMI): step i alone against none; incremental: steps 1 to i against 1 to i − 1;" in report

@@ -10,10 +10,9 @@ from cpmi_dagster.benchmarks.processbench import processbench_scores
 from cpmi_dagster.contracts.report_tables import PaperComparison
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-from cpmi_dagster.reports.cost_ratios import cost_ratios, costs_per_subset
-from cpmi_dagster.reports.differences import differences_to_baseline
-from cpmi_dagster.reports.efficiency import labeler_name
+from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset, labeler_name
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.paired_differences import differences_to_baseline
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
 
 Comparisons = dict[str, pl.DataFrame]
@@ -87,7 +86,7 @@ def test_bounds_and_other_rules_have_rows_of_their_own(comparisons: Comparisons)
     assert {"Majority vote", "Pass@N", "Pass@1", "CPMI, min", "MC, weighted vote"} <= rows
 
 
-def test_objectives_are_told_apart(comparisons: Comparisons):
+def test_objectives_have_rows_of_their_own(comparisons: Comparisons):
     measured = comparisons["objectives"].filter(pl.col("column") == "ProcessBench")
     assert measured["measured"].null_count() == 0
     assert measured["measured"].n_unique() > 1

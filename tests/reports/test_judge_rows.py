@@ -1,4 +1,4 @@
-"""A judge that is not ours has rows in the same tables, with the figures that a recipe of the same scores has."""
+"""A third-party judge has rows in the same tables, with the figures that a recipe of the same scores has."""
 
 from dataclasses import replace
 

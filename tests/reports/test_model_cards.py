@@ -1,9 +1,8 @@
 """A model card takes up what was measured with the model, once."""
 
 from cpmi_dagster.prm.card import with_figures
-from cpmi_dagster.reports.cards import card_figures
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import QUALITY
+from cpmi_dagster.reports.quality import QUALITY, card_figures
 
 CARD = """\
 # cpmi_bce

@@ -8,10 +8,9 @@ from pytest import approx
 
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.differences import differences_to_baseline, model_difference
 from cpmi_dagster.reports.html_tables import comparison_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.pairs import measure_differences
+from cpmi_dagster.reports.paired_differences import differences_to_baseline, measure_differences, model_difference
 from cpmi_dagster.reports.quality import QUALITY
 
 Figures = dict[tuple[str, str], dict[str, float]]

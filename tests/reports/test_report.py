@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.differences import DIFFERENCE_SCHEMA, differences_to_baseline
 from cpmi_dagster.reports.figure_style import spread
-from cpmi_dagster.reports.figures import report_plots
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
-from cpmi_dagster.reports.html import ReportContext, render_report
-from cpmi_dagster.reports.html_tables import comparison_table, format_figure, group_columns, order_columns
+from cpmi_dagster.reports.headline_text import headline_reading
+from cpmi_dagster.reports.html import render_report
+from cpmi_dagster.reports.html_tables import comparison_table, format_figure, group_columns, order_columns, plain_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.plain_tables import plain_table
-from cpmi_dagster.reports.reading import headline_reading
+from cpmi_dagster.reports.paired_differences import DIFFERENCE_SCHEMA, differences_to_baseline
+from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.table_plots import shared_costs
 from resources.database import Database
 from resources.lake import Lake
@@ -60,16 +59,14 @@ class Outline(HTMLParser):
 @pytest.fixture(scope="module")
 def report(inputs: ReportInputs, comparisons: Comparisons) -> str:
     return render_report(
-        ReportContext(
-            profile="miniature",
-            date="2026-01-31",
-            comparisons=comparisons,
-            inputs=inputs,
-            models={"labeler": "<b>model & weights</b>"},
-            differences=differences_to_baseline(inputs),
-            provenance=pl.DataFrame({"relation": ["labels.step_rewards"], "fingerprint": ["a1b2c3"]}),
-            versions={"polars": "2.1.0"},
-        )
+        "miniature",
+        "2026-01-31",
+        comparisons,
+        inputs,
+        models={"labeler": "<b>model & weights</b>"},
+        differences=differences_to_baseline(inputs),
+        provenance=pl.DataFrame({"relation": ["labels.step_rewards"], "fingerprint": ["a1b2c3"]}),
+        versions={"polars": "2.1.0"},
     )
 
 
@@ -104,7 +101,7 @@ def test_what_is_shown_is_escaped(report: str):
     assert "&lt;b&gt;model &amp; weights" in report
 
 
-def test_ours_and_the_papers_figures_are_told_apart(report: str):
+def test_ours_and_the_papers_figures_can_be_distinguished(report: str):
     assert '<span class="paper"><span class="tag">paper </span>39.6</span>' in report
     assert '<span class="interval">[' in report
 
@@ -117,7 +114,7 @@ def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
 
 
 def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
-    html = render_report(ReportContext("empty", "2026-01-31", empty_comparisons))
+    html = render_report("empty", "2026-01-31", empty_comparisons)
     assert outline(html).open == []
     assert "Nothing is measured yet on this profile." in html
     assert "<svg" not in html
@@ -125,7 +122,7 @@ def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: 
 
 
 def test_a_report_without_any_artifact_renders():
-    assert "Nothing is measured yet" in render_report(ReportContext("empty", "2026-01-31", {}))
+    assert "Nothing is measured yet" in render_report("empty", "2026-01-31", {})
 
 
 def test_the_same_inputs_give_the_same_plots(inputs: ReportInputs, comparisons: Comparisons):
@@ -260,7 +257,7 @@ def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: Rep
 
 
 def test_commands_name_a_profile_that_is_not_the_default():
-    assert "cpmi query -p paper " in render_report(ReportContext("paper", "2026-01-31", {}, profile_option=" -p paper"))
+    assert "cpmi query -p paper " in render_report("paper", "2026-01-31", {}, profile_option=" -p paper")
 
 
 def test_rows_that_the_profile_does_not_train_are_named(report: str):
@@ -287,12 +284,13 @@ def test_a_reward_model_worse_than_none_is_said_to_be():
     )
 
 
-def test_models_that_cannot_be_told_from_chance_are_named():
+def test_models_not_distinguishable_from_chance_are_named():
     aucs = {"MC": (0.46, 0.37, 0.55), "CPMI": (0.60, 0.55, 0.65)}
     rows = [{"row": row, "column": "ROC-AUC", "measured": a, "low": b, "high": c} for row, (a, b, c) in aucs.items()]
     reading = headline_reading(headline_table({}), NO_DIFFERENCES, pl.DataFrame(rows))
     assert reading[0] == (
-        "Step AUC of the reward models, where chance is 0.5: CPMI (0.600) above it; MC (0.460) not to be told from it."
+        "Step AUC of the reward models, where chance is 0.5: CPMI (0.600) above it; MC (0.460) not "
+        "distinguishable from it."
     )
 
 
@@ -304,7 +302,7 @@ def test_names_beside_lines_keep_their_order_and_distance(values: list[float]):
     assert all(gap > 4.5 for gap in gaps)
 
 
-def test_methods_of_one_pass_are_told_once():
+def test_methods_of_one_pass_are_named_once():
     costs = pl.DataFrame({
         "method": ["mc", "cpmi", "gold_only"], "trajectories": [10, 10, 10], "wall_seconds": [9.0, 1.0, 1.0],
         "generated_tokens": [500, 0, 0], "forward_tokens": [900, 300, 300],

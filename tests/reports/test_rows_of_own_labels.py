@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-from cpmi_dagster.reports.differences import differences_to_baseline
-from cpmi_dagster.reports.figures import report_plots
 from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.paired_differences import differences_to_baseline
+from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.question_sets import other_rule_rows
 
 TABLES = (

@@ -37,4 +37,4 @@ def test_what_a_killed_run_left_is_removed_and_a_living_ones_is_not(tmp_path):
     (tmp_path / "alive").mkdir()
     with FileLock(tmp_path / "alive.lock"):
         spool = ShardSpool(tmp_path)
-        assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"alive", spool.name}
+        assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"alive", spool.folder.name}

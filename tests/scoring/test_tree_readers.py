@@ -21,10 +21,10 @@ from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.attention import ancestor_mask
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.packing import lay_out, whole
-from cpmi_dagster.scoring.readers import projection, reader_of
+from cpmi_dagster.scoring.readers import projection
 from cpmi_dagster.scoring.readers.blocked import blocks_of
 from cpmi_dagster.scoring.readers.cached import stretches_by_fork
-from cpmi_dagster.scoring.readers.choice import READERS
+from cpmi_dagster.scoring.readers.choice import READERS, reader_of
 from cpmi_dagster.scoring.readers.flex import BLOCK, block_kinds, block_mask, padded_length
 from cpmi_dagster.scoring.settings import Reader, Scoring
 

@@ -177,12 +177,12 @@ def test_every_row_is_parsed_or_rejected_never_both():
     assert parsed["row_number"].to_list() == [0]
     assert rejected["row_number"].to_list() == [1, 2]
     assert rejected["stage"].unique().to_list() == ["parse"]
-    assert dict(parsed.schema) == PARSED_COLUMNS
+    assert parsed.schema == PARSED_COLUMNS
 
 
 def test_a_frame_without_good_rows_keeps_its_columns():
     parsed, rejected = parse_rows(raw_rows([("", "")]))
-    assert dict(parsed.schema) == PARSED_COLUMNS
+    assert parsed.schema == PARSED_COLUMNS
     assert (parsed.height, rejected.height) == (0, 1)
 
 
@@ -195,5 +195,5 @@ def test_of_the_same_trajectories_the_first_is_kept():
     assert rejected.select("row_number", "stage", "reason").rows() == [
         (1, "duplicate", "the same question and steps as row 0")
     ]
-    assert dict(kept.schema) == PARSED_COLUMNS
-    assert dict(rejected.schema) == REJECTED_COLUMNS
+    assert kept.schema == PARSED_COLUMNS
+    assert rejected.schema == REJECTED_COLUMNS

@@ -60,7 +60,7 @@ def test_labels_are_found_by_trajectory_or_by_row_of_the_source():
     ("row", "message"),
     [
         ({"rewards": [1.0]}, r"`judge`, row 2 \(from 0\): a row needs `trajectory_id` or `row_number`"),
-        ({"row_number": 9}, r"row 2 \(from 0\): `rewards`: Field required; mend or remove"),
+        ({"row_number": 9}, r"row 2 \(from 0\): `rewards`: Field required; correct or remove"),
         ({"row_number": 9, "rewards": []}, r"row 2 .*`rewards`: List should have at least 1 item"),
         ({"row_number": 9, "rewards": [1.0, float("nan")]}, r"row 2 .*`rewards\.1`: Input should be a finite number"),
         ({"row_number": 9, "rewards": [float("inf")]}, r"row 2 .*`rewards\.0`: Input should be a finite number"),
@@ -69,7 +69,7 @@ def test_labels_are_found_by_trajectory_or_by_row_of_the_source():
         ({"row_number": -1, "rewards": [1.0]}, r"row 2 .*`row_number`: Input should be greater than or equal to 0"),
         ({"row_number": 8, "rewards": [1.0]}, r"row 2 .*`t000000008`: an earlier row labels the same trajectory"),
         ({"trajectory_id": "t000000009", "row_number": 10, "rewards": [1.0]}, r"row 2 .*are not of one row"),
-        (Unreadable("{", "not JSON", "labels.jsonl, line 3"), r"labels\.jsonl, line 3: not JSON; mend or remove it"),
+        (Unreadable("{", "not JSON", "labels.jsonl, line 3"), r"labels\.jsonl, line 3: not JSON; correct or remove it"),
     ],
 )
 def test_a_bad_row_is_named_with_what_is_wrong(row, message):

@@ -43,27 +43,26 @@ _OPERATIONS = {UNION, INTERSECTION}
 
 
 def compare(gold: Form, candidate: Form) -> bool | None:
-    """Whether two answers are the same.
-
-    Args:
-        gold: Form of the reference answer.
-        candidate: Form of the answer to be judged.
-
-    Returns:
-        True or False where their forms decide it, else None.
-    """
-    if isinstance(gold, Quantity) and isinstance(candidate, Quantity):
-        return _compare_quantities(gold, candidate)
-    if isinstance(gold, Words) or isinstance(candidate, Words):
-        return _compare_words(gold, candidate)
-    if isinstance(gold, Relation) or isinstance(candidate, Relation):
-        return _compare_relations(gold, candidate)
-    if isinstance(gold, Collection) and isinstance(candidate, Collection):
-        return _compare_collections(gold, candidate)
-    if isinstance(gold, InBase) or isinstance(candidate, InBase):
-        return _compare_in_base(gold, candidate)
-    if isinstance(gold, Equation) or isinstance(candidate, Equation):
-        return _compare_equations(gold, candidate)
+    """Whether two answers are the same: True or False where their forms decide it, else None."""
+    match gold, candidate:
+        case Quantity(), Quantity():
+            return _compare_quantities(gold, candidate)
+        case Words(), Words():
+            return squeeze(gold.text) == squeeze(candidate.text)
+        case (Words(text), Quantity(value)) | (Quantity(value), Words(text)):
+            return _is_letter(value, text)
+        case (Words(), _) | (_, Words()):
+            return False
+        case (Relation(), _) | (_, Relation()):
+            return _compare_relations(gold, candidate)
+        case Collection(), Collection():
+            return _compare_collections(gold, candidate)
+        case InBase(), InBase():
+            return gold == candidate
+        case (InBase(digits), Quantity() as other) | (Quantity() as other, InBase(digits)):
+            return not (other.unit or other.percent) and other.text == digits
+        case (Equation(), _) | (_, Equation()):
+            return _compare_equations(gold, candidate)
     return False
 
 
@@ -138,14 +137,6 @@ def _all(verdicts: Iterable[bool | None]) -> bool | None:
     return False if False in distinct else None if None in distinct else True
 
 
-def _compare_words(gold: Form, candidate: Form) -> bool:
-    if isinstance(gold, Words) and isinstance(candidate, Words):
-        return squeeze(gold.text) == squeeze(candidate.text)
-    words, other = (gold, candidate) if isinstance(gold, Words) else (candidate, gold)
-    assert isinstance(words, Words)
-    return isinstance(other, Quantity) and _is_letter(other.value, words.text)
-
-
 def squeeze(text: str) -> str:
     """Letters and digits only, in lower case."""
     return re.sub(r"[^a-z0-9]", "", text.lower())
@@ -160,22 +151,13 @@ def _compare_relations(gold: Form, candidate: Form) -> bool | None:
     if isinstance(gold, Relation) and isinstance(candidate, Relation) and same_relations(gold, candidate):
         return True
     unknowns = [letters(form) for form in (gold, candidate) if isinstance(form, Relation)]
-    sets = [as_set(form) if isinstance(form, Relation) else form for form in (gold, candidate)]
-    first, second = sets
+    first, second = (as_set(form) if isinstance(form, Relation) else form for form in (gold, candidate))
     if isinstance(first, Collection) and isinstance(second, Collection):
         return unknowns[0] == unknowns[-1] and compare(first, second)
     if len(unknowns) == 2:
         return None
     other = candidate if isinstance(gold, Relation) else gold
     return None if isinstance(other, Collection) and _may_be_union(other) and len(unknowns[0]) == 1 else False
-
-
-def _compare_in_base(gold: Form, candidate: Form) -> bool | None:
-    if isinstance(gold, InBase) and isinstance(candidate, InBase):
-        return gold == candidate
-    based, other = (gold, candidate) if isinstance(gold, InBase) else (candidate, gold)
-    assert isinstance(based, InBase)
-    return isinstance(other, Quantity) and not (other.unit or other.percent) and other.text == based.digits
 
 
 def _compare_equations(gold: Form, candidate: Form) -> bool | None:

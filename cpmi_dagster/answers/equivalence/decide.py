@@ -18,15 +18,7 @@ _UNFINISHED = re.compile(r"<<|>>|[-+*/=^(\[{\\_]\s*$")
 
 
 def decide(gold: str, candidate: str) -> bool | None:
-    """Whether two answers are the same.
-
-    Args:
-        gold: Reference answer.
-        candidate: Answer to be judged.
-
-    Returns:
-        True or False where the answers' forms decide it, else None.
-    """
+    """Whether two answers are the same: True or False where their forms decide it, else None."""
     if gold == candidate or gold.strip() == candidate.strip():
         return True
     if max(len(gold), len(candidate)) > MAX_CHARACTERS or not gold.strip() or not candidate.strip():

@@ -59,10 +59,7 @@ class Arithmetic(Protocol[Value]):
 
 
 def read_expression(text: str) -> Polynomial:
-    """The polynomial that a text denotes.
-
-    Args:
-        text: As `plain_text` leaves it.
+    """The polynomial that a text denotes, as `plain_text` leaves it.
 
     Raises:
         Undecidable: the text is something else, or too large or too deep.

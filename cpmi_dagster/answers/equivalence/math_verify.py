@@ -1,4 +1,4 @@
-"""math-verify in worker processes: started at the first pair, reused, replaced when they hang or die.
+"""math-verify in worker processes: started at the first pair, reused, replaced when they hang or exit.
 
     verify(r"\\sin^2 x + \\cos^2 x", "1")      -> True
 
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from cpmi_dagster.errors import CpmiError
@@ -54,26 +55,16 @@ class Worker:
         """
         if self.is_ready:
             return
-        try:
-            reply = self._read_line(START_SECONDS)
-        except (WorkerDied, TimedOut):
-            reply = ""
-        if reply != READY:
+        with suppress(WorkerDied, TimedOut):
+            self.is_ready = self._read_line(START_SECONDS) == READY
+        if not self.is_ready:
             self.stop()
             raise CpmiError("math-verify does not start; reinstall it with `pip install math-verify`")
-        self.is_ready = True
 
     def judge(self, gold: str, candidate: str) -> bool:
-        """The verdict on one pair.
-
-        Raises:
-            WorkerDied: the process ended on its own.
-            TimedOut: it was ended after `PAIR_SECONDS`.
-        """
-        assert self.process.stdin is not None
+        """The verdict on one pair, within `PAIR_SECONDS`."""
         try:
-            self.process.stdin.write(json.dumps([gold, candidate]) + "\n")
-            self.process.stdin.flush()
+            print(json.dumps([gold, candidate]), file=self.process.stdin, flush=True)
         except OSError as error:
             raise WorkerDied from error
         verdict = VERDICTS.get(self._read_line(PAIR_SECONDS))
@@ -83,14 +74,8 @@ class Worker:
 
     def stop(self) -> None:
         """End the process and release its pipes."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except OSError:
-                    continue
+        with suppress(OSError), self.process:
+            self.process.kill()
 
     def _read_line(self, seconds: float) -> str:
         assert self.process.stdout is not None
@@ -111,8 +96,7 @@ class WorkerPool:
     """Idle workers, each lent to one caller at a time."""
 
     def __init__(self) -> None:
-        self._idle: list[Worker] = []
-        self._lock = threading.Lock()
+        self._idle: list[Worker] = []  # append and pop are atomic
         self._slots = threading.BoundedSemaphore(MAX_WORKERS)
 
     def verify(self, gold: str, candidate: str) -> bool:
@@ -124,19 +108,18 @@ class WorkerPool:
                     verdict = worker.judge(gold, candidate)
                 except TimedOut:
                     worker.stop()
-                    self._put_back(Worker())
+                    self._idle.append(Worker())
                     return False
                 except WorkerDied:
                     worker.stop()
                     continue
-                self._put_back(worker)
+                self._idle.append(worker)
                 return verdict
             return False
 
     def close(self) -> None:
         """End all idle workers."""
-        with self._lock:
-            idle, self._idle = self._idle, []
+        idle, self._idle = self._idle, []
         for worker in idle:
             worker.stop()
 
@@ -145,21 +128,13 @@ class WorkerPool:
         self.__init__()
 
     def _take(self) -> Worker:
-        with self._lock:
-            idle = self._idle.pop() if self._idle else None
-        if idle is not None:
-            try:
-                idle.wait_until_ready()
-                return idle
-            except CpmiError:
-                pass  # killed while it was starting: one more is worth a try
+        with suppress(IndexError, CpmiError):  # no worker is idle, or it was killed while it was starting
+            idle = self._idle.pop()
+            idle.wait_until_ready()
+            return idle
         worker = Worker()
         worker.wait_until_ready()
         return worker
-
-    def _put_back(self, worker: Worker) -> None:
-        with self._lock:
-            self._idle.append(worker)
 
 
 _POOL = WorkerPool()

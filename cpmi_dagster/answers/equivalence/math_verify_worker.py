@@ -17,16 +17,8 @@ PARSE_SECONDS = 2
 VERIFY_SECONDS = 3
 WARM_UP = (r"\sin^2 x + \cos^2 x", "1")
 MEMORY_BYTES = 4 << 30
-FAILURES = (
-    ValueError,
-    TypeError,
-    ArithmeticError,
-    LookupError,
-    AttributeError,
-    RuntimeError,
-    AssertionError,
-    MemoryError,
-)
+FAILURES = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError, AssertionError,
+            MemoryError)  # fmt: skip
 
 
 def limit_memory() -> None:
@@ -57,12 +49,10 @@ def _fenced(answer: str) -> str:
 def serve(requests: TextIO, replies: TextIO) -> None:
     """Answer requests until there are no more."""
     judge(*WARM_UP)
-    replies.write("ready\n")
-    replies.flush()
+    print("ready", file=replies, flush=True)
     for request in requests:
         gold, candidate = json.loads(request)
-        replies.write("true\n" if judge(gold, candidate) else "false\n")
-        replies.flush()
+        print("true" if judge(gold, candidate) else "false", file=replies, flush=True)
 
 
 if __name__ == "__main__":

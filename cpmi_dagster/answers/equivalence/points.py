@@ -45,11 +45,7 @@ _FAILURES = (Undecidable, ValueError, ArithmeticError, TypeError, RecursionError
 
 
 def agree(one: str, other: str) -> bool | None:
-    r"""Whether two expressions have the same values.
-
-    Args:
-        one: A text as `plain_text` leaves it.
-        other: Another.
+    r"""Whether two expressions, as `plain_text` leaves them, have the same values.
 
     Returns:
         False where they differ at a point with positive letters, True where they differ nowhere, None where only

@@ -35,7 +35,7 @@ class Undecidable(Exception):
 
 def number(value: Rational) -> Polynomial:
     """A rational constant."""
-    return {ONE: _whole_if_possible(value)} if value else {}
+    return {ONE: value.numerator if value.denominator == 1 else value} if value else {}
 
 
 def symbol(name: str) -> Polynomial:
@@ -214,10 +214,6 @@ def _multiply_monomials(left: Monomial, right: Monomial) -> tuple[Monomial, int]
         powers[IMAGINARY] = 1
     symbols = tuple(sorted((name, exponent) for name, exponent in powers.items() if exponent))
     return (radicand, symbols), -common if quarter_turns >= 2 else common
-
-
-def _whole_if_possible(value: Rational) -> Rational:
-    return value.numerator if value.denominator == 1 else value
 
 
 def _checked(polynomial: Polynomial) -> Polynomial:

@@ -62,11 +62,7 @@ _RATIO = re.compile(r"\s*(?::|\bto\b)\s*")
 
 @lru_cache(maxsize=CACHED_FORMS)
 def read_form(text: str) -> Form | None:
-    """The form of an answer; None where it has none of the supported forms.
-
-    Args:
-        text: As `plain_text` leaves it.
-    """
+    """The form of an answer, as `plain_text` leaves it; None where it has none of the supported forms."""
     try:
         return _read(text)
     except (Undecidable, RecursionError):
@@ -104,10 +100,8 @@ def _read_words(text: str) -> Form | None:
     if not _WORDS.fullmatch(text) or len(text) == 1 or (len(text) <= 3 and text.islower() and text.isalpha()):
         return None
     words = text.lower().strip(" .'’-")
-    return _read_quantity(_NUMBER_WORDS[words]) if words in _NUMBER_WORDS else _words_or_list(words)
-
-
-def _words_or_list(words: str) -> Form:
+    if words in _NUMBER_WORDS:
+        return _read_quantity(_NUMBER_WORDS[words])
     parts = [part for part in _LIST_COMMA.split(words) if part]
     return Words(" ".join(words.split())) if len(parts) < 2 else Collection(LIST, tuple(Words(part) for part in parts))
 
@@ -193,7 +187,8 @@ def _read_sides(text: str) -> Form | None:
     if len(left) == 1 and _NAME.fullmatch(right) and not _NAME.fullmatch(left[0]):
         left, right = [right], left[0]
     if all(_NAME.fullmatch(side) for side in left):
-        return _named(_read(right), left[-1])
+        form = _read(right)
+        return replace(form, name=left[-1]) if isinstance(form, Quantity) else form
     forms = [_read(side) for side in [*left, right]]
     values = [form.value for form in forms if isinstance(form, Quantity)]
     if len(values) == len(forms) and all(as_rational(value) is not None for value in values):
@@ -201,10 +196,6 @@ def _read_sides(text: str) -> Form | None:
     if len(values) != 2 or len(forms) != 2:
         raise Undecidable("chain of equations")
     return Equation(add(values[0], scale(values[1], -1)))
-
-
-def _named(form: Form, name: str) -> Form:
-    return replace(form, name=name) if isinstance(form, Quantity) else form
 
 
 def _read_quantity(text: str) -> Form:

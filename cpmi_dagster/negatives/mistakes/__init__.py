@@ -7,6 +7,6 @@ multiples.py         \pi -> 2\pi                      digits.py     422_8 -> 423
 intervals.py         (1, 2] -> (1, 2)                  lists.py      -3, 1, 5 -> -3, 1      (3, -2) -> (-2, 3)
 letters.py           \text{(B)} -> \text{(C)}          words.py      \text{odd} -> \text{even}
 chains.py            0.56 = 56\% -> 0.57 = 57\%
-plausible.py         which edits nobody would write, and which one would have simplified
+plausible.py         which edits are implausible, and which would have been simplified
 notation.py, numerals.py, values.py    how arguments, numbers and ends of intervals are written and read
 """

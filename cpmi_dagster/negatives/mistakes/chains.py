@@ -25,12 +25,7 @@ def is_chain(answer: str) -> bool:
 
 
 def propose_chain_changes(answer: str, propose_side: Callable[[str], Iterator[Proposal]]) -> Iterator[Proposal]:
-    """Changes of the first side, with the second rewritten to the same value.
-
-    Args:
-        answer: Gold answer, as `brace_arguments` leaves it.
-        propose_side: Makes the changes of the first side.
-    """
+    """Changes of the first side, as `propose_side` makes them, with the second rewritten to the same value."""
     sides = _sides(answer)
     if sides is None:
         return
@@ -47,12 +42,7 @@ def propose_chain_changes(answer: str, propose_side: Callable[[str], Iterator[Pr
 
 
 def propose_last_side(answer: str, propose_side: Callable[[str], Iterator[Proposal]]) -> Iterator[Proposal]:
-    """Changes of the second side, without the first.
-
-    Args:
-        answer: Gold answer, as `brace_arguments` leaves it.
-        propose_side: Makes the changes of a side.
-    """
+    """Changes of the second side, as `propose_side` makes them, without the first."""
     sides = _sides(answer)
     if sides is not None:
         yield from propose_side(sides[2])

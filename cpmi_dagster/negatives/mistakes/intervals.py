@@ -55,7 +55,7 @@ def are_apart(answer: str) -> bool:
 
 
 def propose_bracket_changes(answer: str) -> Iterator[Proposal]:
-    """An interval with one end open instead of closed, or the other way round; infinite ends stay open."""
+    """An interval with one end open instead of closed, or closed instead of open; infinite ends stay open."""
     if not is_interval(answer):
         return
     for found in _INTERVAL.finditer(answer):
@@ -67,7 +67,7 @@ def propose_bracket_changes(answer: str) -> Iterator[Proposal]:
 
 
 def propose_other_half_lines(answer: str) -> Iterator[Proposal]:
-    """A half-line turned the other way; the whole line cut at zero."""
+    """A half-line in the opposite direction; the whole line cut at zero."""
     if answer.replace(" ", "") in _WHOLE_LINE:
         yield from (Proposal(part, "half_line") for part in _PARTS_OF_LINE)
     found = _INTERVAL.fullmatch(_SIZING.sub("", answer).strip())

@@ -55,7 +55,7 @@ def propose_missing_entries(answer: str) -> Iterator[Proposal]:
 
 
 def propose_entry_swaps(answer: str) -> Iterator[Proposal]:
-    """A pair of coordinates, or a ratio in lowest terms, the other way round; `9:24` may be a time."""
+    """A pair of coordinates, or a ratio in lowest terms, in reverse order; `9:24` may be a time."""
     if found := _PAIR.fullmatch(answer):
         left, blank, first, comma, second, end, right = (part or "" for part in found.groups())
         if not _POLAR.search(answer) and re.search(r"[0-9]", answer):

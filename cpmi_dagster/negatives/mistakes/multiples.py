@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from cpmi_dagster.negatives.mistakes.lists import is_unordered
 from cpmi_dagster.negatives.mistakes.proposal import Proposal
-from cpmi_dagster.negatives.mistakes.words import is_known_word
+from cpmi_dagster.negatives.mistakes.words import others_of_group
 
 _FUNCTION = r"sin|cos|tan|cot|sec|csc|log|ln"
 _TERM = re.compile(
@@ -55,6 +55,6 @@ def propose_multiples(answer: str) -> Iterator[Proposal]:
 
 def _is_text(answer: str) -> bool:
     """Whether there are words in the answer; up to three small letters that are no known word are a product."""
-    if _TEXT.search(answer) or is_known_word(answer):
+    if _TEXT.search(answer) or others_of_group(answer):
         return True
     return bool(_WORD.fullmatch(answer)) and not (answer.islower() and len(answer) <= _LONGEST_PRODUCT)

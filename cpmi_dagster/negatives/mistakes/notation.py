@@ -52,12 +52,7 @@ def brace_arguments(answer: str) -> str:
 
 
 def written_like(edited: str, gold: str) -> str:
-    """Drop the braces around single characters where the gold answer writes none.
-
-    Args:
-        edited: An edit of `brace_arguments(gold)`.
-        gold: The answer as it was.
-    """
+    """An edit of `brace_arguments(gold)` without the braces around single characters where the gold has none."""
     for command in dict.fromkeys(found.group() for found in _COMMAND.finditer(gold)):
         uses = [_arguments(gold, found) for found in _COMMAND.finditer(gold) if found.group() == command]
         bare = [any(use[place].is_bare for use in uses if len(use) > place) for place in range(2)]

@@ -37,11 +37,7 @@ _NAMES = {"fraction": "fraction_parts", "root": "root", "exponent": "inner_numbe
 
 
 def propose_number_changes(answer: str) -> Iterator[Proposal]:
-    """The answer with one number changed by one, two or ten per cent, as the number's role and size allow.
-
-    Args:
-        answer: Gold answer, as `brace_arguments` leaves it.
-    """
+    """The answer with one number changed by one, two or ten per cent, as the number's role and size allow."""
     for numerals in _linked(answer):
         if not (numerals[0].role == "exponent" and _SUM.search(answer)):
             yield from _with_offsets(answer, numerals, _likely_offsets(numerals[0]))

@@ -61,11 +61,7 @@ class Numeral(NamedTuple):
 
 
 def find_numerals(answer: str) -> list[Numeral]:
-    """The numbers of an answer that may be changed; subscripts, degrees of roots and `= 0` are left alone.
-
-    Args:
-        answer: As `brace_arguments` leaves it.
-    """
+    """The numbers of an answer that may be changed; subscripts, degrees of roots and `= 0` are left alone."""
     found = []
     pattern = _NUMERAL_IN_BRACKETS if _BRACKETS.search(answer) else _NUMERAL
     for match in pattern.finditer(answer):
@@ -77,12 +73,7 @@ def find_numerals(answer: str) -> list[Numeral]:
 
 
 def with_numeral(answer: str, numeral: Numeral, scaled: int) -> str | None:
-    """The answer with another number in the numeral's place.
-
-    Args:
-        answer: As `brace_arguments` leaves it.
-        numeral: One of its numerals.
-        scaled: The new number, in units of the numeral's last place.
+    """The answer with another number in the numeral's place, given in units of the numeral's last place.
 
     Returns:
         None where one would not write that number: a square under a root, a negative, a factor or power of 0, …

@@ -39,7 +39,7 @@ _COUNTERPART = re.compile("|".join(re.escape(name) + (r"(?![A-Za-z])" if name[0]
 def propose_operator_changes(answer: str) -> Iterator[Proposal]:
     """The answer with one `+` for `-`, one function or relation for a counterpart.
 
-    Of several relations in a chain none is turned round, but each made strict or not.
+    Relations in a chain are not reversed, only made strict or not.
     """
     for found in _BINARY_SIGN.finditer(answer):
         if not _NO_OPERAND.search(answer[: found.start(2)]):

@@ -1,4 +1,4 @@
-r"""Which edits nobody would write, and which edits would have been simplified further.
+r"""Which edits are implausible, and which would have been simplified further.
 
 is_nonsense("[2,-5)", gold="[2,5)")                  True: an interval the wrong way round
 is_nonsense("2, 2", gold="2, -2")                    True: a solution listed twice
@@ -26,12 +26,7 @@ _POWERS = re.compile(r"([a-z])(?:\^\{([0-9]+)\})?(?![A-Za-z])")
 
 
 def is_nonsense(answer: str, gold: str) -> bool:
-    """Whether an edit has a fault of form that the gold answer does not have.
-
-    Args:
-        answer: An edit of the gold answer, with braces round all arguments.
-        gold: The gold answer, likewise.
-    """
+    """Whether an edit has a fault of form that the gold answer does not have."""
     faults = (is_out_of_order, _lists_twice, _is_no_time, _is_no_date, has_improper_mixed_number, _repeats_a_power)
     return any(has_fault(answer) and not has_fault(gold) for has_fault in faults)
 
@@ -54,15 +49,10 @@ def _lists_twice(answer: str) -> bool:
 
 
 def _is_sorted(answer: str, descending: bool = False) -> bool:
-    """Whether the numbers of a list are sorted."""
-    values = _list_values(answer)
-    return values == sorted(values, reverse=descending)
-
-
-def _list_values(answer: str) -> list[float]:
-    """The values of a list's entries; none if it has other entries than numbers."""
-    values = [numeric_value(entry) for entry in list_entries(answer)]
-    return [] if None in values else [value for value in values if value is not None]
+    """Whether the numbers of a list are sorted; a list with other entries than numbers counts as sorted."""
+    entries = [numeric_value(entry) for entry in list_entries(answer)]
+    values = [value for value in entries if value is not None]
+    return len(values) < len(entries) or values == sorted(values, reverse=descending)
 
 
 def _is_no_time(answer: str) -> bool:

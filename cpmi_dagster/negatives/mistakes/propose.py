@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, zip_longest
-from typing import NamedTuple
 
 from cpmi_dagster.negatives.mistakes.chains import is_chain, propose_chain_changes, propose_last_side
 from cpmi_dagster.negatives.mistakes.digits import is_in_base, propose_digit_changes, propose_wider_digit_changes
@@ -36,38 +35,23 @@ CACHED_GOLDS = 1 << 14
 LONGEST_ANSWER = 400
 
 Proposer = Callable[[str], Iterator[Proposal]]
+Tiers = tuple[tuple[Proposer, ...], ...]
+"""Functions that propose edits of an answer: likely mistakes, two tiers of less likely ones, last resorts."""
 
-
-class Proposers(NamedTuple):
-    """Functions that propose edits of an answer: likely mistakes, two tiers of less likely ones, last resorts."""
-
-    likely: tuple[Proposer, ...]
-    less_likely: tuple[Proposer, ...] = ()
-    unlikely: tuple[Proposer, ...] = ()
-    last: tuple[Proposer, ...] = ()
-
-
-USUAL = Proposers(
-    likely=(
-        propose_operator_changes,
-        propose_number_changes,
-        propose_fraction_swaps,
-        propose_bracket_changes,
-        propose_entry_swaps,
-        propose_words,
-        propose_letters,
-    ),
-    less_likely=(
-        propose_wider_changes,
-        propose_constant_swaps,
-        propose_other_half_lines,
-        propose_missing_entries,
-        propose_term_multiples,
-    ),
-    unlikely=(propose_multiples, propose_single_changes, propose_phrases),
-    last=(propose_larger_changes, propose_negative_numbers),
+USUAL: Tiers = (
+    (propose_operator_changes, propose_number_changes, propose_fraction_swaps, propose_bracket_changes,
+     propose_entry_swaps, propose_words, propose_letters),
+    (propose_wider_changes, propose_constant_swaps, propose_other_half_lines, propose_missing_entries,
+     propose_term_multiples),
+    (propose_multiples, propose_single_changes, propose_phrases),
+    (propose_larger_changes, propose_negative_numbers),
+)  # fmt: skip
+IN_BASE: Tiers = ((propose_digit_changes,), (propose_wider_digit_changes, propose_sign_changes))
+CHAIN: Tiers = (
+    (lambda answer: propose_chain_changes(answer, propose_number_changes),),
+    (lambda answer: propose_chain_changes(answer, propose_wider_changes),),
+    (lambda answer: propose_last_side(answer, propose_number_changes),),
 )
-IN_BASE = Proposers((propose_digit_changes,), (propose_wider_digit_changes, propose_sign_changes))
 _SIGNED = re.compile(r"[-+]|^\(.*,|^\\left\s*\(|matrix|(?<![A-Z]{2})=")
 _WORDS = re.compile(r"\\(?:text\w*|mbox|mathrm)\{[^{}]*\}|\\[A-Za-z]+")
 
@@ -75,9 +59,7 @@ _WORDS = re.compile(r"\\(?:text\w*|mbox|mathrm)\{[^{}]*\}|\\[A-Za-z]+")
 def propose(answer: str, seed: int) -> Iterator[Proposal]:
     """Edits of an answer, each text once, the answer itself never; none of a text too long to be an answer.
 
-    Args:
-        answer: Gold answer.
-        seed: Decides the order among edits of one kind, and of the kinds.
+    The seed decides the order of the kinds, and of the edits of one kind.
     """
     stripped = answer.strip()
     if len(stripped) > LONGEST_ANSWER:
@@ -105,19 +87,13 @@ def _tiers(gold: str) -> tuple[list[Proposal], ...]:
     return (*tiers, unpolished)
 
 
-def _proposers(gold: str) -> Proposers:
+def _proposers(gold: str) -> Tiers:
     if is_in_base(gold):
         return IN_BASE
     if is_chain(gold):
-        return Proposers(
-            (lambda side: propose_chain_changes(side, propose_number_changes),),
-            (lambda side: propose_chain_changes(side, propose_wider_changes),),
-            (lambda side: propose_last_side(side, propose_number_changes),),
-        )
+        return CHAIN
     place = 0 if _has_sign(gold) else 3 if is_plain_number(gold) else 1
-    tiers = list(USUAL)
-    tiers[place] = (*tiers[place], propose_sign_changes)
-    return Proposers(*tiers)
+    return (*USUAL[:place], (*USUAL[place], propose_sign_changes), *USUAL[place + 1 :])
 
 
 def _has_sign(gold: str) -> bool:

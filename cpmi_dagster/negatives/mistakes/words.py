@@ -43,7 +43,7 @@ _TEXT = re.compile(r"\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm|mathbf|overline)\
 def propose_words(answer: str) -> Iterator[Proposal]:
     """The answer with one word exchanged for another of its group; in an ordered group, for one close to it."""
     for found in _words_of(answer):
-        for word in _others_of_group(found.group()):
+        for word in others_of_group(found.group()):
             changed = word.capitalize() if found.group()[0].isupper() else word
             yield Proposal(answer[: found.start()] + changed + answer[found.end() :], "word")
 
@@ -54,16 +54,11 @@ def propose_phrases(answer: str) -> Iterator[Proposal]:
         return
     for found in _words_of(answer):
         word = found.group()
-        if _others_of_group(word) or len(word) < SHORTEST_PHRASE or word.isupper():
+        if others_of_group(word) or len(word) < SHORTEST_PHRASE or word.isupper():
             continue
         is_name = word[0].isupper() and " " not in word
         for phrase in NAMES if is_name else PHRASES:
             yield Proposal(answer[: found.start()] + phrase + answer[found.end() :], "phrase")
-
-
-def is_known_word(text: str) -> bool:
-    """Whether some group has the word."""
-    return bool(_others_of_group(text))
 
 
 def _words_of(answer: str) -> list[re.Match[str]]:
@@ -74,7 +69,8 @@ def _words_of(answer: str) -> list[re.Match[str]]:
     return [found for start, end in spans for found in _WORD.finditer(answer, start, end)]
 
 
-def _others_of_group(word: str) -> list[str]:
+def others_of_group(word: str) -> list[str]:
+    """The other words of the first group that has the word, in an ordered group those near it; none if none has it."""
     sought = {word.lower(), word.lower().rstrip(".")}
     for group in (*ORDERED_GROUPS, *GROUPS):
         place = next((place for place, member in enumerate(group) if member.lower() in sought), None)

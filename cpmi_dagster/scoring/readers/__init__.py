@@ -8,8 +8,3 @@
 
 `choice` takes the first whose values agree with the model's own on a small tree.
 """
-
-from cpmi_dagster.scoring.readers.choice import reader_of
-from cpmi_dagster.scoring.readers.reader import TreeReader
-
-__all__ = ["TreeReader", "reader_of"]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
 from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import Integers
@@ -35,19 +34,14 @@ class Block(NamedTuple):
 
 def blocked_reader(model: LoadedModel) -> MaskReader:
     """A reader with blocked sdpa, for models whose attention implementation can be replaced."""
-
-    def mask(row: PackedRow, size: int) -> dict[str, Any]:
-        return blocked_inputs(row.end, model.device)
-
-    return MaskReader("blocked", model, IMPLEMENTATION, mask)
+    return MaskReader("blocked", model, IMPLEMENTATION, lambda row, _: blocked_inputs(row.end, model.device))
 
 
 def blocked_inputs(end: Integers, device: "torch.device") -> dict[str, Any]:
-    """Arguments that tell a model under `IMPLEMENTATION` who sees whom.
+    """Arguments that give a model under `IMPLEMENTATION` the structure of a row.
 
     Args:
         end: index after each node's last descendant, nodes in preorder, [nodes].
-        device: where the model is.
     """
     from transformers import AttentionInterface
 

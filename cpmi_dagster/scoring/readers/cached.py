@@ -30,7 +30,7 @@ Stretch = range
 
 @dataclass(frozen=True)
 class CachedReader:
-    """See `TreeReader`; for any model whose cache holds keys and values only."""
+    """Reads stretch by stretch with any model whose cache holds keys and values only; methods as in `MaskReader`."""
 
     model: LoadedModel
     name: str = "cached"
@@ -40,7 +40,7 @@ class CachedReader:
         return tokens
 
     def logprobs(self, row: PackedRow) -> "torch.Tensor":
-        """See `TreeReader`."""
+        """See `MaskReader.logprobs`."""
         import torch
 
         picked = torch.empty(len(row.predicted), dtype=torch.float32, device=self.model.device)
@@ -66,7 +66,7 @@ class CachedReader:
         for number, stretch in enumerate(stretches):
             tokens[number, : len(stretch)] = row.tokens[stretch.start : stretch.stop]
             place[stretch.start : stretch.stop] = number * longest + np.arange(len(stretch))
-        grown = _repeated(cache, len(stretches))
+        grown = _cache_of(cache, lambda states: states.expand(len(stretches), -1, -1, -1))
         inputs = {"input_ids": upload(tokens, self.model.device), "past_key_values": grown, "use_cache": True}
         targets = np.flatnonzero(place[row.predictors] >= 0)
         logprobs = target_logprobs(self.model, inputs, place[row.predictors[targets]], row.predicted[targets])
@@ -100,10 +100,6 @@ def _parents(end: Integers) -> Iterator[int]:
             branch.pop()
         yield branch[-1] if branch else ROOT
         branch.append(node)
-
-
-def _repeated(cache: "Cache | None", count: int) -> "Cache":
-    return _cache_of(cache, lambda states: states.expand(count, -1, -1, -1))
 
 
 def _one_row(cache: "Cache", row: int, length: int) -> "Cache":

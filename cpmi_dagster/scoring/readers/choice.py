@@ -22,12 +22,13 @@ from cpmi_dagster.scoring.readers.blocked import blocked_reader
 from cpmi_dagster.scoring.readers.cached import CachedReader
 from cpmi_dagster.scoring.readers.flex import flex_reader
 from cpmi_dagster.scoring.readers.masked import masked_reader
-from cpmi_dagster.scoring.readers.reader import TreeReader
+from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.reference import token_logprobs, written_out
 from cpmi_dagster.scoring.settings import Reader
 from cpmi_dagster.scoring.trees import grow_branches
 from cpmi_dagster.trajectories.templates import render_step, render_target
 
+TreeReader = MaskReader | CachedReader
 READERS: dict[Reader, Callable[[LoadedModel], TreeReader]] = {
     "flex": flex_reader,
     "blocked": blocked_reader,
@@ -50,7 +51,6 @@ def reader_of(model: LoadedModel, longest: int, wanted: Reader = "auto") -> Tree
     """How this model reads trees; tried out once per model.
 
     Args:
-        model: the labeler.
         longest: tokens of the longest branch.
         wanted: a reader by name; auto = by hardware.
 
@@ -90,7 +90,7 @@ def _obstacle(
     (piece,) = whole(tree)
     try:
         values = reader.logprobs(lay_out([piece])).cpu().numpy()
-    except Exception as error:  # whatever a model raises here, it does not read trees this way
+    except Exception as error:  # any error of the model means that it cannot read trees this way
         if is_out_of_memory(error):
             raise
         return first_line(error)

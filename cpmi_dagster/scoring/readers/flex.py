@@ -12,7 +12,7 @@ A kernel is compiled for every length of row, so rows are padded up to one of a 
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,29 +40,11 @@ def flex_reader(model: LoadedModel) -> MaskReader:
     AttentionInterface.register(IMPLEMENTATION, flex_attention_of_trees)
 
     def mask(row: PackedRow, size: int) -> dict[str, Any]:
-        return {"attention_mask": shown_mask(size, model.device), "tree_masks": TreeMasks(row.end, size)}
+        # built once for each device that has layers: `BlockMask.to` does not move the tensor its function closes over
+        masks = cache(partial(block_mask, row.end, size))
+        return {"attention_mask": shown_mask(size, model.device), "tree_masks": masks}
 
     return MaskReader("flex", model, IMPLEMENTATION, mask, padded_length)
-
-
-class TreeMasks:
-    """The block mask of a row, on every device that layers of the model are on.
-
-    Args:
-        end: index after each node's last descendant, [nodes].
-        size: nodes with padding.
-    """
-
-    def __init__(self, end: Integers, size: int) -> None:
-        self._end = end
-        self._size = size
-        self._masks: dict[torch.device, BlockMask] = {}
-
-    def on(self, device: "torch.device") -> "BlockMask":
-        """The mask on a device, with the tensor its function closes over, which `BlockMask.to` does not move."""
-        if device not in self._masks:
-            self._masks[device] = block_mask(self._end, self._size, device)
-        return self._masks[device]
 
 
 def padded_length(tokens: int) -> int:
@@ -80,7 +62,6 @@ def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
     Args:
         end: index after each node's last descendant, [nodes].
         size: nodes with padding, a multiple of `BLOCK`; nodes of the padding see themselves alone.
-        device: where it is needed.
     """
     from torch.nn.attention.flex_attention import BlockMask
 
@@ -129,15 +110,14 @@ def flex_attention_of_trees(
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
-    tree_masks: TreeMasks | None = None,
+    tree_masks: "Callable[[torch.device], BlockMask] | None" = None,
     **terms: Any,
 ) -> "tuple[torch.Tensor, None]":
     """Attention as transformers calls it: query (1, heads, nodes, width); key and value (1, groups, nodes, width)."""
     check_terms(module, tree_masks, terms, UNKNOWN_TERMS)
-    attend = _kernel(query.is_cuda)
     assert tree_masks is not None  # checked above
+    attend, mask = _kernel(query.is_cuda), tree_masks(query.device)
     cap = None if softcap is None else _soft_cap(softcap)
-    mask = tree_masks.on(query.device)
     attended = attend(query, key, value, score_mod=cap, block_mask=mask, scale=scaling, enable_gqa=True)
     return attended.transpose(1, 2).contiguous(), None
 

@@ -29,7 +29,6 @@ def target_logprobs(
     """log p(predicted[n] | what the predictor sees), float32, on the device of the logits, [target tokens].
 
     Args:
-        model: the labeler.
         inputs: arguments of the model's forward; rows of input_ids count as one long row.
         predictors: position that predicts each target token, [target tokens].
         predicted: token id it predicts, [target tokens].

@@ -1,9 +1,9 @@
-"""What every reader of rows offers, and the reader that all masks share."""
+"""The reader that all masks share."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,27 +15,6 @@ from cpmi_dagster.scoring.transfer import upload
 
 if TYPE_CHECKING:
     import torch
-
-
-class TreeReader(Protocol):
-    """A model with a way to read rows of token trees."""
-
-    @property
-    def name(self) -> str:
-        """Name in the settings."""
-        ...
-
-    def tokens_computed(self, tokens: int) -> int:
-        """Tokens that go through the model for a row of `tokens` nodes, padding included."""
-        ...
-
-    def logprobs(self, row: PackedRow) -> "torch.Tensor":
-        """Log-probability of every target token of a row, natural logarithm.
-
-        Returns:
-            float32, in the order of `row.predicted`, on the device of the model's logits, [target tokens].
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -57,11 +36,15 @@ class MaskReader:
     padded: Callable[[int], int] = lambda tokens: tokens
 
     def tokens_computed(self, tokens: int) -> int:
-        """See `TreeReader`."""
+        """Tokens that go through the model for a row of `tokens` nodes, padding included."""
         return self.padded(tokens)
 
     def logprobs(self, row: PackedRow) -> "torch.Tensor":
-        """See `TreeReader`."""
+        """Log-probability of every target token of a row, natural logarithm.
+
+        Returns:
+            float32, in the order of `row.predicted`, on the device of the model's logits, [target tokens].
+        """
         import torch
 
         size = self.padded(len(row))
@@ -93,7 +76,6 @@ def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tup
     """Refuse a layer whose attention has terms that a reader does not compute.
 
     Args:
-        module: the attention layer.
         structure: the reader's mask or blocks; None where the model did not pass them to its layers.
         terms: further arguments of the layer's call.
         unknown: names of terms that the reader's attention does not compute.

@@ -63,7 +63,7 @@ def test_a_worker_killed_at_work_is_replaced(pool: WorkerPool):
 def test_a_worker_killed_while_it_starts_is_replaced(pool: WorkerPool):
     worker = math_verify.Worker()
     worker.process.kill()
-    pool._put_back(worker)
+    pool._idle.append(worker)
     assert pool.verify(*SAME)
 
 

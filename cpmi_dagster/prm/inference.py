@@ -1,12 +1,15 @@
 """How a reward model reads many solutions: as rectangles, or on a CPU as rows in which a common beginning stands once.
 
 Eight candidates of a question are 1,660 tokens in a rectangle and 650 in a row. The probabilities are those of each
-solution alone, up to rounding.
+solution alone, up to rounding. Rows are read side by side, a pass on each core: a small model's operations are too
+short to be split among cores, and cores that wait for each other are idle when another process takes one of them.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +20,6 @@ from cpmi_dagster.prm.batching import token_batches
 from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.shared_prefix import can_share_prefix
-from cpmi_dagster.prm.side_by_side import side_by_side
 from cpmi_dagster.prm.solution_rows import SolutionRow, solution_rows
 from cpmi_dagster.scoring.readers.blocked import IMPLEMENTATION, blocked_inputs
 from cpmi_dagster.scoring.readers.reader import attention_implementation
@@ -25,6 +27,8 @@ from cpmi_dagster.scoring.readers.reader import attention_implementation
 ROW_TOKENS = 2048
 """What a core's cache holds the activations of; longer rows take longer a token."""
 TOLERANCE = 1e-4
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Scores = list[tuple[int, list[float]]]
 logger = logging.getLogger(__name__)
 
@@ -50,7 +54,7 @@ def step_probabilities(encoded: Sequence[EncodedSolution], model: RewardModel, b
 def reads_rows(backbone: PreTrainedModel) -> bool:
     """Whether a backbone reads a small row as it reads its solutions one by one; found by trying."""
     rope = getattr(backbone.config.get_text_config(), "rope_parameters", None) or {}
-    # frequencies that change with the length are kept in the model, where passes side by side would mix them up
+    # frequencies that change with the length are kept in the model, where passes side by side would overwrite them
     fixed = rope.get("rope_type", "default") not in ("dynamic", "longrope")
     if not (can_share_prefix(backbone) and fixed and backbone.dtype == torch.float32):
         return False
@@ -67,6 +71,20 @@ def reads_rows(backbone: PreTrainedModel) -> bool:
         _agree(states[torch.from_numpy(nodes)], backbone, branches[member])
         for member, nodes in zip(row.members, row.steps, strict=True)
     )
+
+
+def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], passes: int) -> Iterator[Result]:
+    """The result of each item, in order, from `passes` threads that share torch's; these are restored at the end."""
+    cores = torch.get_num_threads()
+    if passes == 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(passes, "pass", torch.set_num_threads, (max(1, cores // passes),))
+    try:
+        yield from pool.map(work, items)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(cores)
 
 
 @torch.inference_mode()

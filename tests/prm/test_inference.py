@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 
-from cpmi_dagster.prm import reading
+from cpmi_dagster.prm import inference
+from cpmi_dagster.prm.inference import reads_rows, side_by_side, step_probabilities
 from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
-from cpmi_dagster.prm.reading import reads_rows, step_probabilities
-from cpmi_dagster.prm.side_by_side import side_by_side
 
 BuildRewardModel = Callable[..., LoadedRewardModel]
 token_lists = st.lists(st.integers(2, 6), min_size=1, max_size=30)
@@ -67,7 +66,7 @@ def test_passes_side_by_side_give_the_scores_of_passes_one_after_the_other(
     model = build_reward_model().model
     generator = torch.Generator().manual_seed(0)
     encoded = [EncodedSolution(torch.randint(2, 20, (40,), generator=generator).tolist(), [20, 39]) for _ in range(40)]
-    monkeypatch.setattr(reading, "ROW_TOKENS", 100)
+    monkeypatch.setattr(inference, "ROW_TOKENS", 100)
     together, apart = scores(encoded, model, 400), scores(encoded, model, 100)
     assert [together[number] for number in range(40)] == [approx(apart[number]) for number in range(40)]
     assert torch.get_num_threads() == 2

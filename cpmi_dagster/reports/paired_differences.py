@@ -1,10 +1,10 @@
-"""Paired differences to MC, and to no reward model: is a reward type better on the same questions, or is it noise?
+"""Paired differences between reward models, and to no reward model: which are more than noise?
 
-    reward      baseline   measure           difference   low   high   p_value
-    CPMI        MC         processbench_f1         -1.9  -6.0    2.3     0.37
-    CPMI        Pass@1     best_of_8                4.8   0.2    9.1     0.04
+    row "CPMI − MC"            PB 4.9 [0.8, 9.1]   PB p 0.02     CPMI finds more first errors
+    row "Neg_only − CPMI"      PB -1.2 [-4.0, 1.7] PB p 0.4      within noise
 
-`measure` is a column of the headline; differences are in its unit.
+Both models are measured over the same resampled questions, so the difficulty of a question cancels out. The headline's
+own differences are to MC and to Pass@1 or the majority vote, `measure` naming its column.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,8 @@ from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Difference
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, step_auc_difference
 from cpmi_dagster.reports.headline import BASELINE
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.html_tables import DIFFERENCE, P_VALUE
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.quality import (
     CANDIDATES,
@@ -31,9 +32,10 @@ from cpmi_dagster.reports.quality import (
     PROCESSBENCH,
 )
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
-from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows
+from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row
 
 BASELINE_REWARD = "mc"
+SCALES = {"AUC": 1.0, "PB": 100.0, "PRMB": 100.0, "MATH": 100.0}
 HEADLINE_NAMES = {"PB": "processbench_f1", "PRMB": "prm_score", "MATH": "best_of_8"}
 """Columns of the headline by measure."""
 DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
@@ -46,28 +48,43 @@ COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Differ
     "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), prmbench_difference),
 }
 """By measure: the table of predictions, the benchmarks that both models must have judged, the paired comparison."""
+PAIRS: tuple[tuple[str, str, str], ...] = (
+    ("cpmi_merge1", "rand_merge", "bce"),
+    ("cpmi_merge2", "mc", "bce"),
+    ("cpmi_merge3", "mc", "bce"),
+    *((reward_type, "cpmi", "bce") for reward_type in ("gold_only", "neg_only", "cpmi_m1", "cpmi_m2")),
+    *((f"pav_merge{steps}", "pav", "bce") for steps in (1, 2, 3)),
+    *(("cpmi", "mc", objective) for objective in ("pqm", "mse")),
+)
+"""Reward type, the one it is compared with, and the objective of both; after the main rows against MC."""
+_Row = tuple[str, str, str, float, Difference]
+
+
+def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
+    """Every pair in every measure: difference with its 95 % interval, and the p-value of no difference."""
+    measurements = []
+    for row, recipe, baseline in _pairs(inputs):
+        for measure, scale in SCALES.items():
+            difference = model_difference(inputs, recipe, baseline, measure)
+            if difference is not None:
+                low, high = scale * difference.low, scale * difference.high
+                measurements += [
+                    Measurement(row, measure, scale * difference.value, low, high, difference.n),
+                    Measurement(row, measure + P_VALUE, difference.p_value, n=difference.n),
+                ]
+    return measured_frame(measurements)
 
 
 def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
     """Every main reward type minus MC, and its best of 8 minus that without a reward model, over the same questions.
 
-    Args:
-        inputs: frames and settings.
-
     Returns:
-        reward and baseline (row labels), measure, difference, low, high, p_value (two-sided); pairs not
-        measured are left out.
+        reward and baseline (row labels), measure, difference, low, high (in the measure's unit), p_value (two-sided);
+        pairs not measured are left out.
     """
-    to_mc = [
-        (row, BASELINE, measure, scale, difference)
-        for row, measure, scale, difference in (*_label_differences(inputs), *_model_differences(inputs))
-    ]
-    rows = [
-        {"reward": row.row, "baseline": baseline, "measure": measure, "difference": scale * difference.value,
-         "low": scale * difference.low, "high": scale * difference.high, "p_value": difference.p_value}
-        for row, baseline, measure, scale, difference in (*to_mc, *_differences_to_no_model(inputs))
-    ]  # fmt: skip
-    return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA)
+    found = (*_label_differences(inputs), *_model_differences(inputs), *_differences_to_no_model(inputs))
+    rows = [(*names, scale * d.value, scale * d.low, scale * d.high, d.p_value) for *names, scale, d in found]
+    return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA, orient="row")
 
 
 def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: str) -> Difference | None:
@@ -85,7 +102,27 @@ def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: 
     return difference(*both, problems=inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
 
 
-def _label_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
+def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
+    """Row label and the two recipes, of pairs whose recipes are both in the profile."""
+    rows = [(row, _compared_with(inputs, row)) for row in main_rows(inputs.recipes) if row.row != BASELINE]
+    rows += [(_row(first, objective), _row(second, objective)) for first, second, objective in PAIRS]
+    for first, second in rows:
+        recipes = inputs.recipe_of(first), inputs.recipe_of(second)
+        if recipes[0] is not None and recipes[1] is not None:
+            yield f"{first.row}{DIFFERENCE}{second.row}", recipes[0], recipes[1]
+
+
+def _compared_with(inputs: ReportInputs, row: RecipeRow) -> RecipeRow:
+    """MC with the same objective, or the plain recipe of the same labels where the row's differs in more than these."""
+    plain = inputs.recipe_name(row.reward_type, row.objective)
+    return _row(BASELINE_REWARD if row.recipe in (None, plain) else row.reward_type, row.objective)
+
+
+def _row(reward_type: str, objective: str) -> RecipeRow:
+    return RecipeRow(recipe_row(reward_type, objective), reward_type, objective)
+
+
+def _label_differences(inputs: ReportInputs) -> Iterator[_Row]:
     tables = [inputs.table(key) for key in (REWARDS, TRAJECTORIES, TRUTH)]
     if any(table.is_empty() for table in tables) or BASELINE_REWARD not in tables[0]["reward_type"]:
         return
@@ -94,29 +131,29 @@ def _label_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, f
     differences = {reward_type: Difference(*figure) for reward_type, *figure in figures}
     for row in main_rows(inputs.recipes):
         if row.reward_type in differences and row.recipe is None:
-            yield row, "label_auc", 1.0, differences[row.reward_type]
+            yield row.row, BASELINE, "label_auc", 1.0, differences[row.reward_type]
 
 
-def _model_differences(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, float, Difference]]:
+def _model_differences(inputs: ReportInputs) -> Iterator[_Row]:
     baseline = inputs.recipe_name(BASELINE_REWARD)
     for row in main_rows(inputs.recipes):
         recipe = inputs.recipe_of(row)
         # a recipe that differs in more than its labels does not compare labels
         if baseline is None or recipe is None or recipe == baseline or row.recipe:
             continue
-        for measure in ("PB", "PRMB", "MATH"):
+        for measure, name in HEADLINE_NAMES.items():
             difference = model_difference(inputs, recipe, baseline, measure)
             if difference is not None:
-                yield row, HEADLINE_NAMES[measure], 100.0, difference
+                yield row.row, BASELINE, name, SCALES[measure], difference
 
 
-def _differences_to_no_model(inputs: ReportInputs) -> Iterator[tuple[RecipeRow, str, str, float, Difference]]:
+def _differences_to_no_model(inputs: ReportInputs) -> Iterator[_Row]:
     for row in main_rows(inputs.recipes):
         recipe = inputs.recipe_of(row)
         for aggregation, baseline in NO_REWARD_MODEL.items() if recipe else ():
             difference = _best_of_n(inputs, (str(recipe), DEFAULT_AGGREGATION), (str(recipe), aggregation))
             if difference is not None:
-                yield row, baseline, "best_of_8", 100.0, difference
+                yield row.row, baseline, HEADLINE_NAMES["MATH"], SCALES["MATH"], difference
 
 
 def _benchmarks_of(table: str, predictions: pl.DataFrame) -> set[str]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.reports.chance import CHANCE, against_chance
 from cpmi_dagster.reports.headline import BASELINE, HEADLINE_COLUMNS, HeadlineColumn
 from cpmi_dagster.reports.html_tables import DIFFERENCE, SIGNIFICANT, format_figure, format_interval
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.reports.process_level import CHANCE, against_chance
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 
 VERDICTS = ("better", "worse", "within noise")
@@ -24,7 +24,7 @@ UNAIDED_VERDICTS = ("better", "not lower but within noise", "lower but within no
 NOT_MEASURED = pl.DataFrame(schema=COMPARISON_SCHEMA)
 BEST_OF_8 = next(column for column in HEADLINE_COLUMNS if column.name == "best_of_8")
 SEED_PHRASES = {"AUC": "step AUC", "PB": "ProcessBench F1", "PRMB": "PRMScore", "MATH": "best-of-8 accuracy"}
-CHANCE_VERDICTS = {"above": "above it", "chance": "not to be told from it", "below": "below it"}
+CHANCE_VERDICTS = {"above": "above it", "chance": "not distinguishable from it", "below": "below it"}
 Row = Mapping[str, Any]
 Pairs = Mapping[tuple[str, str, str], Row]
 

@@ -1,0 +1,243 @@
+"""The report's plots: which there are, what each shows, and which section it is in.
+
+    for plot in report_plots(inputs, comparisons):
+        Path(plot.name + ".png").write_bytes(plot.png)
+
+A plot is only drawn where it has data.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from cpmi_dagster.reports.efficiency import COSTS
+from cpmi_dagster.reports.figure_style import (
+    INK,
+    colour_of,
+    label_axes,
+    label_ends,
+    marker_of,
+    new_figure,
+    to_png,
+    to_svg,
+)
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import LABEL_AUC
+from cpmi_dagster.reports.process_level import score_histogram_steps
+from cpmi_dagster.reports.reward_rows import NEGATIVES_ROWS, RecipeRow, main_rows
+from cpmi_dagster.reports.table_plots import (
+    draw_labeling_costs,
+    draw_score_histograms,
+    draw_training_curves,
+    shared_costs,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MODELS = "models/process_reward_models"
+METRIC_UNITS = {
+    "ROC-AUC": "Step AUC",
+    "PB": "ProcessBench F1 (%)",
+    "PRMB": "PRMScore (%)",
+    "Math": "MATH500, best of 8 (%)",
+    "MMLU": "MMLU-Stem, best of 8 (%)",
+    LABEL_AUC: LABEL_AUC,
+}
+"""Metrics of the ablation on M that are drawn, in order, and their titles."""
+UNAIDED_STYLES = {"Pass@N": ":", "Majority vote": "--", "Pass@1": "-."}
+POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
+BANDED = ("MC", "CPMI")
+"""Rows whose intervals are drawn; the tables hold the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A drawn plot.
+
+    Attributes:
+        name: unique in the report.
+        artifact: section it is in.
+        caption: what it shows, one or two sentences.
+    """
+
+    name: str
+    artifact: str
+    caption: str
+    figure: "Figure"
+
+    @property
+    def svg(self) -> str:
+        """An `<svg>` element for an HTML page."""
+        return to_svg(self.figure, self.name)
+
+    @property
+    def png(self) -> bytes:
+        """PNG on white."""
+        return to_png(self.figure)
+
+
+def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) -> list[Plot]:
+    """Every plot that has data, from the inputs and from `tables.PaperComparison` rows by artifact."""
+    return [*_plots_of_comparisons(comparisons, main_rows(inputs.recipes)), *_plots_of_tables(inputs)]
+
+
+def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[RecipeRow, ...]) -> Iterator[Plot]:
+    drawings: dict[str, tuple[Callable[[pl.DataFrame], Figure], str]] = {
+        "label_quality": (
+            _draw_label_quality,
+            "How well each label type ranks true right steps above wrong ones, best at the top; chance is 0.5.",
+        ),
+        "best_of_n": (
+            partial(_draw_best_of_n, rows=[row.row for row in rows]),
+            "Accuracy of the candidate with the highest mean step reward against the number of candidates; bands are "
+            "the 95 % intervals of MC and CPMI, the table holds the others. Thin lines need no reward model: "
+            "Pass@1 is a blind pick, Pass@N the best that any pick could be.",
+        ),
+        "negatives_ablation": (
+            _draw_ablation,
+            "The two terms of CPMI alone, and both with M hard negatives, in every measure that two of them have, with "
+            "95 % intervals.",
+        ),
+        "efficiency": (
+            _draw_quality_against_cost,
+            "ProcessBench F1 of the reward model against the labeling time of its labels, with 95 % intervals of F1.",
+        ),
+    }
+    for artifact, (draw, caption) in drawings.items():
+        measured = comparisons[artifact].drop_nulls("measured") if artifact in comparisons else pl.DataFrame()
+        if _drawable(artifact, measured):
+            yield Plot(f"plot-{artifact.replace('_', '-')}", artifact, caption, draw(measured))
+
+
+def _drawable(artifact: str, measured: pl.DataFrame) -> bool:
+    """Whether there is a point to draw; quality against cost needs both coordinates, an ablation two points."""
+    if measured.is_empty():
+        return False
+    if artifact == "negatives_ablation":
+        return measured["column"].is_duplicated().any()
+    return artifact != "efficiency" or {"PB", "Time"} <= set(measured["column"])
+
+
+def _plots_of_tables(inputs: ReportInputs) -> Iterator[Plot]:
+    costs = inputs.table(COSTS).filter(pl.col("trajectories") > 0)
+    if costs.height:
+        caption = "What labeling one trajectory costs, by method: time, tokens sampled, and tokens read or sampled."
+        shared = "".join(
+            f" {first} shares one pass, and so its cost, with {rest}." for first, rest in shared_costs(costs)
+        )
+        yield Plot("plot-costs", "efficiency", caption + shared, draw_labeling_costs(costs))
+    histograms = score_histogram_steps(inputs)
+    if histograms:
+        caption = "Scores that the reward models give to right and to wrong steps of ProcessBench-Math, as densities."
+        yield Plot("plot-scores", "distribution_figure", caption, draw_score_histograms(histograms))
+    models = inputs.table(MODELS)
+    if models.height and models["training_curve"].list.len().sum():
+        caption = (
+            "Loss by epoch: validation solid; training dotted, where few models share a panel. Losses of different "
+            "objectives, or against different labels, do not compare."
+        )
+        yield Plot("plot-training", "objectives", caption, draw_training_curves(models))
+
+
+def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure":
+    """Accuracy against the number of candidates, a panel per question set; thin lines need no reward model."""
+    measured = measured.with_columns(
+        pl.col("column").str.extract(r"^(.*) N=\d+$").alias("set"),
+        pl.col("column").str.extract(r" N=(\d+)$").cast(pl.Int64).alias("candidates"),
+    )
+    sets = measured["set"].drop_nulls().unique(maintain_order=True).to_list()
+    figure, panels = new_figure(2.9, len(sets), columns=2, margin=0.5)
+    for panel, name in zip(panels, sets, strict=True):
+        _draw_curves(panel, measured.filter(pl.col("set") == name), rows)
+        label_axes(panel, "candidates N", "accuracy (%)", name)
+    return figure
+
+
+def _draw_ablation(measured: pl.DataFrame) -> "Figure":
+    """One panel per metric with two points or more: the single terms and CPMI by number of hard negatives."""
+    order = [row.row for row in NEGATIVES_ROWS]
+    measured = measured.filter(pl.col("row").is_in(order))
+    metrics = [metric for metric in METRIC_UNITS if measured["column"].to_list().count(metric) > 1]
+    figure, panels = new_figure(2.5, len(metrics), columns=3, margin=0.3)
+    present = [row for row in order if row in set(measured["row"])]
+    for panel, metric in zip(panels, metrics, strict=True):
+        figures = measured.filter(pl.col("column") == metric)
+        positions = [present.index(row) for row in figures["row"]]
+        panel.errorbar(positions, figures["measured"], yerr=_error_arms(figures), color="#009e73", **POINTS)
+        panel.set_xticks(range(len(present)), [row.replace("_", "\n").replace(" = ", "=") for row in present])
+        panel.set_xlim(-0.5, len(present) - 0.5)
+        label_axes(panel, "", "", METRIC_UNITS[metric])
+    return figure
+
+
+def _draw_label_quality(measured: pl.DataFrame) -> "Figure":
+    """ROC-AUC of each label type against the true step labels, best at the top, chance marked."""
+    ranked = measured.filter(column=LABEL_AUC).sort("measured")
+    figure, (panel,) = new_figure(0.32 * ranked.height + 0.9)
+    panel.errorbar(ranked["measured"], range(ranked.height), xerr=_error_arms(ranked), color="#0072b2", **POINTS)
+    panel.axvline(0.5, color=INK, linewidth=0.9, linestyle=":")
+    panel.text(0.5, ranked.height - 0.4, " chance", color=INK, fontsize=8.5, va="bottom")
+    panel.set_yticks(range(ranked.height), ranked["row"].to_list())
+    panel.set_ylim(-0.6, ranked.height - 0.2)
+    label_axes(panel, "label AUC with 95 % interval")
+    return figure
+
+
+def _draw_quality_against_cost(measured: pl.DataFrame) -> "Figure":
+    """ProcessBench F1 against labeling time relative to MC, one point per method with its interval."""
+    time = measured.filter(column="Time").select("row", time="measured")
+    quality = measured.filter(column="PB").join(time, on="row", maintain_order="left")
+    figure, (panel,) = new_figure(3.4)
+    for point, low, high in zip(quality.iter_rows(named=True), *_error_arms(quality), strict=True):
+        panel.errorbar(
+            point["time"], point["measured"], yerr=[[low], [high]], fmt=marker_of(point["row"]), markersize=8,
+            color=colour_of(point["row"]), ecolor=colour_of(point["row"]), elinewidth=1.2, capsize=3,
+        )  # fmt: skip
+        side = -1 if _nearest(point["time"], quality["time"].to_list()) > point["time"] else 1
+        panel.annotate(
+            point["row"], (point["time"], point["measured"]), (9 * side, 5), textcoords="offset points",
+            ha="left" if side > 0 else "right", color=INK, fontsize=9,
+        )  # fmt: skip
+    panel.margins(x=0.18, y=0.12)
+    panel.set_xlim(left=0)
+    label_axes(panel, "labeling time relative to MC", "ProcessBench F1 (%)")
+    return figure
+
+
+def _draw_curves(panel: "Axes", figures: pl.DataFrame, rows: Sequence[str]) -> None:
+    from matplotlib.ticker import NullLocator
+
+    ends = []
+    for row in (*rows, *UNAIDED_STYLES):
+        curve = figures.filter(pl.col("row") == row).sort("candidates")
+        colour, marker, width = (INK, "", 1.0) if row in UNAIDED_STYLES else (colour_of(row), marker_of(row), 1.8)
+        if curve.height:
+            panel.plot(
+                curve["candidates"], curve["measured"], color=colour, marker=marker, markersize=5, linewidth=width,
+                linestyle=UNAIDED_STYLES.get(row, "-"),
+            )  # fmt: skip
+            ends.append((curve["measured"][-1], row, colour))
+        if row in BANDED and curve["low"].count():
+            panel.fill_between(curve["candidates"], curve["low"], curve["high"], color=colour, alpha=0.12, linewidth=0)
+    counts = figures["candidates"].unique().sort().to_list()
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(counts, [str(count) for count in counts])
+    panel.xaxis.set_minor_locator(NullLocator())
+    label_ends(panel, ends)
+
+
+def _nearest(place: float, places: list[float]) -> float:
+    """The nearest of the other places; the place itself where there is no other."""
+    return min((other for other in places if other != place), key=lambda other: abs(other - place), default=place)
+
+
+def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
+    """[2, points] lengths of the interval below and above each figure, 0 where there is none."""
+    measured = pl.col("measured")
+    arms = figures.select(below=measured - pl.col("low"), above=pl.col("high") - measured)
+    return [arm.fill_null(0).clip(0).to_list() for arm in arms]
