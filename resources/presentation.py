@@ -3,18 +3,16 @@
 import inspect
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.files.text import cut
+from resources.declaration import Declaration
 from resources.lake import FileRecord
 from resources.stage_run import StageOutput
-
-if TYPE_CHECKING:
-    from resources.stage import Stage
 
 OWNERS = ["team:cpmi"]
 # keys that Dagster's UI shows in their own places
@@ -24,7 +22,7 @@ PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 80
 
 
-def asset_spec(stage: "Stage", key: str) -> dg.AssetSpec:
+def asset_spec(stage: Declaration, key: str) -> dg.AssetSpec:
     """The Dagster asset of one of a stage's tables."""
     table = TABLES[key]
     return dg.AssetSpec(
@@ -62,7 +60,7 @@ def column_schema(table: Table) -> dg.TableSchema:
     )
 
 
-def column_lineage(stage: "Stage", table: Table) -> dg.TableColumnLineage:
+def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
     """Which input columns each column is made from: those of the same name, and those the stage names."""
     upstream = {key: set(TABLES[key].schema.columns()) for key in stage.inputs}
     deps = {
@@ -76,17 +74,17 @@ def column_lineage(stage: "Stage", table: Table) -> dg.TableColumnLineage:
     return dg.TableColumnLineage({column: list(dict.fromkeys(found)) for column, found in deps.items() if found})
 
 
-def written(stage: "Stage", record: FileRecord, made: StageOutput, seconds: float) -> dict[str, Any]:
+def written(stage: Declaration, record: FileRecord, made: StageOutput, seconds: float) -> dict[str, Any]:
     """Metadata of rows that were just made."""
     return {**_facts(stage, record, made.frame(record.table)), "seconds": round(seconds, 2), **made.metadata}
 
 
-def skipped(stage: "Stage", record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
+def skipped(stage: Declaration, record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
     """Metadata of rows that were already there, made by the same inputs, settings, models and code."""
     return {**_facts(stage, record, rows), "skipped": "unchanged"}
 
 
-def _facts(stage: "Stage", record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
+def _facts(stage: Declaration, record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
     shown = {
         ROW_COUNT: record.rows,
         COLUMN_LINEAGE: column_lineage(stage, TABLES[record.table]),
@@ -116,7 +114,7 @@ def _cell(value: Any) -> str:
     return cut(text, PREVIEW_CHARACTERS).replace("|", "\\|").replace("\n", " ")
 
 
-def _code_reference(stage: "Stage") -> Mapping[str, Any]:
+def _code_reference(stage: Declaration) -> Mapping[str, Any]:
     file = inspect.getsourcefile(stage.body)
     if file is None:
         return {}

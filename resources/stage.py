@@ -13,8 +13,8 @@ is missing or stale; each partition is reported as materialized the moment it is
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec
@@ -27,16 +27,15 @@ from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_co
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.models.language_models import model_identity
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.profiles.sources import DataSource
 from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import Database
+from resources.declaration import Declaration, StageBody
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
-from resources.language_models import LanguageModels, Role
+from resources.language_models import LanguageModels
 from resources.progress import Progress
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 
-StageBody = Callable[..., StageOutput]
 Metadata = dict[str, Any]
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
@@ -51,52 +50,8 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
 }
 
 
-@dataclass(frozen=True)
-class Stage:
-    """What a stage reads, makes and depends on; `bind` makes the Dagster asset of it for a profile.
-
-    Attributes:
-        body: makes the rows of one partition.
-        table: key of the table it makes.
-        also: keys of further tables that the same body makes.
-        inputs: keys of the tables it reads.
-        settings: dotted paths of the settings it depends on; the seed always counts.
-        models: roles of the models it uses.
-        sources: the external sources it reads, by name.
-        code_version: raised by hand when the code would give other rows for the same inputs.
-        pool: Dagster pool that limits how many run at once.
-        kinds: technologies that Dagster shows.
-        lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
-        eager: remade automatically when its inputs change, where automation is on.
-    """
-
-    body: StageBody
-    table: str
-    also: Sequence[str] = ()
-    inputs: Sequence[str] = ()
-    settings: Sequence[str] = ()
-    models: Sequence[Role] = ()
-    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
-    code_version: str = "1"
-    pool: str | None = None
-    kinds: Sequence[str] = ("polars",)
-    lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    eager: bool = False
-
-    @property
-    def name(self) -> str:
-        """Name of the stage and its body."""
-        return self.body.__name__
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """Keys of all tables it makes."""
-        return (self.table, *self.also)
-
-    @property
-    def partitioning(self) -> Partitioning | None:
-        """How this stage's tables are partitioned."""
-        return TABLES[self.table].partitioning
+class Stage(Declaration):
+    """A declared stage; `bind` makes the Dagster asset of it for a profile."""
 
     def bind(self, settings: Settings) -> dg.AssetsDefinition:
         """The Dagster asset of this stage under a profile."""

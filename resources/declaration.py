@@ -1,0 +1,60 @@
+"""What a stage of the DAG declares; `stage` runs it, `presentation` shows it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
+from resources.language_models import Role
+from resources.stage_run import StageOutput
+
+StageBody = Callable[..., StageOutput]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a stage reads, makes and depends on.
+
+    Attributes:
+        body: makes the rows of one partition.
+        table: key of the table it makes.
+        also: keys of further tables that the same body makes.
+        inputs: keys of the tables it reads.
+        settings: dotted paths of the settings it depends on; the seed always counts.
+        models: roles of the models it uses.
+        sources: the external sources it reads, by name.
+        code_version: raised by hand when the same inputs would give other rows.
+        pool: Dagster pool that limits how many run at once.
+        kinds: technologies that Dagster shows.
+        lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
+        eager: remade automatically when its inputs change, where automation is on.
+    """
+
+    body: StageBody
+    table: str
+    also: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    models: Sequence[Role] = ()
+    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
+    code_version: str = "1"
+    pool: str | None = None
+    kinds: Sequence[str] = ("polars",)
+    lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    eager: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the stage and its body."""
+        return self.body.__name__
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Keys of all tables it makes."""
+        return (self.table, *self.also)
+
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """How this stage's tables are partitioned."""
+        return TABLES[self.table].partitioning
