@@ -23,6 +23,7 @@ def soft_labels(run: StageRun) -> StageOutput:
 @stage(
     "dataset/cpmi_80k",
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives", "labels/step_rewards", "dataset/soft_labels"],
+    settings=["demand.negatives"],
     lineage={
         "hard_negatives": ["labels/hard_negatives.answer"],
         "rewards": ["labels/step_rewards.reward"],

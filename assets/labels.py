@@ -1,26 +1,30 @@
 """Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.generation.monte_carlo import prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import in_order, prefix_rollouts
 from cpmi_dagster.negatives import hard_negatives as negatives
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.scoring import conditionings
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
+from cpmi_dagster.scoring.settings import ScoredAlready
 from cpmi_dagster.trajectories import own_labels
+from resources.extent import Extent
 from resources.language_models import Role
 from resources.stage import model_stage, stage
 from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
 OWN_LABELS = "sources/step_labels"
+LOGPROBS_AXES = ("demand.conditionings", "scoring.templates", "demand.negatives")
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
@@ -28,7 +32,13 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
     "labels/hard_negatives",
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["negatives", "scoring.chunk_trajectories"],
+    settings=[
+        "negatives.samples",
+        "negatives.max_answer_characters",
+        "negatives.sampling",
+        "scoring.chunk_trajectories",
+    ],
+    grows=["demand.negatives"],
     models=["labeler"],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
@@ -49,7 +59,7 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     LOGPROBS,
     also=[REJECTED],
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
-    settings=["scoring.templates", "scoring.conditionings"],
+    grows=LOGPROBS_AXES,
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
@@ -65,22 +75,29 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
 def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
     """One forward pass per packed token tree scores every answer under every context and template (Eq. 3).
 
-    Where only the conditionings have changed, only the contexts they add are scored.
+    Asked for more conditionings, templates or hard negatives, only what these add is scored.
     """
     model = run.models.load("labeler")
-    scoring, negative_answers = run.settings.scoring, run.read("labels/hard_negatives", shard)
-    scored_conditionings, before = run.made_before("scoring.conditionings", shard) or ((), None)
+    conditionings, templates, count = (run.extent[axis] for axis in LOGPROBS_AXES)
+    scoring = run.settings.scoring.model_copy(update={"conditionings": conditionings, "templates": templates})
+    negative_answers = run.lake.read("labels/hard_negatives", shard)
+    if count is not None:
+        negative_answers = negative_answers.filter(pl.col("rank") <= count)
+    before = run.made_before(shard)
+    scored = _scored_already(run.extent_before) if run.extent_before else None
 
     def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
-        scored = score_answers(chunk, mine, model, scoring, advance, scored_conditionings)
-        return _output(scored, model.identity)
+        made = score_answers(chunk, mine, model, scoring, advance, scored, contrasted=count != 0)
+        return _output(made, model.identity)
 
-    selected = run.selected(shard)
-    scored = _answers(run.in_chunks(shard, selected, scoring.chunk_trajectories, make))
-    if before is not None:
-        scored = joined(_answers(before), scored, selected, scoring)
-    return _output(scored, model.identity)
+    made = _answers(run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make))
+    return _output(made if before is None else joined(_answers(before), made), model.identity)
+
+
+def _scored_already(extent: Extent) -> ScoredAlready:
+    conditionings, templates, negatives = (extent[axis] for axis in LOGPROBS_AXES)
+    return ScoredAlready(templates=templates, conditionings=conditionings, negatives=negatives)
 
 
 def _output(scored: ScoredAnswers, identity: str) -> StageOutput:
@@ -96,25 +113,24 @@ def _answers(output: StageOutput) -> ScoredAnswers:
 @stage(
     "labels/template_scores",
     inputs=["labels/answer_logprobs"],
-    settings=["scoring.conditionings"],
+    settings=LOGPROBS_AXES,
     lineage={
         name: ["labels/answer_logprobs.logprob_sum", "labels/answer_logprobs.token_count"]
         for name in ("gold_shift", "negative_shift", "cpmi")
     },
 )
 def template_scores(run: StageRun, shard: str) -> StageOutput:
-    """CPMI of every step under every template and conditioning (Eq. 3)."""
-    logprobs = run.read("labels/answer_logprobs", shard)
-    return StageOutput(
-        conditionings.template_scores(logprobs, run.settings.scoring.conditionings),
-        model=run.models.identity("labeler"),
-    )
+    """CPMI of every step under every template and conditioning (Eq. 3); empty where no hard negatives are scored."""
+    demand, logprobs = run.settings.demand, run.read("labels/answer_logprobs", shard)
+    scored = demand.conditionings if demand.negatives else ()
+    return StageOutput(conditionings.template_scores(logprobs, scored), model=run.models.identity("labeler"))
 
 
 rolls_out = partial(
     model_stage,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
+    settings=["rollouts.sampling", "rollouts.chunk_trajectories"],
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
         "correct": ["alignment/trajectories.gold_answer"],
@@ -124,35 +140,44 @@ rolls_out = partial(
 
 @rolls_out(
     "labels/policy_rollouts",
-    settings=["rollouts.policy_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
+    grows=["demand.policy_steps", "rollouts.policy_count"],
     models=["policy"],
 )
 def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
-    """T completions of every prefix by the policy: what MC rewards are means of (Eq. 1)."""
-    return _rollouts(run, shard, "policy", run.settings.rollouts.policy_count, include_question=False)
+    """T completions of the prefixes that reward types need, by the policy: what MC rewards are means of (Eq. 1)."""
+    return _rollouts(run, shard, "policy", include_question=False)
 
 
 @rolls_out(
     "labels/prover_rollouts",
-    settings=["rollouts.prover_count", "rollouts.sampling", "rollouts.chunk_trajectories"],
+    grows=["demand.prover_steps", "rollouts.prover_count"],
     models=["prover"],
 )
 def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
     """Completions by the prover, from the bare question on: PAV's advantage term (Eq. 2)."""
-    return _rollouts(run, shard, "prover", run.settings.rollouts.prover_count, include_question=True)
+    return _rollouts(run, shard, "prover", include_question=True)
 
 
-def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_question: bool) -> StageOutput:
-    rollouts = run.settings.rollouts
+def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) -> StageOutput:
+    """Asked for more prefixes or rollouts, only what these add is drawn."""
+    rollouts, selected = run.settings.rollouts, run.selected(shard)
     engine = run.models.engine(role, rollouts.batch_sequences)
+    steps, count = run.extent.values()
+    made = tuple(run.extent_before.values()) if run.extent_before else None
 
     def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         frame, cost = prefix_rollouts(
-            chunk, engine, count, rollouts.sampling, run.settings.seed, include_question, progress=advance
+            chunk, engine, count, rollouts.sampling, run.settings.seed, include_question, advance, steps, made
         )
         return StageOutput(frame, engine.identity, cost)
 
-    return run.in_chunks(shard, run.selected(shard), rollouts.chunk_trajectories, make)
+    drawn = run.in_chunks(shard, selected, rollouts.chunk_trajectories, make)
+    before = run.made_before(shard)
+    if before is None:
+        return drawn
+    (key,) = run.tables
+    frame = in_order(pl.concat([before.frame(key), drawn.frame(key)]), selected)
+    return replace(drawn, frames=frame, cost=before.cost + drawn.cost)
 
 
 @stage(
@@ -166,7 +191,7 @@ def _rollouts(run: StageRun, shard: str, role: Role, count: int, *, include_ques
         "labels/prover_rollouts",
         OWN_LABELS,
     ],
-    settings=["rewards"],
+    settings=["rewards", "demand", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"],
     lineage={
         "reward": [
             "labels/template_scores.cpmi",
@@ -199,22 +224,30 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
 @stage(
     "labels/labeling_costs",
     inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
-    settings=["rewards.types"],
+    settings=["rewards.types", "demand", "asked", "scoring.templates"],
     lineage={
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
     },
 )
 def labeling_costs(run: StageRun, shard: str) -> StageOutput:
-    """Time and tokens by method, measured where they were spent; a merge pays only for the rollouts it uses."""
+    """Time and tokens by method, measured where they were spent; each method pays for what it uses."""
+    settings = run.settings
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
+    spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
+    targets, everything = (
+        costs.target_tokens(logprobs) for logprobs in (run.read(LOGPROBS, shard), run.lake.read(LOGPROBS, shard))
+    )
+    # templates and negatives that are on disk and not asked for any more are no part of a method's cost
+    share = costs.tokens_of(targets) / max(costs.tokens_of(everything), 1)
+    spent["answer_logprobs"] = spent["answer_logprobs"].times(share)
+    rollouts = {role: run.lake.read(f"labels/{role}_rollouts", shard) for role in ("policy", "prover")}
     frame = costs.labeling_costs(
         shard=shard,
         trajectories=run.selected(shard).height,
-        costs={name: Cost.from_dict(record.cost) for name, record in records.items() if record},
-        policy_rollouts=run.read("labels/policy_rollouts", shard),
-        prover_rollouts=run.read("labels/prover_rollouts", shard),
+        measured=costs.Measured(spent, rollouts, targets),
+        asked=settings.asked,
         models={role: run.models.identity(role) for role in ("labeler", "policy", "prover")},
-        methods=run.settings.rewards.methods,
+        methods=settings.rewards.methods,
     )
     return StageOutput(frame)
 

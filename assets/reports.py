@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 
@@ -14,10 +15,12 @@ from cpmi_dagster.profiles.settings import Settings, profile_option
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from resources.lake import Lake
+from resources.language_models import Role
 from resources.stage import Stage, stage
 from resources.stage_run import TRAJECTORIES, StageOutput, StageRun
 
 REPORT_FILE = Path("report") / "index.html"
+MODEL_ROLES: tuple[Role, ...] = get_args(Role)
 MEASURED_BY = ["recipes", "benchmarks.bootstrap_samples", "models.labeler"]
 VERSIONS = ("cpmi-dagster", "dagster", "duckdb", "polars", "torch", "transformers")
 
@@ -62,7 +65,7 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
     code_version="3",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED, REFERENCES],
     settings=MEASURED_BY,
-    models=["labeler", "policy", "prover", "backbone"],
+    models=MODEL_ROLES,
     kinds=("html", "matplotlib"),
     eager=True,
 )
@@ -79,7 +82,7 @@ def report(run: StageRun) -> StageOutput:
         {name: run.read(_artifact_key(name)) for name in ARTIFACTS},
         inputs,
         profile_option=profile_option(run.settings.profile),
-        models={role: run.models.identity(role) for role in ("labeler", "policy", "prover", "backbone")},
+        models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
         differences=differences_to_baseline(inputs),
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED), run.read(REFERENCES)),
         provenance=_provenance(run.lake),

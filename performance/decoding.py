@@ -65,11 +65,11 @@ class RecordingEngine(TransformersEngine):
         self.drawn: list[tuple[str, int, bool]] = []
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:
         """See `RolloutEngine.generate`."""
         with patch.object(fitting_batches, "Decoder", self._decoder):
-            generations = super().generate(prompts, sampling, samples, seed, stop)
+            generations = super().generate(prompts, sampling, samples, seed, stop, first)
         self.drawn += [(one.text, one.tokens, one.truncated) for group in generations for one in group]
         return generations
 

@@ -22,6 +22,8 @@ class Declaration:
         also: keys of further tables that the same body makes.
         inputs: keys of the tables it reads.
         settings: dotted paths of the settings it depends on; the seed always counts.
+        grows: dotted paths of settings that say how much is asked for (see `extent`). Asked for more, the body adds
+            what is missing; asked for less, nothing is made again; asked for nothing, it is not called.
         models: roles of the models it uses.
         sources: the external sources it reads, by name.
         code_version: raised by hand when the same inputs would give other rows.
@@ -36,6 +38,7 @@ class Declaration:
     also: Sequence[str] = ()
     inputs: Sequence[str] = ()
     settings: Sequence[str] = ()
+    grows: Sequence[str] = ()
     models: Sequence[Role] = ()
     sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
     code_version: str = "1"

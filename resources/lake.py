@@ -33,8 +33,8 @@ FOOTER_KEY = "cpmi"
 class FileRecord:
     """What made a file of the lake, as its footer holds it.
 
-    `fingerprint` covers everything the rows depend on; `content` is the hash of the rows themselves, so that a stage
-    whose inputs were made again with the same rows is not run again.
+    `fingerprint` covers everything the rows depend on, but not how many were asked for (the `extent`); `content` is the
+    hash of the rows themselves, so that a stage whose inputs were made again with the same rows is not run again.
     """
 
     table: str
@@ -45,6 +45,7 @@ class FileRecord:
     code_version: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    extent: Mapping[str, Any] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
@@ -226,6 +227,11 @@ def content_hash(frame: pl.DataFrame) -> str:
     buffer = io.BytesIO()
     frame.rechunk().write_ipc(buffer)
     return hashlib.sha256(buffer.getbuffer()).hexdigest()
+
+
+def rows_hash(frame: pl.DataFrame) -> str:
+    """Sha256 of the values of a small frame, whichever larger frame they are a part of."""
+    return hashlib.sha256(frame.write_ndjson().encode()).hexdigest()
 
 
 def fingerprint_of(parts: Mapping[str, Any]) -> str:

@@ -45,6 +45,10 @@ class LanguageModels:
     def _lock(self) -> HubLock:
         return HubLock(self._settings.home)
 
+    def has(self, role: Role) -> bool:
+        """Whether the profile names a model of that role."""
+        return getattr(self._settings.models, role) is not None
+
     def spec(self, role: Role) -> LanguageModel:
         """The profile's model of that role, its hub revision pinned where its weights are loaded here."""
         model: LanguageModel = getattr(self._settings.models, role)
@@ -79,7 +83,9 @@ class LanguageModels:
         return None if number == 0 else visible[number] if visible else str(number)
 
     def identity(self, role: Role) -> str:
-        """Name and revision or weights hash, and who samples from it, without loading the model."""
+        """Name and revision or weights hash, and who samples from it, without loading the model; empty without one."""
+        if not self.has(role):
+            return ""
         spec = self.spec(role)
         if (role, spec) not in self._identities:
             self._identities[role, spec] = _identity(role, spec)

@@ -13,7 +13,7 @@ is missing or stale; each partition is reported as materialized the moment it is
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -31,7 +31,8 @@ from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.declaration import Declaration, StageBody
-from resources.lake import FileRecord, Lake, content_hash, fingerprint_of
+from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, widened
+from resources.lake import FileRecord, Lake, content_hash, fingerprint_of, rows_hash
 from resources.language_models import LanguageModels
 from resources.progress import Progress
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
@@ -39,6 +40,7 @@ from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 Metadata = dict[str, Any]
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
+NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 
 # an unpartitioned input of which a partition depends on some rows only
 ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str], pl.Expr]] = {
@@ -48,6 +50,9 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
     ),
     ("sources/benchmark_problems", "benchmark"): lambda _, benchmark: pl.col("benchmark") == benchmark,
 }
+
+# an input of which a stage that grows depends on the rows within its extent
+ROWS_OF_EXTENT = {"labels/hard_negatives": "demand.negatives"}
 
 
 class Stage(Declaration):
@@ -92,15 +97,19 @@ class Stage(Declaration):
         """
         began = time.monotonic()
         with run.lake.lock(self.table, partition):
-            facts = self.dependencies(run, partition)
+            asked = asked_extent(self, run.settings)
+            before = self._extent_before(run, partition, asked)
+            extent = asked if before is None else widened(before, asked)
+            facts = self.dependencies(run, partition, extent)
             fingerprint = fingerprint_of(facts)
-            if all(_is_current(run, key, partition, fingerprint) for key in self.tables):
+            if self._is_up_to_date(run, partition, fingerprint, asked, before):
                 return self._skip(run, partition, began)
-            chunks = run.lake.chunks(self.table, partition, fingerprint)
+            unfinished = fingerprint_of({**facts, "extent": extent, "before": before}) if self.grows else fingerprint
+            chunks = run.lake.chunks(self.table, partition, unfinished)
             if self.table in run.lake.remake:
                 chunks.clear()
-            run = replace(run, chunks=chunks, facts=facts)
-            made = self.body(run, partition) if self.partitioning else self.body(run)
+            run = replace(run, chunks=chunks, facts=facts, extent=extent, extent_before=before)
+            made = self._nothing() if is_nothing(asked) else self.body(*((run, partition) if partition else (run,)))
             records = self._write(run, made, partition, fingerprint)
             chunks.clear()
         if not all(run.database.shows(key) for key in self.tables):
@@ -117,8 +126,43 @@ class Stage(Declaration):
         heads = {key: run.lake.head(key, partition, presentation.PREVIEW_ROWS) for key in records}
         return {key: presentation.skipped(self, record, heads[key]) for key, record in records.items()}
 
-    def dependencies(self, run: StageRun, partition: str | None) -> dict[str, Any]:
-        """Everything the rows of a partition depend on, as JSON-able facts."""
+    def _is_up_to_date(
+        self, run: StageRun, partition: str | None, fingerprint: str, asked: Extent, before: Extent | None
+    ) -> bool:
+        """Whether every table has what is asked for, made by what it would be made by now."""
+        if not self.grows:
+            return all(_is_current(run, key, partition, fingerprint) for key in self.tables)
+        if before is None and not is_nothing(asked):
+            return False
+        return all(
+            record is not None and run.lake.is_current(key, partition, record.fingerprint)
+            for key in self.tables
+            for record in [run.lake.intact_record(key, partition)]
+        ) and (before is None or is_nothing(asked) or covers(before, asked))
+
+    def _extent_before(self, run: StageRun, partition: str | None, asked: Extent) -> Extent | None:
+        """How much there is on disk of what would be made now; None where nothing of it can be kept."""
+        records = [run.lake.intact_record(key, partition) for key in self.tables] if self.grows else []
+        record = records[0] if records else None
+        if record is None or self.table in run.lake.remake:
+            return None
+        extent = record.extent or earlier_extent(record.settings, asked)
+        if set(extent) != set(asked) or any(one is None or one.fingerprint != record.fingerprint for one in records):
+            return None
+        facts = self.dependencies(run, partition, extent)
+        if not record.extent:
+            facts = _as_recorded(run, facts, record)
+        return extent if fingerprint_of(facts) == record.fingerprint else None
+
+    def _nothing(self) -> StageOutput:
+        return StageOutput({key: TABLES[key].schema.create_empty() for key in self.tables}, notes=[NOTHING_ASKED_FOR])
+
+    def dependencies(self, run: StageRun, partition: str | None, extent: Extent | None = None) -> dict[str, Any]:
+        """Everything the rows of a partition depend on, as JSON-able facts.
+
+        Args:
+            extent: how much of a stage that grows is looked at.
+        """
         facts = {
             "code_version": self.code_version,
             "columns": {
@@ -129,9 +173,13 @@ class Stage(Declaration):
             "settings": {
                 path: to_jsonable_python(attrgetter(path)(run.settings), by_alias=False) for path in self.settings
             },
-            "models": {role: [run.models.identity(role), run.models.spec(role).dtype] for role in self.models},
+            "models": {
+                role: [run.models.identity(role), run.models.spec(role).dtype]
+                for role in self.models
+                if run.models.has(role)
+            },
             "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
-            "inputs": {key: self._input_version(run, key, partition) for key in self.inputs},
+            "inputs": {key: self._input_version(run, key, partition, extent or {}) for key in self.inputs},
         }
         if self.partitioning == "recipe" and partition:
             recipe = run.settings.recipe(partition)
@@ -142,7 +190,11 @@ class Stage(Declaration):
                 facts["models"]["backbone"] = [model_identity(spec.name, spec.revision), spec.dtype]
         return facts
 
-    def _input_version(self, run: StageRun, key: str, partition: str | None) -> str | dict[str, str]:
+    def _input_version(self, run: StageRun, key: str, partition: str | None, extent: Extent) -> str | dict[str, str]:
+        axis = ROWS_OF_EXTENT.get(key)
+        if axis is not None and axis in extent:
+            rows = run.lake.read(key, partition)
+            return rows_hash(rows if extent[axis] is None else rows.filter(pl.col("rank") <= extent[axis]))
         if TABLES[key].partitioning is None:
             rows = ROWS_OF_PARTITION.get((key, self.partitioning))
             if rows and partition:
@@ -162,6 +214,7 @@ class Stage(Declaration):
             code_version=self.code_version,
             inputs={name: run.facts[name] for name in ("inputs", "sources", "models")},
             settings={"seed": run.facts["seed"], **run.facts["settings"]},
+            extent=run.extent,
             cost=made.cost.to_dict(),
             notes=list(made.notes),
             files=list(made.files),
@@ -202,6 +255,22 @@ stage = _declares(Stage)
 """Declare a stage; the arguments are the attributes of `Stage`."""
 model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declare a stage that runs a language or reward model."""
+
+
+def asked_extent(stage: Declaration, settings: Settings) -> Extent:
+    """How much a profile asks of a stage that grows."""
+    return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in stage.grows}
+
+
+def _as_recorded(run: StageRun, facts: Mapping[str, Any], record: FileRecord) -> dict[str, Any]:
+    """Facts with settings and inputs as a file of an earlier version names them, where they are the same."""
+    recorded = {path: value for path, value in record.settings.items() if path != "seed"}
+    inputs = record.inputs["inputs"]
+    same = all(recorded_setting(recorded, path) == value for path, value in facts["settings"].items()) and all(
+        inputs.get(key) in (version, _content(run.lake, key, record.partition))
+        for key, version in facts["inputs"].items()
+    )
+    return {**facts, "settings": recorded, "inputs": inputs} if same else {}
 
 
 def _is_current(run: StageRun, key: str, partition: str | None, fingerprint: str) -> bool:

@@ -12,12 +12,35 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from resources.data_sources import DataSources
 from resources.database import Database
-from resources.lake import ChunkStore, Lake, fingerprint_of
+from resources.extent import Extent
+from resources.lake import ChunkStore, Lake
 from resources.language_models import LanguageModels
 from resources.progress import Progress
 
 SELECTED = "selection/selected_trajectories"
 TRAJECTORIES = "alignment/trajectories"
+
+
+def _rollouts_asked_for(steps: int | None, count: int) -> pl.Expr:
+    rollouts = pl.col("rollout") < count
+    return rollouts if steps is None else rollouts & (steps > 0) & (pl.col("prefix_length") <= steps)
+
+
+# rows of files that may hold more than the profile asks for
+ASKED_FOR: dict[str, Callable[[Settings], pl.Expr]] = {
+    "labels/hard_negatives": lambda settings: pl.col("rank") <= settings.demand.negatives,
+    "labels/answer_logprobs": lambda settings: (
+        (pl.col("template") < settings.scoring.templates)
+        & (pl.col("answer_rank") <= settings.demand.negatives)
+        & bool(settings.demand.conditionings)
+    ),
+    "labels/policy_rollouts": lambda settings: _rollouts_asked_for(
+        settings.demand.policy_steps, settings.rollouts.policy_count
+    ),
+    "labels/prover_rollouts": lambda settings: _rollouts_asked_for(
+        settings.demand.prover_steps, settings.rollouts.prover_count
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -64,15 +87,17 @@ class StageRun:
     log: Callable[[str], None]
     chunks: ChunkStore | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    extent: Extent = field(default_factory=dict)
+    extent_before: Extent | None = None
     memo: dict[str, Any] = field(default_factory=dict)
 
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Rows of an input; all partitions of the profile unless one is named.
+        """Rows of an input that the profile asks for; all partitions of the profile unless one is named.
 
         Raises:
             LakeError: it has not been made, or is damaged.
         """
-        return self.lake.read(key, [partition] if partition else partitions_of(key, self.settings), columns)
+        return asked_for(self.lake, self.settings, key, [partition] if partition else None, columns)
 
     def selected(self, shard: str) -> pl.DataFrame:
         """The selected trajectories of a shard; those of one question are adjacent."""
@@ -84,17 +109,13 @@ class StageRun:
         record = self.lake.record(key, None)
         return record.fingerprint if record else ""
 
-    def made_before(self, setting: str, partition: str) -> tuple[Any, StageOutput] | None:
-        """What is on disk, with the value a setting then had, if nothing but that setting has changed since."""
-        record = self.lake.intact_record(self.tables[0], partition)
-        if record is None or setting not in record.settings or self.tables[0] in self.lake.remake:
+    def made_before(self, partition: str) -> StageOutput | None:
+        """What is on disk of a partition that grows, with what it cost; None where it is made from the start."""
+        record = self.lake.intact_record(self.tables[0], partition) if self.extent_before is not None else None
+        if record is None:
             return None
-        value = record.settings[setting]
-        then = {**self.facts, "settings": {**self.facts["settings"], setting: value}}
-        if fingerprint_of(then) != record.fingerprint:
-            return None
-        frames = {key: self.read(key, partition) for key in self.tables}
-        return value, StageOutput(frames, record.model, Cost.from_dict(record.cost))
+        frames = {key: self.lake.read(key, partition) for key in self.tables}
+        return StageOutput(frames, record.model, Cost.from_dict(record.cost))
 
     @property
     def checkpoints(self) -> Path | None:
@@ -149,6 +170,25 @@ class StageRun:
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     """The trajectories that are chosen, question by question: chunks, and what they share, depend on this order."""
     return trajectories.join(chosen, on="trajectory_id", how="semi").sort("question_id", "trajectory_id")
+
+
+def asked_for(
+    lake: Lake,
+    settings: Settings,
+    key: str,
+    partitions: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """Rows of a table that a profile asks for, of all its partitions unless some are named.
+
+    Raises:
+        LakeError: a file is missing or damaged.
+    """
+    partitions = partitions_of(key, settings) if partitions is None else partitions
+    if key not in ASKED_FOR:
+        return lake.read(key, partitions, columns)
+    rows = lake.read(key, partitions).filter(ASKED_FOR[key](settings))
+    return rows if columns is None else rows.select(columns)
 
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:

@@ -29,6 +29,10 @@ class Cost:
         """The cost of both."""
         return Cost(*map(add, astuple(self), astuple(other)))
 
+    def times(self, share: float) -> "Cost":
+        """A share of it, in whole tokens."""
+        return Cost(self.wall_seconds * share, round(self.forward_tokens * share), round(self.generated_tokens * share))
+
     @staticmethod
     def zero() -> "Cost":
         """The cost of nothing."""

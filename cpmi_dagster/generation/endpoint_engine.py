@@ -46,7 +46,7 @@ class EndpointEngine:
     load_tokenizer: "Callable[[], PreTrainedTokenizerBase]"
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
@@ -55,7 +55,7 @@ class EndpointEngine:
         """
         seeds = prompt_seeds(prompts, seed)
         asked = [number for number, prompt in enumerate(prompts) if prompt]
-        requests = [_request(prompts[number], sampling, samples, seeds[number], stop) for number in asked]
+        requests = [_request(prompts[number], sampling, samples, seeds[number] + first, stop) for number in asked]
         replies = self.endpoint.complete(requests) if requests else []
         generations = [[NO_ROOM] * samples for _ in prompts]
         for number, request, reply in zip(asked, requests, replies, strict=True):

@@ -45,7 +45,7 @@ class RolloutEngine(Protocol):
         ...
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times.
 
@@ -55,6 +55,8 @@ class RolloutEngine(Protocol):
             samples: continuations per prompt.
             seed: same prompts, sampling, samples and seed give the same continuations.
             stop: `answer` ends a continuation after a line that states the final answer, `line` after any line.
+            first: samples of each prompt to pass over, which were drawn earlier; sample 8 does not depend on whether
+                the 8 before it are drawn, unless a server numbers its seeds otherwise.
 
         Returns:
             One list of `samples` generations per prompt, in the order of the prompts.
@@ -69,6 +71,7 @@ def timed_generate(
     samples: int,
     seed: int,
     stop: Stop = "answer",
+    first: int = 0,
 ) -> tuple[list[list[Generation]], Cost]:
     """`engine.generate`, with what it cost.
 
@@ -76,7 +79,7 @@ def timed_generate(
         The generations, and their cost: a prompt's tokens count once however many samples continue it.
     """
     start = time.perf_counter()
-    generations = engine.generate(prompts, sampling, samples, seed, stop)
+    generations = engine.generate(prompts, sampling, samples, seed, stop, first)
     seconds = time.perf_counter() - start
     generated = sum(generation.tokens for group in generations for generation in group)
     read = sum(group[0].prompt_tokens for group in generations if group)

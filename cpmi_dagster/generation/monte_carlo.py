@@ -29,6 +29,22 @@ ROLLOUT_COLUMNS = {name: column.dtype for name, column in Rollouts.columns().ite
 
 
 @dataclass(frozen=True)
+class Portion:
+    """Rollouts that are drawn together.
+
+    Attributes:
+        shortest, longest: steps of the prefixes; None is all steps.
+        first: number of the first rollout of each prefix.
+        count: rollouts of each prefix.
+    """
+
+    shortest: int
+    longest: int | None
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Prefix:
     """The first steps of a trajectory, to be completed."""
 
@@ -58,6 +74,8 @@ def prefix_rollouts(
     seed: int,
     include_question: bool,
     progress: Callable[[int], None] | None = None,
+    steps: int | None = None,
+    made: tuple[int | None, int] | None = None,
 ) -> tuple[pl.DataFrame, Cost]:
     """Complete every prefix of every trajectory `count` times and grade the answers (Eq. 1).
 
@@ -70,37 +88,75 @@ def prefix_rollouts(
         seed: same trajectories in the same order and same seed, same rollouts.
         include_question: also complete the bare question, prefix 0, which PAV needs (Eq. 2).
         progress: called with the number of trajectories just finished.
+        steps: complete only prefixes of at most this many steps; all when None.
+        made: `steps` and `count` of rollouts that there are already, which are not drawn again.
 
     Returns:
         Columns of `labels.policy_rollouts`, ordered as the trajectories, then by prefix and rollout; and their cost.
         A prompt longer than the model reads has empty, truncated, wrong rollouts.
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
+    portions = missing_portions(0 if include_question else 1, steps, count, made)
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
-        prefixes = list(prefixes_of(part, include_question))
-        prompts = [prefix.prompt for prefix in prefixes]
-        generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, part["trajectory_id"]))
-        rollouts.append(_graded(prefixes, generations))
-        cost += spent
+        part_seed = derived_seed(seed, part["trajectory_id"])
+        drawn = []
+        for portion in portions:
+            prefixes = list(prefixes_of(part, portion.shortest, portion.longest))
+            prompts = [prefix.prompt for prefix in prefixes]
+            generations, spent = timed_generate(
+                engine, prompts, sampling, portion.count, part_seed, first=portion.first
+            )
+            drawn.append(_graded(prefixes, generations, portion.first))
+            cost += spent
+        rollouts += drawn if len(drawn) < 2 else [in_order(pl.concat(drawn), part)]
         if progress:
             progress(part.height)
     return pl.concat(rollouts), cost
 
 
-def prefixes_of(trajectories: pl.DataFrame, include_question: bool) -> Iterator[Prefix]:
-    """Every prefix of every trajectory, the shortest first; the bare question only where it is included."""
+def missing_portions(
+    shortest: int, steps: int | None, count: int, made: tuple[int | None, int] | None
+) -> list[Portion]:
+    """What is to be drawn beside what is made: longer prefixes, then more rollouts of the others.
+
+    Args:
+        shortest: steps of the shortest prefix.
+        steps: steps of the longest prefix; None is all.
+        count: rollouts of each prefix.
+        made: `steps` and `count` of what there is.
+    """
+    if made is None:
+        return [Portion(shortest, steps, 0, count)]
+    made_steps, made_count = made
+    portions = []
+    if made_steps is not None and (steps is None or steps > made_steps):
+        portions.append(Portion(max(made_steps + 1, shortest), steps, 0, count))
+    if count > made_count:
+        portions.append(Portion(shortest, made_steps, made_count, count - made_count))
+    return portions
+
+
+def in_order(rollouts: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:
+    """Rollouts in the order of `prefix_rollouts`: as the trajectories, then by prefix and rollout."""
+    places = trajectories.select("trajectory_id").with_row_index("place")
+    placed = rollouts.join(places, on="trajectory_id", how="left")
+    return placed.sort("place", "prefix_length", "rollout").drop("place")
+
+
+def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None = None) -> Iterator[Prefix]:
+    """The prefixes of every trajectory, the shortest first; 0 steps are the bare question, None is all steps."""
     columns = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     for trajectory_id, question, steps, gold_answer in columns.iter_rows():
-        for length in range(0 if include_question else 1, len(steps) + 1):
+        for length in range(shortest, min(len(steps), len(steps) if longest is None else longest) + 1):
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
 
 
-def _graded(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
-    """One row per rollout, with its answer and whether it is correct."""
+def _graded(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]], first: int) -> pl.DataFrame:
+    """One row per rollout, numbered from `first`, with its answer and whether it is correct."""
     rows = [
         (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one.text), prefix.gold_answer, one)
         for prefix, group in zip(prefixes, generations, strict=True)
-        for number, one in enumerate(group)
+        for number, one in enumerate(group, first)
     ]
     ids, lengths, numbers, answers, golds, singles = zip(*rows, strict=True) if rows else ([], [], [], [], [], [])
     return pl.DataFrame(

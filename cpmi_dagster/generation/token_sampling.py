@@ -41,12 +41,14 @@ def occurrences(prompts: Sequence[str]) -> list[int]:
     return counts
 
 
-def uniform_numbers(prompt: str, occurrence: int, seed: int, samples: int, limit: int) -> "torch.Tensor":
+def uniform_numbers(
+    prompt: str, occurrence: int, seed: int, samples: int, limit: int, first: int = 0
+) -> "torch.Tensor":
     """The random numbers that a prompt's samples are drawn with, in (0, 1], (samples, limit); see `occurrences`."""
     import torch
 
     generator = torch.Generator().manual_seed(derived_seed(seed, [occurrence, prompt], size=8))
-    return 1 - torch.rand((samples, limit), generator=generator)
+    return 1 - torch.rand((first + samples, limit), generator=generator)[first:]
 
 
 def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":

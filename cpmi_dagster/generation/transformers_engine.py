@@ -42,7 +42,7 @@ class TransformersEngine:
         return self.model.identity
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
@@ -52,7 +52,7 @@ class TransformersEngine:
         from cpmi_dagster.generation.fitting_batches import decode_fitting
 
         generations = [NO_ROOM] * (len(prompts) * samples)
-        starts = self._starts(prompts, sampling, samples, seed)
+        starts = self._starts(prompts, sampling, samples, seed, first)
         if starts:
             drawn = decode_fitting(self.model, starts, sampling, stop, self.batch_sequences)
             read: Counter[int] = Counter()
@@ -61,9 +61,9 @@ class TransformersEngine:
             for continuation in drawn.continuations:
                 prompt_tokens = read[continuation.owner // samples]
                 generations[continuation.owner] = self._generation(continuation, prompt_tokens, stop)
-        return [generations[first : first + samples] for first in range(0, len(generations), samples)]
+        return [generations[start : start + samples] for start in range(0, len(generations), samples)]
 
-    def _starts(self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int) -> "list[Start]":
+    def _starts(self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, first: int) -> "list[Start]":
         """The prompts that leave room for a continuation, longest first."""
         from cpmi_dagster.generation.decoding import Start
 
@@ -71,7 +71,7 @@ class TransformersEngine:
         ids = prompt_ids(self.model.tokenizer, prompts)
         starts = []
         for index, (prompt, occurrence, tokens) in enumerate(zip(prompts, occurrences(prompts), ids, strict=True)):
-            numbers = uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens)
+            numbers = uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens, first)
             if samples and 0 < len(tokens) <= room:
                 starts.append(Start(tokens, range(index * samples, (index + 1) * samples), numbers))
         return sorted(starts, key=lambda start: -len(start.prompt))

@@ -44,7 +44,7 @@ class VllmEngine:
     gpu_memory_share: float = 0.9
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer"
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
@@ -60,7 +60,7 @@ class VllmEngine:
             return generations
         outputs = self._llm.generate(
             [{"prompt_token_ids": list(ids[number])} for number in asked],
-            [_sampling_params(sampling, samples, seeds[number], stop) for number in asked],
+            [_sampling_params(sampling, samples, seeds[number] + first, stop) for number in asked],
             use_tqdm=False,
         )
         for number, output in zip(asked, outputs, strict=True):

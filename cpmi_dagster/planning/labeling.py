@@ -15,6 +15,7 @@ from typing import Literal, get_args
 import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost, in_proportion
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.durations import Work
@@ -28,7 +29,8 @@ from cpmi_dagster.planning.tokens import (
     scoring_work,
 )
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.rewards.registry import Needs
+from cpmi_dagster.rewards.costs import TARGET_TOKENS
+from cpmi_dagster.rewards.demand import Demand, Steps
 
 Role = Literal["labeler", "policy", "prover"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -69,6 +71,7 @@ class ChunkCosts:
         trajectories: how many.
         costs: by stage; seconds of one card.
         rollouts: by role, columns trajectory_id, prefix_length, generated_tokens.
+        targets: tokens of the scored answers, columns of `costs.TARGET_TOKENS`.
         guesses: estimates, which a run may not confirm.
     """
 
@@ -76,6 +79,7 @@ class ChunkCosts:
     trajectories: int
     costs: Mapping[str, Cost]
     rollouts: Mapping[str, pl.DataFrame]
+    targets: pl.DataFrame
     guesses: frozenset[Guess]
 
     def __add__(self, other: "ChunkCosts") -> "ChunkCosts":
@@ -85,28 +89,32 @@ class ChunkCosts:
             self.trajectories + other.trajectories,
             {part: cost + other.costs[part] for part, cost in self.costs.items()},
             {role: pl.concat([frame, other.rollouts[role]]) for role, frame in self.rollouts.items()},
+            pl.concat([self.targets, other.targets]),
             self.guesses | other.guesses,
         )
 
-    @property
-    def total(self) -> Cost:
-        """Everything a run labels with."""
-        return sum(self.costs.values(), Cost.zero())
 
-
-def parts_of(needs: Needs) -> list[Part]:
-    """The stages that a method needs."""
-    needed = (needs.scores, needs.scores, needs.policy_steps != 0, needs.prover_steps != 0)
+def parts_of(demand: Demand) -> list[Part]:
+    """The stages that a demand needs."""
+    needed = (demand.negatives, demand.conditionings, demand.policy_steps != 0, demand.prover_steps != 0)
     return [part for part, is_needed in zip(ROLE_OF, needed, strict=True) if is_needed]
 
 
-def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Settings, hardware: Hardware) -> ChunkCosts:
-    """Count a chunk's tokens stage by stage, and estimate its seconds."""
-    policy, policy_rollouts = _rollouts_work(chunk, "policy", models["policy"], settings)
-    prover, prover_rollouts = _rollouts_work(chunk, "prover", models["prover"], settings)
+def chunk_costs(
+    chunk: Chunk, models: Mapping[str, PlannedModel], settings: Settings, demand: Demand, hardware: Hardware
+) -> ChunkCosts:
+    """Count a chunk's tokens stage by stage, and estimate its seconds.
+
+    Args:
+        models: by role, those that the demand needs.
+        demand: what is planned.
+    """
+    policy, policy_rollouts = _rollouts_work(chunk, "policy", models, settings, demand.policy_steps)
+    prover, prover_rollouts = _rollouts_work(chunk, "prover", models, settings, demand.prover_steps)
+    scoring, targets = _scoring_work(chunk, models["labeler"], settings, demand, hardware)
     work: dict[Part, Work] = {
-        "hard_negatives": _negatives_work(chunk, models["labeler"], settings),
-        "answer_logprobs": _scoring_work(chunk, models["labeler"], settings, hardware),
+        "hard_negatives": _negatives_work(chunk, models["labeler"], settings) if demand.negatives else Work(),
+        "answer_logprobs": scoring,
         "policy_rollouts": policy,
         "prover_rollouts": prover,
     }
@@ -114,8 +122,12 @@ def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Sett
     return ChunkCosts(
         shard=chunk.shard,
         trajectories=chunk.trajectories.height,
-        costs={part: done.cost(models[ROLE_OF[part]].shape, hardware, batch) for part, done in work.items()},
+        costs={
+            part: done.cost(models[ROLE_OF[part]].shape, hardware, batch) if done != Work() else Cost.zero()
+            for part, done in work.items()
+        },
         rollouts={"policy": policy_rollouts, "prover": prover_rollouts},
+        targets=targets,
         guesses=_guesses(chunk, settings),
     )
 
@@ -131,19 +143,34 @@ def _negatives_work(chunk: Chunk, labeler: PlannedModel, settings: Settings) -> 
     return sum(works, Work())
 
 
-def _scoring_work(chunk: Chunk, labeler: PlannedModel, settings: Settings, hardware: Hardware) -> Work:
-    total = Work()
+def _scoring_work(
+    chunk: Chunk, labeler: PlannedModel, settings: Settings, demand: Demand, hardware: Hardware
+) -> tuple[Work, pl.DataFrame]:
+    total, targets = Work(), [pl.DataFrame(schema=TARGET_TOKENS)]
+    scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
+    if not demand.conditionings:
+        return total, targets[0]
     for portion in chunk.trajectories.iter_slices(settings.scoring.chunk_trajectories):
-        if "hard_negatives" in chunk.made:
+        if not demand.negatives:
+            negatives = HardNegatives.create_empty()
+        elif "hard_negatives" in chunk.made:
             negatives = chunk.made["hard_negatives"].join(portion, on="trajectory_id", how="semi")
         else:
             negatives = hard_negatives(portion, None, settings.negatives, settings.seed).negatives
-        total += scoring_work(portion, negatives, labeler, settings.scoring, hardware.card.device)
-    return total
+        work, tokens = scoring_work(
+            portion, negatives, labeler, scoring, hardware.card.device, contrasted=demand.negatives > 0
+        )
+        total += work
+        targets.append(tokens)
+    return total, pl.concat(targets)
 
 
-def _rollouts_work(chunk: Chunk, role: Role, model: PlannedModel, settings: Settings) -> tuple[Work, pl.DataFrame]:
+def _rollouts_work(
+    chunk: Chunk, role: Role, models: Mapping[str, PlannedModel], settings: Settings, steps: Steps
+) -> tuple[Work, pl.DataFrame]:
     rollouts = settings.rollouts
+    if steps == 0:
+        return Work(), pl.DataFrame(schema=PREFIX_TOKENS)
     is_policy = role == "policy"
     count = rollouts.policy_count if is_policy else rollouts.prover_count
     samples = Samples(count, rollouts.sampling, rollouts.batch_sequences)
@@ -154,7 +181,7 @@ def _rollouts_work(chunk: Chunk, role: Role, model: PlannedModel, settings: Sett
     total, frames = Work(), [pl.DataFrame(schema=PREFIX_TOKENS)]
     for portion in chunk.trajectories.iter_slices(rollouts.chunk_trajectories):
         for call in portion.iter_slices(TRAJECTORIES_PER_CALL):
-            work, frame = rollouts_work(call, model, samples, not is_policy, measured)
+            work, frame = rollouts_work(call, models[role], samples, int(is_policy), steps, measured)
             total += work
             frames.append(frame)
     return total, pl.concat(frames)

@@ -19,9 +19,11 @@ import numpy as np
 import polars as pl
 from scipy.stats import t
 
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning.hardware import Hardware
-from cpmi_dagster.planning.labeling import ROLE_OF, ChunkCosts, Figure, Guess, parts_of
-from cpmi_dagster.rewards.costs import labeling_costs
+from cpmi_dagster.planning.labeling import ChunkCosts, Figure, Guess, parts_of
+from cpmi_dagster.rewards.costs import Asked, Measured, costs_of, labeling_costs
+from cpmi_dagster.rewards.demand import Demand, demand_of
 from cpmi_dagster.rewards.registry import Needs, reward_type
 
 BASE = "mc"
@@ -79,6 +81,8 @@ def make_plan(
     chunks: Iterable[ChunkCosts],
     trajectories: int,
     types: Sequence[str],
+    demand: Demand,
+    asked: Asked,
     models: Mapping[str, str],
     hardware: Hardware,
     gpus: int,
@@ -89,6 +93,8 @@ def make_plan(
     Args:
         chunks: all chunks, or a random sample of them; at least one.
         trajectories: how many are to be labelled.
+        demand: what a run computes.
+        asked: how costs are shared out among methods.
         models: names by role.
         gpus: how many cards share the work.
         shards: each is labelled on one card; the card with the most of them decides the hours.
@@ -98,12 +104,15 @@ def make_plan(
     units = _by_shard(chunks) if counted == trajectories else chunks
     guesses: frozenset[Guess] = frozenset().union(*(unit.guesses for unit in units))
     groups = method_groups(types)
-    costs = pl.concat([_unit_costs(unit, list(groups), models) for unit in units])
+    costs = pl.concat([_unit_costs(unit, list(groups), demand, asked, models) for unit in units])
     rows = []
     for method, own in costs.group_by("method", maintain_order=True):
         error = _sampling_error(own, trajectories) if counted < trajectories else 0.0
         also = groups.get(str(method[0]), [])
-        basis = _bases(str(method[0]), guesses, counted == trajectories)
+        own_demand = demand
+        if method[0] != EVERYTHING:
+            own_demand = demand_of([str(method[0])], asked.default_conditioning, asked.negatives)
+        basis = _bases(own_demand, guesses, counted == trajectories)
         sums = {name: own[name].sum() * trajectories / counted for name in FIGURES}
         rows.append(
             {"method": method[0], "also": also, "model": own["model"][0], **sums, **basis, "sampling_error": error}
@@ -121,14 +130,19 @@ def _by_shard(chunks: Sequence[ChunkCosts]) -> list[ChunkCosts]:
     return [reduce(add, own) for own in shards.values()]
 
 
-def _unit_costs(unit: ChunkCosts, methods: Sequence[str], models: Mapping[str, str]) -> pl.DataFrame:
-    """What `labels.labeling_costs` will hold, and a row for everything."""
-    rollouts = unit.rollouts
-    own = labeling_costs(
-        unit.shard, unit.trajectories, unit.costs, rollouts["policy"], rollouts["prover"], models, methods
-    )
-    total = {"shard": unit.shard, "method": EVERYTHING, "model": " + ".join(dict.fromkeys(models.values()))}
-    row = {**total, "trajectories": unit.trajectories, **unit.total.to_dict()}
+def _unit_costs(
+    unit: ChunkCosts, methods: Sequence[str], demand: Demand, asked: Asked, models: Mapping[str, str]
+) -> pl.DataFrame:
+    """What `labels.labeling_costs` will hold, and a row for everything a run labels with."""
+    # tokens are counted by prefix, all rollouts together
+    rollouts = {role: frame.with_columns(rollout=pl.lit(0)) for role, frame in unit.rollouts.items()}
+    measured = Measured(unit.costs, rollouts, unit.targets)
+    own = labeling_costs(unit.shard, unit.trajectories, measured, asked, models, methods)
+    parts = costs_of(demand, measured, asked)
+    names = " + ".join(dict.fromkeys(models[role] for role in parts))
+    total = sum(parts.values(), Cost.zero())
+    row = {"shard": unit.shard, "method": EVERYTHING, "model": names, "trajectories": unit.trajectories}
+    row |= total.to_dict()
     return pl.concat([own, pl.DataFrame([row], schema=own.schema)])
 
 
@@ -150,9 +164,9 @@ def _relative_error(values: np.ndarray, sizes: np.ndarray, left_out: float) -> f
     return float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * np.sqrt(variance) / values.mean())
 
 
-def _bases(method: str, guesses: frozenset[Guess], complete: bool) -> dict[str, str]:
+def _bases(demand: Demand, guesses: frozenset[Guess], complete: bool) -> dict[str, str]:
     """Whether a method's forward tokens, which include the generated ones, and its generated tokens are exact."""
-    parts = list(ROLE_OF) if method == EVERYTHING else parts_of(reward_type(method).needs)
+    parts = parts_of(demand)
 
     def basis(*figures: Figure) -> str:
         guessed = any((part, figure) in guesses for part in parts for figure in figures)

@@ -25,6 +25,8 @@ from cpmi_dagster.generation.shared_beginnings import shared_beginnings
 from cpmi_dagster.models.tokens import TokenIds, piece_ids, prompt_ids
 from cpmi_dagster.planning.durations import Work
 from cpmi_dagster.planning.shapes import PlannedModel
+from cpmi_dagster.rewards.costs import TARGET_TOKENS
+from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.planned import forward_tokens
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_context, render_negative_prompt, render_step, render_target
@@ -92,7 +94,8 @@ def scoring_work(
     model: PlannedModel,
     scoring: Scoring,
     device: Literal["cuda", "cpu"],
-) -> Work:
+    contrasted: bool,
+) -> tuple[Work, pl.DataFrame]:
     """The labeler's token trees (Eq. 3).
 
     No node attends to more than the longest sequence of its trajectory: attention is estimated by that bound, averaged
@@ -101,8 +104,15 @@ def scoring_work(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
+        contrasted: hard negatives are scored beside the gold answer.
+
+    Returns:
+        The work, and the tokens of the answers by context, as `costs.target_tokens` has them.
     """
-    tokens = forward_tokens(trajectories, negatives, model.tokenizer, model.shape.context_length, scoring, device)
+    context_length = model.shape.context_length
+    tokens, scored = forward_tokens(
+        trajectories, negatives, model.tokenizer, context_length, scoring, device, contrasted
+    )
     rows = _rows(trajectories)
     texts = [render_context(question, steps) + render_target(gold) for _, question, steps, gold in rows]
     longest = sum(map(len, piece_ids(model.tokenizer, texts).values())) // max(len(texts), 1)
@@ -113,7 +123,16 @@ def scoring_work(
         len(contexts_of(scoring.conditionings, len(steps))) * _beginnings([ids[line] for line in lines])
         for (_, _, steps, _), lines in zip(rows, targets, strict=True)
     )
-    return Work(tokens, tokens * longest, scoring.templates * projected)
+    return Work(tokens, tokens * longest, scoring.templates * projected), _target_tokens(scored)
+
+
+def _target_tokens(scored: Sequence[TokenizedTrajectory]) -> pl.DataFrame:
+    rows = []
+    for one in scored:
+        sizes = {rank: len(target) * len(one.prompts) for rank, target in one.targets.items()}
+        gold = sizes.pop(0)
+        rows += [(one.trajectory_id, *context, gold, sum(sizes.values())) for context in one.contexts]
+    return pl.DataFrame(rows, schema=TARGET_TOKENS, orient="row")
 
 
 def _beginnings(lines: Sequence[TokenIds]) -> int:
@@ -146,20 +165,22 @@ def rollouts_work(
     trajectories: pl.DataFrame,
     model: PlannedModel,
     samples: Samples,
-    include_question: bool,
+    shortest: int,
+    longest: int | None = None,
     measured: PrefixTokens | None = None,
 ) -> tuple[Work, pl.DataFrame]:
-    """Every prefix of every trajectory, completed (Eq. 1); a continuation is as long as the steps that remain.
+    """Prefixes of every trajectory, completed (Eq. 1); a continuation is as long as the steps that remain.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; those of one call to the engine.
-        include_question: complete the bare question too, as PAV's prover does.
+        shortest: steps of the shortest prefix: 0 completes the bare question too, as PAV's prover does.
+        longest: steps of the longest prefix; all when None.
         measured: tokens that were generated, by trajectory and prefix length, where rollouts have been made.
 
     Returns:
         The work, and generated tokens by trajectory and prefix length.
     """
-    prefixes = list(prefixes_of(trajectories, include_question))
+    prefixes = list(prefixes_of(trajectories, shortest, longest))
     keys = [(prefix.trajectory_id, len(prefix.steps)) for prefix in prefixes]
     prompts = read_prompts(model, [prefix.prompt for prefix in prefixes], samples)
     if measured is None:

@@ -35,9 +35,11 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.sources import Sources
-from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.rewards.settings import Rewards, SoftLabels, check_types
-from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.rewards.costs import Asked
+from cpmi_dagster.rewards.demand import Demand, demand_of
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
+from cpmi_dagster.rewards.settings import Rewards, SoftLabels
+from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.selection.settings import Selection
 from cpmi_dagster.trajectories.identifiers import shard_name
 
@@ -46,11 +48,11 @@ DEFAULT_PROFILE = "miniature"
 
 
 class Models(Frozen):
-    """The models a run uses, by role."""
+    """The models a run uses, by role; what nothing asks for may be left out."""
 
     labeler: LanguageModel
-    policy: LanguageModel
-    prover: LanguageModel
+    policy: LanguageModel | None = None
+    prover: LanguageModel | None = None
     backbone: LanguageModel
 
 
@@ -77,7 +79,7 @@ class Settings(BaseSettings):
     models: Models
     selection: Selection = Selection()
     negatives: Negatives = Negatives()
-    scoring: Scoring = Scoring()
+    scoring: ProfileScoring = ProfileScoring()
     rollouts: Rollouts = Rollouts()
     rewards: Rewards
     soft_labels: SoftLabels = SoftLabels()
@@ -111,7 +113,7 @@ class Settings(BaseSettings):
                     f"`orchestration.gpus: {gpus}` gives to other processes; set it to 1"
                 )
         for role, model in self.models:
-            if gpus > 1 and model.over_all_gpus:
+            if model is not None and gpus > 1 and model.over_all_gpus:
                 raise ValueError(
                     f"models.{role}: `{model.over_all_gpus}` takes GPUs that `orchestration.gpus: {gpus}` gives to "
                     "other processes; set it to 1, or sample at an `endpoint`"
@@ -122,10 +124,40 @@ class Settings(BaseSettings):
             if name not in QUESTION_SETS:
                 choices = ", ".join(QUESTION_SETS)
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {choices}")
-        check_types(self.rewards, self.scoring.conditionings)
+        self._check_models()
         check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self
+
+    def _check_models(self) -> None:
+        """Refuse what needs a model that the profile does not name, before anything runs."""
+        demand = self.demand
+        for role, steps in (("policy", demand.policy_steps), ("prover", demand.prover_steps)):
+            if steps != 0 and getattr(self.models, role) is None:
+                wanting = [
+                    name for name in self.rewards.types if getattr(reward_type(name).needs, f"{role}_steps") != 0
+                ]
+                raise ValueError(
+                    f"models.{role} is missing, and the reward type `{wanting[0]}` needs its rollouts; name the "
+                    f"model, or remove {', '.join(f'`{name}`' for name in wanting)} from rewards.types"
+                )
+        if self.benchmarks.best_of_n and self.models.policy is None:
+            raise ValueError(
+                "models.policy is missing, and benchmarks.best_of_n samples candidates from it; name the model, or set "
+                "benchmarks.best_of_n to []"
+            )
+
+    @property
+    def demand(self) -> Demand:
+        """What the reward types need of the labeling assets; nothing else is computed."""
+        rewards = self.rewards
+        return demand_of(rewards.types, rewards.default_conditioning, self.negatives.count, self.scoring.conditionings)
+
+    @property
+    def asked(self) -> Asked:
+        """What decides how the costs of labeling are shared out among methods."""
+        rollouts = {"policy": self.rollouts.policy_count, "prover": self.rollouts.prover_count}
+        return Asked(self.rewards.default_conditioning, self.negatives.count, rollouts)
 
     @property
     def shard_keys(self) -> list[str]:

@@ -16,7 +16,7 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.errors import ScoringError, SettingsError
-from cpmi_dagster.scoring.conditionings import template_scores
+from cpmi_dagster.scoring.conditionings import gold_shifts, template_scores
 
 STEP = ["trajectory_id", "step_index"]
 
@@ -89,7 +89,11 @@ def mean_over_templates(scores: pl.DataFrame, conditioning: Conditioning, term: 
             f"the conditioning `{conditioning}` was not scored; add it to `scoring.conditionings`, or remove the "
             "reward types that need it"
         )
-    return chosen.sort(*STEP, "template").group_by(STEP, maintain_order=True).agg(reward=term.mean())
+    return _template_mean(chosen, term)
+
+
+def _template_mean(scores: pl.DataFrame, term: pl.Expr) -> pl.DataFrame:
+    return scores.sort(*STEP, "template").group_by(STEP, maintain_order=True).agg(reward=term.mean())
 
 
 def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
@@ -146,9 +150,15 @@ def pav(evidence: Evidence) -> pl.DataFrame:
     return _complete(joined.select(*STEP, reward=reward), "prover")
 
 
-def default_term(evidence: Evidence, term: pl.Expr) -> pl.DataFrame:
-    """One term of Eq. 3 alone (table 2)."""
-    return mean_over_templates(evidence.scores, evidence.default_conditioning, term)
+def gold_only(evidence: Evidence) -> pl.DataFrame:
+    """The gold answer's shift alone (table 2), which needs no hard negatives."""
+    shifts = gold_shifts(evidence.logprobs, evidence.default_conditioning)
+    return _template_mean(shifts, pl.col("gold_shift"))
+
+
+def negatives_only(evidence: Evidence) -> pl.DataFrame:
+    """The hard negatives' shift alone, with its sign turned (table 2)."""
+    return mean_over_templates(evidence.scores, evidence.default_conditioning, -pl.col("negative_shift"))
 
 
 def conditioned(evidence: Evidence, conditioning: Conditioning) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 import polars as pl
 from pydantic import AfterValidator
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import formulas
@@ -31,12 +31,16 @@ class Needs:
     """What labeling with a reward type takes.
 
     Attributes:
-        scores: hard negatives and answer log-probabilities.
+        scores: answer log-probabilities.
+        conditionings: under which answers are scored; the profile's default where none is named.
+        negatives: hard negatives that the gold answer is contrasted with; None is all, 0 none.
         policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
         prover_steps: likewise for the prover, which also completes the bare question.
     """
 
     scores: bool = False
+    conditionings: tuple[Conditioning, ...] = ()
+    negatives: int | None = None
     policy_steps: int | None = 0
     prover_steps: int | None = 0
 
@@ -59,7 +63,6 @@ class RewardType:
         needs: what labeling with it takes.
         is_probability: its rewards are soft labels as they are; others are normalised by Eq. 7.
         merge: the reward type of its first steps; these are normalised as that type is.
-        conditioning: the one its scores are of; the profile's default where it names none.
         kind: a `method` of labeling, a `control`, or what comes with the `corpus` and costs nothing.
         in_main_tables: has a row in the paper's main tables.
     """
@@ -70,7 +73,6 @@ class RewardType:
     needs: Needs
     is_probability: bool = False
     merge: Merge | None = None
-    conditioning: str | None = None
     kind: Literal["method", "control", "corpus"] = "method"
     in_main_tables: bool = False
 
@@ -104,12 +106,14 @@ def _pav_merge(steps: int) -> RewardType:
 def _conditioned(name: str) -> RewardType:
     """CPMI under another conditioning than the paper's."""
     compute = partial(formulas.conditioned, conditioning=name)
-    return RewardType(f"cpmi_{name}", f"CPMI ({CONDITIONINGS[name].words})", compute, SCORES, conditioning=name)
+    needs = Needs(scores=True, conditionings=(name,))
+    return RewardType(f"cpmi_{name}", f"CPMI ({CONDITIONINGS[name].words})", compute, needs)
 
 
 def _fewer_negatives(count: int) -> RewardType:
     """CPMI with the hardest negatives alone (appendix D.1)."""
-    return RewardType(f"cpmi_m{count}", f"CPMI (M = {count})", partial(formulas.fewer_negatives, count=count), SCORES)
+    compute = partial(formulas.fewer_negatives, count=count)
+    return RewardType(f"cpmi_m{count}", f"CPMI (M = {count})", compute, Needs(scores=True, negatives=count))
 
 
 REWARD_TYPES: dict[str, RewardType] = by_name(
@@ -122,8 +126,8 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         *map(_pav_merge, (1, 2, 3)),
         *(_conditioned(name) for name in CONDITIONINGS if name != PAPERS),
         *map(_fewer_negatives, (1, 2)),
-        RewardType("gold_only", "Gold_only", partial(formulas.default_term, term=pl.col("gold_shift")), SCORES),
-        RewardType("neg_only", "Neg_only", partial(formulas.default_term, term=-pl.col("negative_shift")), SCORES),
+        RewardType("gold_only", "Gold_only", formulas.gold_only, Needs(scores=True, negatives=0)),
+        RewardType("neg_only", "Neg_only", formulas.negatives_only, SCORES),
         RewardType(
             "rand_merge",
             "Rand_Merge",

@@ -1,12 +1,10 @@
 """Settings of rewards and of their soft labels."""
 
-from collections.abc import Collection
-
 from pydantic import Field
 
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.rewards.registry import REWARD_TYPES, RewardName, reward_type
+from cpmi_dagster.rewards.registry import REWARD_TYPES, RewardName
 
 
 class Rewards(Frozen):
@@ -28,24 +26,3 @@ class SoftLabels(Frozen):
     epsilon: float = Field(default=1e-8, gt=0)
     mad_factor: float = Field(default=1.0, gt=0, description="1.4826 in the released code")
     clip: float | None = Field(default=None, gt=0, description="6 in the released code")
-
-
-def check_types(rewards: Rewards, conditionings: Collection[str]) -> None:
-    """Refuse reward types that cannot be computed from what a profile scores, before anything is labelled.
-
-    Args:
-        conditionings: those that are scored.
-
-    Raises:
-        ValueError: a type needs a conditioning that is not scored, or a reward type that is not among them.
-    """
-    for entry in map(reward_type, rewards.types):
-        conditioning = entry.conditioning or rewards.default_conditioning
-        if entry.needs.scores and conditioning not in conditionings:
-            raise ValueError(
-                f"rewards.types: `{entry.name}` needs the conditioning `{conditioning}`; score it in "
-                "scoring.conditionings"
-            )
-        first = entry.merge.first if entry.merge else entry.name
-        if first not in rewards.types and not reward_type(first).is_probability:
-            raise ValueError(f"rewards.types: `{entry.name}` needs `{first}`, which normalises its first steps; add it")

@@ -5,7 +5,8 @@
 
 Probabilities stay as they are: the reward types that are probabilities by the registry, and user-supplied labels that
 are probabilities by the profile. The first part of a merge is treated as the reward type it comes from (MC stays, PAV
-is normalised as PAV is); the CPMI part is normalised by its own median and MAD.
+is normalised as PAV is, or by its own median and MAD where the set has no PAV of all steps); the CPMI part is
+normalised by its own median and MAD.
 
 Where more than half of the rewards are equal the MAD is 0 and epsilon alone divides: the median itself becomes 0.5,
 what differs from it by more than a few epsilon saturates at 0 or 1, or at the clip.
@@ -16,9 +17,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from cpmi_dagster.contracts.tables import SoftLabels
-from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import settings
 from cpmi_dagster.rewards.registry import REWARD_TYPES
+
+FIRST_PART = ", first part"
 
 
 def soft_labels(
@@ -32,18 +34,10 @@ def soft_labels(
 
     Returns:
         Columns of `dataset.soft_labels`, in the order of the rewards.
-
-    Raises:
-        SettingsError: a merge with PAV is to be normalised, but PAV itself is not among the rewards.
     """
-    rewards = step_rewards.with_columns(normalised_as=_normalised_as(probabilities))
+    present = step_rewards["reward_type"].unique().to_list()
+    rewards = step_rewards.with_columns(normalised_as=_normalised_as(present, probabilities))
     labels = rewards.join(_centers_and_spreads(rewards), on="normalised_as", how="left", maintain_order="left")
-    lacking = labels.filter(pl.col("normalised_as").is_not_null() & pl.col("median").is_null())
-    if not lacking.is_empty():
-        raise SettingsError(
-            f"the soft labels of `{lacking['reward_type'][0]}` need the rewards of `{lacking['normalised_as'][0]}` "
-            "over the whole set; add it to `rewards.types`"
-        )
     score = (pl.col("reward") - pl.col("median")) / (settings.mad_factor * pl.col("mad") + settings.epsilon)
     if settings.clip is not None:
         score = score.clip(-settings.clip, settings.clip)
@@ -52,20 +46,23 @@ def soft_labels(
     return SoftLabels.cast(labels.with_columns(soft_label=label).select(SoftLabels.column_names()))
 
 
-def _normalised_as(probabilities: Sequence[str]) -> pl.Expr:
-    """Reward type whose median and MAD normalise a row; null where the reward is a probability already."""
+def _normalised_as(present: Sequence[str], probabilities: Sequence[str]) -> pl.Expr:
+    """Rewards whose median and MAD normalise a row; null where the reward is a probability already."""
     reward_type = pl.col("reward_type")
     kept = [name for name, entry in REWARD_TYPES.items() if entry.is_probability]
     rest = pl.when(reward_type.is_in([*kept, *probabilities])).then(None).otherwise(reward_type)
     merges = {name: entry.merge for name, entry in REWARD_TYPES.items() if entry.merge}
-    first = {name: None if merge.first in kept else merge.first for name, merge in merges.items()}
+    first = {
+        name: None if merge.first in kept else merge.first if merge.first in present else f"{name}{FIRST_PART}"
+        for name, merge in merges.items()
+    }
     steps = reward_type.replace_strict({name: merge.steps for name, merge in merges.items()}, default=0)
     is_first_part = pl.col("step_index") < steps
     return pl.when(is_first_part).then(reward_type.replace_strict(first, default=None)).otherwise(rest)
 
 
 def _centers_and_spreads(rewards: pl.DataFrame) -> pl.DataFrame:
-    """Median and MAD of each reward type that is normalised, over its own rows (of a merge: its CPMI part)."""
-    own = rewards.filter(pl.col("normalised_as") == pl.col("reward_type"))
+    """Median and MAD of each reward type that is normalised, over its own rows (of a merge: each part's)."""
+    own = rewards.filter(pl.col("normalised_as").str.strip_suffix(FIRST_PART) == pl.col("reward_type"))
     reward = pl.col("reward")
     return own.group_by("normalised_as").agg(median=reward.median(), mad=(reward - reward.median()).abs().median())

@@ -7,16 +7,16 @@ id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
    contexts  question, step/0, prefix/0
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import Conditioning, Context, contexts_of
+from cpmi_dagster.contracts.contexts import Context, contexts_of
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.tokens import TokenIds, check_boundaries, piece_ids, start_ids
-from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
 from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, render_question, render_step, render_target
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class TokenizedTrajectory:
         steps: steps in order.
         targets: answer line by answer rank, 0 = gold.
         contexts: what the answers are scored under.
+        first_template: of the prompts.
     """
 
     trajectory_id: str
@@ -42,6 +43,7 @@ class TokenizedTrajectory:
     steps: tuple[TokenIds, ...]
     targets: Mapping[int, TokenIds]
     contexts: tuple[Context, ...]
+    first_template: int = 0
 
     def context_steps(self, context: Context) -> Iterator[TokenIds]:
         """The steps between question and answer under a context."""
@@ -60,7 +62,8 @@ def admit(
     tokenizer: "PreTrainedTokenizerBase",
     context_length: int,
     scoring: Scoring,
-    scored_conditionings: Sequence[Conditioning] = (),
+    scored: ScoredAlready | None = None,
+    contrasted: bool = True,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
     """Split trajectories into tokenised ones, in order, and pairs of (trajectory_id, reason).
 
@@ -68,13 +71,15 @@ def admit(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         context_length: tokens the labeler reads.
-        scored_conditionings: conditionings already scored; a trajectory whose contexts they cover is in neither list.
+        scored: what is scored already; a trajectory that has nothing else is in neither list, one that has may be in
+            parts of which each adds contexts, templates or answers.
+        contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
     """
     rejected: list[tuple[str, str]] = []
     complete = []
     for row in _with_answers(trajectories, negatives).iter_rows(named=True):
         try:
-            complete.append(_complete(row))
+            complete.append(_complete(row, contrasted))
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
     ids = piece_ids(tokenizer, (piece for row in complete for piece in _pieces(row, scoring.templates)))
@@ -87,10 +92,28 @@ def admit(
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
         else:
-            scored = contexts_of(scored_conditionings, len(row["steps"]))
-            left = tuple(context for context in tokenized.contexts if context not in scored)
-            admitted += [replace(tokenized, contexts=left)] if left else []
+            admitted += [tokenized] if scored is None else _unscored(tokenized, scored)
     return admitted, rejected
+
+
+def _unscored(trajectory: TokenizedTrajectory, scored: ScoredAlready) -> list[TokenizedTrajectory]:
+    """The parts that are left: further contexts; under the others, further templates; under the others, answers."""
+    known = set(contexts_of(scored.conditionings, len(trajectory.steps)))
+    contexts = tuple(context for context in trajectory.contexts if context in known)
+    further = tuple(context for context in trajectory.contexts if context not in known)
+    last = len(trajectory.targets) if scored.negatives is None else scored.negatives
+    targets = {rank: target for rank, target in trajectory.targets.items() if rank > last}
+    parts = [
+        replace(trajectory, contexts=further),
+        replace(
+            trajectory,
+            contexts=contexts,
+            prompts=trajectory.prompts[scored.templates :],
+            first_template=scored.templates,
+        ),
+        replace(trajectory, contexts=contexts, prompts=trajectory.prompts[: scored.templates], targets=targets),
+    ]
+    return [part for part in parts if part.contexts and part.prompts and part.targets]
 
 
 def _with_answers(trajectories: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
@@ -99,8 +122,8 @@ def _with_answers(trajectories: pl.DataFrame, negatives: pl.DataFrame) -> pl.Dat
     return texts.join(answers, on="trajectory_id", how="left", maintain_order="left")
 
 
-def _complete(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, if it has a question, steps, a gold answer and negatives, all of them text."""
+def _complete(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
+    """The row, if it has a question, steps, a gold answer and the negatives that are needed, all of them text."""
     name = f"trajectory `{row['trajectory_id']}`"
     if not (row["question"] or "").strip():
         raise ScoringError(f"{name} has no question; give it one")
@@ -108,7 +131,7 @@ def _complete(row: dict[str, Any]) -> dict[str, Any]:
         raise ScoringError(f"{name} has no steps; give it at least one")
     if None in row["steps"]:
         raise ScoringError(f"{name}: step {row['steps'].index(None)} (from 0) is null; give it a text")
-    if not row["rank"]:
+    if contrasted and not row["rank"]:
         raise ScoringError(f"{name} has no hard negatives to contrast its gold answer with; give it at least one")
     for rank, answer in _answers(row).items():
         if not (answer or "").strip():
@@ -117,7 +140,7 @@ def _complete(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answers(row: Mapping[str, Any]) -> dict[int, str]:
-    return {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"], row["answer"], strict=True))}
+    return {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
 
 
 def _answer_name(rank: int) -> str:

@@ -39,12 +39,31 @@ def template_scores(
     means = _context_means(kept)
     contrasts = _contrasts(means, conditionings)
     scores = _with_means(_with_means(contrasts, means, "with"), means, "without")
-    _check_complete(scores)
+    _check_complete(scores, ("gold", "negative"))
     scores = scores.with_columns(
         gold_shift=pl.col("gold_with") - pl.col("gold_without"),
         negative_shift=pl.col("negative_with") - pl.col("negative_without"),
     ).with_columns(cpmi=pl.col("gold_shift") - pl.col("negative_shift"))
     return TemplateScores.cast(scores.select(TemplateScores.column_names())).sort(SCORE_KEY)
+
+
+def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFrame:
+    """Gold shift of every step under every template: `template_scores` where no hard negatives are scored.
+
+    Args:
+        logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
+
+    Returns:
+        trajectory_id, template, step_index, gold_shift in nats per token.
+
+    Raises:
+        ScoringError: a trajectory lacks a context or a gold answer; the message names it.
+    """
+    means = _context_means(logprobs)
+    scores = _with_means(_with_means(_contrasts(means, [conditioning]), means, "with"), means, "without")
+    _check_complete(scores, ("gold",))
+    shift = pl.col("gold_with") - pl.col("gold_without")
+    return scores.select("trajectory_id", "template", "step_index", gold_shift=shift)
 
 
 def hardest_negatives(logprobs: pl.DataFrame) -> pl.DataFrame:
@@ -115,13 +134,13 @@ def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl
     return last_steps.join(pl.DataFrame(rows, schema=schema, orient="row"), on="last")
 
 
-def _check_complete(scores: pl.DataFrame) -> None:
-    terms = ["gold_with", "gold_without", "negative_with", "negative_without"]
+def _check_complete(scores: pl.DataFrame, answers: Sequence[str]) -> None:
+    terms = [f"{answer}_{side}" for answer in answers for side in ("with", "without")]
     lacking = scores.filter(pl.any_horizontal(pl.col(terms).is_null())).sort(SCORE_KEY)
     if lacking.is_empty():
         return
     row = lacking.row(0, named=True)
-    side = "with" if row["gold_with"] is None or row["negative_with"] is None else "without"
+    side = "with" if any(row[f"{answer}_with"] is None for answer in answers) else "without"
     what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
     raise ScoringError(
         f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, step {row[f'{side}_step']}, "

@@ -9,16 +9,16 @@ negatives      t1, rank 1, "74"
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import Conditioning, contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.admission import admit
+from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.attention import check_full_attention, narrowest_window
-from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
 from cpmi_dagster.scoring.windows import Scored, Window, ahead, slices, trees_of
 
 STAGE = "answer_logprobs"
@@ -46,7 +46,8 @@ def answer_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
-    scored_conditionings: Sequence[Conditioning] = (),
+    scored: ScoredAlready | None = None,
+    contrasted: bool = True,
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
 
@@ -58,7 +59,8 @@ def answer_logprobs(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         progress: called with the number of trajectories just finished, rejected ones included.
-        scored_conditionings: conditionings that are already scored; only contexts that the others add are computed.
+        scored: what is scored already; only what is missing is computed.
+        contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
 
     Raises:
         ModelError: the model cannot read token trees, or no trajectory fits its attention windows.
@@ -69,13 +71,21 @@ def answer_logprobs(
     forward_tokens = 0
     advance = progress or (lambda _: None)
     too_long: list[int] = []
-    prepared = _windows(trajectories, negatives, model, scoring, scored_conditionings, too_long)
-    windows = _admitted(ahead(prepared), rejected, advance)
-    for scored in _scores(model, windows, scoring, advance):
-        finite, broken = _split_finite(scored.logprobs)
+    admit_part = partial(
+        admit,
+        negatives=negatives,
+        tokenizer=model.tokenizer,
+        context_length=model.context_length,
+        scoring=scoring,
+        scored=scored,
+        contrasted=contrasted,
+    )
+    windows = _admitted(ahead(_windows(trajectories, admit_part, model, scoring, too_long)), rejected, advance)
+    for window in _scores(model, windows, scoring, advance):
+        finite, broken = _split_finite(window.logprobs)
         frames.append(finite)
         rejected += broken
-        forward_tokens += scored.forward_tokens
+        forward_tokens += window.forward_tokens
     if too_long and len(frames) == 1:
         check_full_attention(model.model, max(too_long))
     return ScoredAnswers(
@@ -85,43 +95,27 @@ def answer_logprobs(
     )
 
 
-def joined(before: ScoredAnswers, added: ScoredAnswers, trajectories: pl.DataFrame, scoring: Scoring) -> ScoredAnswers:
-    """Add the contexts of further conditionings to what was scored before; contexts not needed any more are dropped.
+def joined(before: ScoredAnswers, added: ScoredAnswers) -> ScoredAnswers:
+    """What was scored before and what was added to it; a trajectory that is rejected in either has no values.
 
     Args:
-        before: scored with other conditionings.
-        added: scored with those of `before` as `scored_conditionings`.
-        trajectories: columns trajectory_id, steps.
-        scoring: the conditionings that are needed now.
+        added: scored with what `before` has as `scored`.
     """
     rejected = pl.concat([before.rejected, added.rejected]).unique("trajectory_id", keep="first").sort("trajectory_id")
-    sizes = trajectories.select("trajectory_id", size=pl.col("steps").list.len().cast(pl.Int64))
-    needed = [
-        (size, *context) for size in sizes["size"].unique() for context in contexts_of(scoring.conditionings, size)
-    ]
-    schema = {"size": pl.Int64(), **before.logprobs.select("context", "step_index").schema}
-    wanted = sizes.join(pl.DataFrame(needed, schema=schema, orient="row"), on="size")
-    logprobs = pl.concat([before.logprobs, added.logprobs])
-    return ScoredAnswers(
-        logprobs=logprobs.join(wanted, on=["trajectory_id", "context", "step_index"], how="semi")
-        .join(rejected, on="trajectory_id", how="anti")
-        .sort(KEY),
-        rejected=rejected,
-        cost=before.cost + added.cost,
-    )
+    logprobs = pl.concat([before.logprobs, added.logprobs]).join(rejected, on="trajectory_id", how="anti")
+    return ScoredAnswers(logprobs.sort(KEY), rejected, before.cost + added.cost)
 
 
 def _windows(
     trajectories: pl.DataFrame,
-    negatives: pl.DataFrame,
+    admit_part: Callable[[pl.DataFrame], tuple[list[TokenizedTrajectory], list[tuple[str, str]]]],
     model: LoadedModel,
     scoring: Scoring,
-    scored_conditionings: Sequence[Conditioning],
     too_long: list[int],
 ) -> Iterator[Window]:
     """Windows of trees; `too_long` collects the lengths of sequences that a layer of the model does not see whole."""
     for part in slices(trajectories):
-        admitted, refused = admit(part, negatives, model.tokenizer, model.context_length, scoring, scored_conditionings)
+        admitted, refused = admit_part(part)
         if scoring.scorer == "reference":
             yield Window(len(part), admitted, refused, [])
             continue
@@ -184,4 +178,5 @@ def _split_finite(logprobs: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[str,
 
 def _rejections(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
     rows = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
-    return pl.DataFrame(rows, RejectedTrajectories.create_empty().schema, orient="row").sort("trajectory_id")
+    frame = pl.DataFrame(rows, RejectedTrajectories.create_empty().schema, orient="row")
+    return frame.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from cpmi_dagster.scoring.admission import admit
+from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.budget import LONGEST_ROW
 from cpmi_dagster.scoring.packing import rows_of, whole
 from cpmi_dagster.scoring.readers.choice import BY_DEVICE
@@ -27,7 +27,8 @@ def forward_tokens(
     context_length: int,
     scoring: Scoring,
     device: Literal["cpu", "cuda"] = "cpu",
-) -> int:
+    contrasted: bool = True,
+) -> tuple[int, list[TokenizedTrajectory]]:
     """Tokens that `answer_logprobs` sends through the model for these trajectories, padding included.
 
     Args:
@@ -35,18 +36,20 @@ def forward_tokens(
         negatives: columns of `labels.hard_negatives`.
         context_length: tokens the labeler reads.
         device: what it will run on: cuda rows are longer, and padded to few lengths.
+        contrasted: hard negatives are scored beside the gold answer.
 
     Returns:
-        The exact number where memory does not force shorter rows and the model can use the device's first reader;
-        trajectories that are rejected cost nothing.
+        The number, and the trajectories that are scored; rejected ones cost nothing. The number is exact where memory
+        does not force shorter rows and the model can use the device's first reader.
     """
     reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader
-    total = 0
+    total, scored = 0, []
     for part in slices(trajectories):
-        admitted, _ = admit(part, negatives, tokenizer, context_length, scoring)
+        admitted, _ = admit(part, negatives, tokenizer, context_length, scoring, contrasted=contrasted)
+        scored += admitted
         if scoring.scorer == "reference":
             total += sum(len(before) + len(target) for _, before, target in written_out(admitted))
             continue
         lengths = [len(row) for row in rows_of(whole(*trees_of(admitted)), scoring.row_tokens or LONGEST_ROW[device])]
         total += sum(map(padded_length, lengths) if reader == "flex" else lengths)
-    return total
+    return total, scored

@@ -46,7 +46,8 @@ def written_out(
         Key (trajectory_id, template, context, step_index, answer_rank), context ids and target ids.
     """
     for trajectory in trajectories:
-        for (template, prompt), context in product(enumerate(trajectory.prompts), trajectory.contexts):
+        templates = enumerate(trajectory.prompts, trajectory.first_template)
+        for (template, prompt), context in product(templates, trajectory.contexts):
             before = (*prompt, *chain.from_iterable(trajectory.context_steps(context)))
             for rank, target in trajectory.targets.items():
                 key = (trajectory.trajectory_id, template, context.kind, context.step_index, rank)

@@ -23,3 +23,25 @@ class Scoring(Frozen):
         default=64, ge=1, description="trajectories committed together; a kill loses at most one chunk"
     )
     scorer: Literal["tree", "reference"] = "tree"
+
+
+class ScoredAlready(Frozen):
+    """What is scored already of some trajectories: answers up to a rank, under templates and conditionings.
+
+    Attributes:
+        templates: the first K.
+        conditionings: names.
+        negatives: hard negatives by rank; None is all.
+    """
+
+    templates: int
+    conditionings: tuple[Conditioning, ...]
+    negatives: int | None
+
+
+class ProfileScoring(Scoring):
+    """The scorer of a profile, where reward types say which conditionings they need."""
+
+    conditionings: tuple[Conditioning, ...] = Field(
+        default=(), description="scored beside those that the reward types need"
+    )

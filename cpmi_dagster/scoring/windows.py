@@ -67,14 +67,14 @@ def slices(trajectories: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 def trees_of(trajectories: Sequence[TokenizedTrajectory]) -> list[TokenTree]:
     """A tree per question and template; a question's branches are built once for all templates."""
-    groups: dict[tuple[TokenIds, ...], list[TokenizedTrajectory]] = {}
+    groups: dict[tuple[int, tuple[TokenIds, ...]], list[TokenizedTrajectory]] = {}
     for trajectory in trajectories:
-        groups.setdefault(trajectory.prompts, []).append(trajectory)
+        groups.setdefault((trajectory.first_template, trajectory.prompts), []).append(trajectory)
     return [
         branches.under(prompt, template)
-        for prompts, group in groups.items()
+        for (first, prompts), group in groups.items()
         for branches in [grow_branches(group)]
-        for template, prompt in enumerate(prompts)
+        for template, prompt in enumerate(prompts, first)
     ]
 
 

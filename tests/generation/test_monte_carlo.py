@@ -1,8 +1,11 @@
+from functools import partial
+
 import polars as pl
+import pytest
 
 from cpmi_dagster.contracts.tables import Rollouts
 from cpmi_dagster.generation.engine import Generation
-from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, in_order, prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_context, render_question
 
@@ -19,7 +22,7 @@ class ScriptedEngine:
         self.prompts: list[str] = []
         self.seeds: list[int] = []
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer"):
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
         self.prompts += prompts
         self.seeds.append(seed)
         group = [Generation(self.texts[i % len(self.texts)], 5, False, prompt_tokens=10) for i in range(samples)]
@@ -91,3 +94,23 @@ def test_rollouts_of_a_real_engine_are_reproducible(engine):
     )
     assert first.equals(second)
     assert first.height == 2 * 3 * 2
+
+
+@pytest.mark.parametrize("include_question", [True, False])
+@pytest.mark.parametrize("made", [(1, 3), (1, 2), (None, 2), (2, 3), (None, 3)])
+def test_rollouts_asked_for_later_are_those_that_would_have_been_drawn_at_once(engine, made, include_question):
+    steps, count = made
+    drawn = partial(prefix_rollouts, trajectories(3), engine(8), sampling=SAMPLING, seed=3)
+    at_once, _ = drawn(count=3, include_question=include_question)
+    before, _ = drawn(count=count, include_question=include_question, steps=steps)
+    added, cost = drawn(count=3, include_question=include_question, made=made)
+    assert in_order(pl.concat([before, added]), trajectories(3)).equals(at_once)
+    assert added.height == at_once.height - before.height
+    assert (cost.generated_tokens == 0) == added.is_empty()
+
+
+def test_only_the_prefixes_asked_for_are_completed():
+    engine = ScriptedEngine("")
+    rollouts, _ = prefix_rollouts(trajectories(2), engine, 2, SAMPLING, seed=0, include_question=False, steps=1)
+    assert rollouts["prefix_length"].to_list() == [1] * 4
+    assert len(engine.prompts) == 2

@@ -122,7 +122,7 @@ class ScriptedEngine:
         self.more = more
         self.asked: list[tuple] = []
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer"):
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
         self.asked.append((prompts, sampling, samples, seed, stop))
         texts = [["12", f"{len(prompt)}.\nmore", *self.more] for prompt in prompts]
         return [[Generation(text, 3, False, prompt_tokens=10) for text in group] for group in texts]

@@ -15,9 +15,15 @@ from cpmi_dagster.planning import notes
 from cpmi_dagster.planning.labeling import ChunkCosts
 from cpmi_dagster.planning.plan import EVERYTHING, Plan, make_plan, method_groups
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.rewards.costs import TARGET_TOKENS, Asked
+from cpmi_dagster.rewards.demand import demand_of
 
 TYPES = ("mc", "mc_hard", "pav", "cpmi", "gold_only", "cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")
 MODELS = {"labeler": "big", "policy": "middle", "prover": "small"}
+DEMAND = demand_of(TYPES, "marginal", 2)
+ASKED = Asked("marginal", 2, {"policy": 8, "prover": 4})
+# one trajectory of one step: tokens of its gold answer and of two negatives
+TARGETS = pl.DataFrame([("t", "question", -1, 1, 2), ("t", "step", 0, 1, 2)], schema=TARGET_TOKENS, orient="row")
 GUESSES = frozenset({("policy_rollouts", "generated")})
 
 
@@ -44,12 +50,13 @@ def chunk(shard: str = "000", factor: int = 1, size: int = 2, guesses=GUESSES) -
             )
             for role in lengths
         },
+        TARGETS,
         guesses,
     )
 
 
 def plan_of(chunks, trajectories: int, gpus: int = 1, shards: int | None = None) -> Plan:
-    return make_plan(chunks, trajectories, TYPES, MODELS, CARD, gpus, shards or gpus)
+    return make_plan(chunks, trajectories, TYPES, DEMAND, ASKED, MODELS, CARD, gpus, shards or gpus)
 
 
 def figures(plan: Plan, method: str) -> tuple[int, int]:
@@ -59,9 +66,10 @@ def figures(plan: Plan, method: str) -> tuple[int, int]:
 
 def test_methods_of_one_price_share_a_row_and_controls_have_none():
     assert method_groups(TYPES) == {
-        "mc": ["mc_hard"], "pav": [], "cpmi": ["gold_only"], "cpmi_merge1": [], "cpmi_merge2": [], "pav_merge1": [],
+        "mc": ["mc_hard"], "pav": [], "cpmi": [], "gold_only": [], "cpmi_merge1": [], "cpmi_merge2": [],
+        "pav_merge1": [],
     }  # fmt: skip
-    assert method_groups(["cpmi_m1", "cpmi"]) == {"mc": [], "cpmi_m1": ["cpmi"]}
+    assert method_groups(["neg_only", "cpmi"]) == {"mc": [], "neg_only": ["cpmi"]}
 
 
 def test_each_method_pays_for_what_it_needs():
@@ -69,7 +77,15 @@ def test_each_method_pays_for_what_it_needs():
     assert figures(plan, "mc") == (1_000, 100)
     assert figures(plan, "pav") == (1_500, 300)
     assert figures(plan, "cpmi") == (90_000, 600)
+    assert figures(plan, "gold_only") == (27_000, 0)
     assert figures(plan, EVERYTHING) == (91_500, 900)
+
+
+def test_a_run_of_cpmi_alone_costs_what_cpmi_costs_however_much_is_planned_for_comparison():
+    demand = demand_of(["cpmi"], "marginal", 2)
+    plan = make_plan([chunk()], 2, ["cpmi"], demand, ASKED, MODELS, CARD, 1, 1)
+    assert figures(plan, EVERYTHING) == figures(plan, "cpmi") == (90_000, 600)
+    assert plan.row(EVERYTHING)["model"] == "big"
 
 
 def test_a_merge_pays_for_the_rollouts_of_its_first_steps():

@@ -13,9 +13,15 @@ from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.labeling import Chunk, chunk_costs
 from cpmi_dagster.planning.tokens import Prompt, Samples, read_prompts
+from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
 
 SAMPLES = Samples(8, Sampling(temperature=1, top_p=1, max_new_tokens=20), 256)
+
+
+def scoring_of(settings: Settings) -> Scoring:
+    return settings.scoring.model_copy(update={"conditionings": settings.demand.conditionings})
 
 
 def tokens(cost: Cost) -> tuple[int, int]:
@@ -28,7 +34,7 @@ def measured(trajectories, settings, loaded):
     engines = {role: TransformersEngine(model, settings.rollouts.batch_sequences) for role, model in loaded.items()}
     rollouts = settings.rollouts
     found = hard_negatives(trajectories, engines["labeler"], settings.negatives, settings.seed)
-    scored = answer_logprobs(trajectories, found.negatives, loaded["labeler"], settings.scoring)
+    scored = answer_logprobs(trajectories, found.negatives, loaded["labeler"], scoring_of(settings))
     policy = prefix_rollouts(trajectories, engines["policy"], rollouts.policy_count, rollouts.sampling, 0, False)
     prover = prefix_rollouts(trajectories, engines["prover"], rollouts.prover_count, rollouts.sampling, 0, True)
     costs = {
@@ -44,7 +50,7 @@ def test_tokens_are_those_a_run_reports_once_it_has_sampled(measured, trajectori
     costs, negatives, policy, prover = measured
     made = {"hard_negatives": negatives, "policy_rollouts": policy, "prover_rollouts": prover}
     chunk = Chunk("000", trajectories, made, costs["hard_negatives"].generated_tokens)
-    planned = chunk_costs(chunk, models, settings, CARD)
+    planned = chunk_costs(chunk, models, settings, settings.demand, CARD)
     assert {part: tokens(cost) for part, cost in planned.costs.items()} == {
         part: tokens(cost) for part, cost in costs.items()
     }
@@ -53,7 +59,7 @@ def test_tokens_are_those_a_run_reports_once_it_has_sampled(measured, trajectori
 
 def test_what_is_read_is_known_before_anything_is_sampled(measured, trajectories, settings, models):
     costs = measured[0]
-    planned = chunk_costs(Chunk("000", trajectories), models, settings, CARD)
+    planned = chunk_costs(Chunk("000", trajectories), models, settings, settings.demand, CARD)
     for part in ("hard_negatives", "policy_rollouts", "prover_rollouts"):
         read = [cost.forward_tokens - cost.generated_tokens for cost in (costs[part], planned.costs[part])]
         assert read[0] == read[1] > 0
@@ -65,16 +71,16 @@ def test_what_is_read_is_known_before_anything_is_sampled(measured, trajectories
 
 def test_heuristic_negatives_are_no_guess_where_none_are_sampled(trajectories, settings, models, loaded):
     none = settings.model_copy(update={"negatives": settings.negatives.model_copy(update={"samples": 0})})
-    planned = chunk_costs(Chunk("000", trajectories), models, none, CARD)
+    planned = chunk_costs(Chunk("000", trajectories), models, none, none.demand, CARD)
     found = hard_negatives(trajectories, None, none.negatives, none.seed).negatives
-    scored = answer_logprobs(trajectories, found, loaded["labeler"], none.scoring)
+    scored = answer_logprobs(trajectories, found, loaded["labeler"], scoring_of(none))
     assert tokens(planned.costs["answer_logprobs"]) == tokens(scored.cost)
     assert planned.costs["hard_negatives"] == Cost.zero()
     assert not {part for part, _ in planned.guesses} & {"hard_negatives", "answer_logprobs"}
 
 
 def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settings, models):
-    planned = chunk_costs(Chunk("000", trajectories), models, settings, CARD)
+    planned = chunk_costs(Chunk("000", trajectories), models, settings, settings.demand, CARD)
     tokenizer = models["policy"].tokenizer
     first = planned.rollouts["policy"].filter(pl.col("trajectory_id") == "t000000002")
     last = tokenizer.encode("So 24. The answer is: 24\n", add_special_tokens=False)
@@ -88,7 +94,9 @@ def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settin
 def test_a_prompt_without_room_is_neither_read_nor_continued(trajectories, settings, models):
     sampling = settings.rollouts.sampling.model_copy(update={"max_new_tokens": 4096})
     full = settings.model_copy(update={"rollouts": settings.rollouts.model_copy(update={"sampling": sampling})})
-    assert tokens(chunk_costs(Chunk("000", trajectories), models, full, CARD).costs["policy_rollouts"]) == (0, 0)
+    assert tokens(
+        chunk_costs(Chunk("000", trajectories), models, full, full.demand, CARD).costs["policy_rollouts"]
+    ) == (0, 0)
 
 
 def test_portions_are_those_of_a_run(trajectories, settings, models):
@@ -98,12 +106,12 @@ def test_portions_are_those_of_a_run(trajectories, settings, models):
             "rollouts": settings.rollouts.model_copy(update={"chunk_trajectories": 1}),
         }
     )
-    together = chunk_costs(Chunk("000", trajectories), models, ones, CARD)
-    apart = [chunk_costs(Chunk("000", row), models, ones, CARD) for row in trajectories.iter_slices(1)]
+    together = chunk_costs(Chunk("000", trajectories), models, ones, ones.demand, CARD)
+    apart = [chunk_costs(Chunk("000", row), models, ones, ones.demand, CARD) for row in trajectories.iter_slices(1)]
     assert {part: tokens(cost) for part, cost in together.costs.items()} == {
         part: tokens(sum((one.costs[part] for one in apart), Cost.zero())) for part in together.costs
     }
-    shared = chunk_costs(Chunk("000", trajectories), models, settings, CARD)
+    shared = chunk_costs(Chunk("000", trajectories), models, settings, settings.demand, CARD)
     assert shared.costs["answer_logprobs"].forward_tokens < together.costs["answer_logprobs"].forward_tokens
 
 

@@ -9,6 +9,7 @@ from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.profiles.settings import PROFILES, load_settings, profile_option
 from cpmi_dagster.reports.efficiency import labeler_name
 from cpmi_dagster.reports.paper import load_paper_tables
+from cpmi_dagster.rewards.demand import Demand
 
 
 @pytest.fixture(autouse=True)
@@ -226,18 +227,51 @@ def test_commands_are_told_the_profile_by_name_or_by_file():
 
 
 @pytest.mark.parametrize(
-    ("rewards", "complaint"),
+    ("types", "demand"),
     [
-        ('{"types": ["cpmi_leave_one_out"]}', "`cpmi_leave_one_out` needs the conditioning `leave_one_out`"),
-        (
-            '{"types": ["cpmi"], "default_conditioning": "leave_one_out"}',
-            "`cpmi` needs the conditioning `leave_one_out`",
-        ),
-        ('{"types": ["cpmi", "pav_merge1"]}', "`pav_merge1` needs `pav`, which normalises its first steps"),
+        ("[cpmi]", Demand(("marginal",), 4)),
+        ("[cpmi_m1]", Demand(("marginal",), 4)),
+        ("[gold_only]", Demand(("marginal",))),
+        ("[cpmi_leave_one_out, cpmi]", Demand(("marginal", "leave_one_out"), 4)),
+        ("[cpmi_merge1]", Demand(("marginal",), 4, policy_steps=1)),
+        ("[cpmi_merge3, pav_merge2]", Demand(("marginal",), 4, policy_steps=3, prover_steps=2)),
+        ("[mc]", Demand(policy_steps=None)),
+        ("[pav, cpmi_merge1]", Demand(("marginal",), 4, policy_steps=None, prover_steps=None)),
+        ("[math_shepherd]", Demand()),
     ],
 )
-def test_rewards_that_the_scores_cannot_give_are_refused_before_anything_is_labelled(monkeypatch, rewards, complaint):
-    monkeypatch.setenv("CPMI_REWARDS", rewards)
-    monkeypatch.setenv("CPMI_RECIPES", "[]")
+def test_a_profile_asks_for_what_its_reward_types_need(tmp_path, types, demand):
+    profile = tmp_path / "p.yaml"
+    profile.write_text(f"extends: miniature\nrewards: {{types: {types}}}\nrecipes: []\n")
+    assert load_settings(profile).demand == demand
+
+
+def test_conditionings_may_be_asked_for_beside_those_of_the_reward_types(tmp_path):
+    profile = tmp_path / "p.yaml"
+    profile.write_text("extends: miniature\nrewards: {types: [mc]}\nrecipes: []\nscoring: {conditionings: [prefix]}\n")
+    assert load_settings(profile).demand == Demand(("prefix",), 4, policy_steps=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("rewards: {types: [cpmi, mc]}\nmodels: {policy: null}", "models.policy is missing, and the reward type `mc`"),
+        ("rewards: {types: [cpmi_merge1]}\nmodels: {policy: null}", "needs its rollouts; name the model, or remove"),
+        ("rewards: {types: [mc, pav]}\nmodels: {prover: null}", "models.prover is missing, and the reward type `pav`"),
+        ("rewards: {types: [cpmi]}\nmodels: {policy: null}", "benchmarks.best_of_n samples candidates from it"),
+    ],
+)
+def test_a_model_that_is_needed_and_not_named_is_missed_when_the_profile_is_read(tmp_path, text, complaint):
+    profile = tmp_path / "p.yaml"
+    profile.write_text(f"extends: miniature\nrecipes: []\n{text}\n")
     with pytest.raises(SettingsError, match=complaint):
-        load_settings("miniature")
+        load_settings(profile)
+
+
+def test_models_that_nothing_asks_for_may_be_left_out(tmp_path):
+    profile = tmp_path / "p.yaml"
+    profile.write_text(
+        "extends: miniature\nrecipes: []\nrewards: {types: [cpmi]}\nbenchmarks: {best_of_n: []}\n"
+        "models: {policy: null, prover: null}\n"
+    )
+    assert load_settings(profile).models.policy is None

@@ -1,9 +1,17 @@
 import polars as pl
 import pytest
+from pytest import approx
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.tables import LabelingCosts
-from cpmi_dagster.rewards.costs import labeling_costs, relative_efficiency
+from cpmi_dagster.contracts.tables import AnswerLogprobs, LabelingCosts
+from cpmi_dagster.rewards.costs import (
+    TARGET_TOKENS,
+    Asked,
+    Measured,
+    labeling_costs,
+    relative_efficiency,
+    target_tokens,
+)
 from cpmi_dagster.rewards.registry import reward_type
 
 COSTS = {
@@ -12,8 +20,18 @@ COSTS = {
     "policy_rollouts": Cost(40.0, 1000, 100),
     "prover_rollouts": Cost(20.0, 500, 200),
 }
-POLICY = pl.DataFrame({"prefix_length": [1, 1, 2, 3], "generated_tokens": [20, 30, 40, 10]})
-PROVER = pl.DataFrame({"prefix_length": [0, 1, 2, 3], "generated_tokens": [80, 60, 40, 20]})
+POLICY = pl.DataFrame({"prefix_length": [1, 1, 2, 3], "rollout": [0, 1, 0, 0], "generated_tokens": [20, 30, 40, 10]})
+PROVER = pl.DataFrame({"prefix_length": [0, 1, 2, 3], "rollout": [0] * 4, "generated_tokens": [80, 60, 40, 20]})
+# a trajectory of two steps, scored alone and as prefixes; a gold answer of 1 token, two negatives of 2 together
+TARGETS = pl.DataFrame(
+    [
+        ("t", kind, step, 1, 2)
+        for kind, step in (("question", -1), ("step", 0), ("step", 1), ("prefix", 0), ("prefix", 1))
+    ],
+    schema=TARGET_TOKENS,
+    orient="row",
+)
+ASKED = Asked("marginal", 2, {"policy": 8, "prover": 4})
 MODELS = {"labeler": "big", "policy": "big", "prover": "small"}
 
 PAPER_SECONDS = {"cpmi": 38_603, "cpmi_merge1": 72_553, "cpmi_merge2": 106_452, "cpmi_merge3": 136_579, "mc": 242_930}
@@ -33,8 +51,9 @@ PAPER_EFFICIENCY = {
 }
 
 
-def costs_of(*methods: str) -> dict[str, dict]:
-    frame = labeling_costs("000", 4, COSTS, POLICY, PROVER, MODELS, methods)
+def costs_of(*methods: str, policy: pl.DataFrame = POLICY, asked: Asked = ASKED) -> dict[str, dict]:
+    measured = Measured(COSTS, {"policy": policy, "prover": PROVER}, TARGETS)
+    frame = labeling_costs("000", 4, measured, asked, MODELS, methods)
     LabelingCosts.validate(frame)
     return {row["method"]: row for row in frame.iter_rows(named=True)}
 
@@ -52,34 +71,55 @@ def test_a_cost_survives_its_dictionary():
 
 
 def test_each_method_pays_for_what_it_uses():
-    costs = costs_of("mc", "pav", "cpmi", "gold_only")
+    costs = costs_of("mc", "pav", "cpmi", "cpmi_incremental")
     assert measured(costs["mc"]) == (40.0, 1000, 100)
     assert measured(costs["pav"]) == (60.0, 1500, 300)
-    assert measured(costs["cpmi"]) == measured(costs["gold_only"]) == (8.0, 90_000, 600)
+    # 9 of 15 tokens: the question and each step alone, or the question and the prefixes
+    assert measured(costs["cpmi"]) == measured(costs["cpmi_incremental"]) == approx((2 + 6 * 9 / 15, 57_600, 600))
     assert [costs[method]["model"] for method in ("mc", "pav", "cpmi")] == ["big", "big + small", "big"]
 
 
 def test_a_merge_pays_for_the_rollouts_of_its_first_steps():
     costs = costs_of("cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")
-    assert measured(costs["cpmi_merge1"]) == (8.0 + 20.0, 90_500, 650)
-    assert measured(costs["cpmi_merge2"]) == (8.0 + 36.0, 90_900, 690)
-    assert measured(costs["pav_merge1"]) == pytest.approx((8.0 + 20.0 + 14.0, 90_850, 790))
+    assert measured(costs["cpmi_merge1"]) == approx((5.6 + 20.0, 58_100, 650))
+    assert measured(costs["cpmi_merge2"]) == approx((5.6 + 36.0, 58_500, 690))
+    assert measured(costs["pav_merge1"]) == approx((5.6 + 20.0 + 14.0, 58_450, 790))
     assert measured(costs["rand_merge"]) == (20.0, 500, 50)
+
+
+def test_answers_that_a_method_does_not_contrast_with_are_not_its_cost():
+    costs = costs_of("gold_only", "cpmi_m1", "neg_only")
+    # gold answers alone: 3 of 15 tokens, and no hard negatives
+    assert measured(costs["gold_only"]) == approx((6 * 3 / 15, 16_200, 0))
+    # all negatives given the question, which orders them; then half of them
+    assert measured(costs["cpmi_m1"]) == approx((2 + 6 * 7 / 15, 9_000 + 37_800, 600))
+    assert measured(costs["neg_only"]) == measured(costs_of("cpmi")["cpmi"])
+
+
+def test_rollouts_that_are_not_asked_for_any_more_are_nobodys_cost():
+    costs = costs_of("mc", "cpmi_merge1", asked=Asked("marginal", 2, {"policy": 1, "prover": 4}))
+    assert measured(costs["mc"]) == approx((40 * 0.7, 700, 70))
+    assert measured(costs["cpmi_merge1"]) == approx((5.6 + 8.0, 57_800, 620))
+
+
+def test_tokens_of_answers_are_counted_by_context():
+    rows = [("t", k, "question", -1, rank, -1.0, tokens) for k in (0, 1) for rank, tokens in ((0, 3), (1, 4), (2, 5))]
+    logprobs = pl.DataFrame(rows, AnswerLogprobs.create_empty().schema, orient="row")
+    assert target_tokens(logprobs).rows() == [("t", "question", -1, 6, 18)]
 
 
 def test_a_merge_of_rollouts_without_tokens_costs_what_cpmi_costs():
     empty = POLICY.with_columns(generated_tokens=pl.lit(0, pl.Int64))
-    frame = labeling_costs("000", 4, COSTS, empty, PROVER, MODELS, ["cpmi_merge1"])
-    assert measured(frame.row(0, named=True)) == (8.0, 90_000, 600)
+    assert measured(costs_of("cpmi_merge1", policy=empty)["cpmi_merge1"]) == approx((5.6, 57_600, 600))
 
 
 def test_no_methods_give_no_rows():
-    assert labeling_costs("000", 4, COSTS, POLICY, PROVER, MODELS, []).is_empty()
+    assert not costs_of()
 
 
 def test_needs_are_read_from_the_name_of_the_method():
     assert reward_type("mc_hard").needs == reward_type("mc").needs
-    assert reward_type("cpmi_m1").needs == reward_type("cpmi_prefix").needs
+    assert reward_type("cpmi_m1").needs.negatives == 1
     assert reward_type("pav_merge3").needs.prover_steps == 3
 
 
@@ -89,4 +129,4 @@ def test_relative_efficiency_gives_the_papers_merge_point_table(method):
         PAPER_QUALITY[method], PAPER_QUALITY["mc"], PAPER_EFFICIENCY[method], strict=True
     ):
         ours = relative_efficiency(quality, PAPER_SECONDS[method], base, PAPER_SECONDS["mc"])
-        assert round(ours, 2) == pytest.approx(published, abs=0.0100001)
+        assert round(ours, 2) == approx(published, abs=0.0100001)

@@ -89,6 +89,7 @@ TRAJECTORIES = pl.DataFrame(
 def rewards_of(
     *types: str,
     scores: pl.DataFrame | None = None,
+    logprobs_: pl.DataFrame | None = None,
     policy: dict = CORRECT,
     prover: dict = PROVER_CORRECT,
     trajectories: pl.DataFrame = TRAJECTORIES,
@@ -97,7 +98,8 @@ def rewards_of(
 ) -> dict[str, dict[str, list[float]]]:
     scores = template_scores(logprobs(), CONDITIONINGS) if scores is None else scores
     chosen = Rewards.model_validate({"types": types, **options})
-    frame = step_rewards(logprobs(), scores, rollouts(policy), rollouts(prover), trajectories, chosen, seed)
+    rows = logprobs() if logprobs_ is None else logprobs_
+    frame = step_rewards(rows, scores, rollouts(policy), rollouts(prover), trajectories, chosen, seed)
     StepRewards.validate(frame)
     grouped = frame.group_by("reward_type", "trajectory_id", maintain_order=True).agg("reward")
     rewards: dict[str, dict[str, list[float]]] = {}
@@ -170,8 +172,15 @@ def test_a_merge_does_not_need_the_rollouts_of_later_steps():
 
 
 def test_without_scored_trajectories_only_rollouts_give_rewards():
-    nothing = template_scores(logprobs(), CONDITIONINGS).head(0)
-    assert set(rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", scores=nothing)) == {"mc"}
+    scores, rows = template_scores(logprobs(), CONDITIONINGS).head(0), logprobs().head(0)
+    rewards = rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", scores=scores, logprobs_=rows)
+    assert set(rewards) == {"mc"}
+
+
+def test_gold_only_needs_no_hard_negatives():
+    gold = logprobs().filter(pl.col("answer_rank") == 0)
+    scores = template_scores(logprobs(), CONDITIONINGS).head(0)
+    assert rewards_of("gold_only", scores=scores, logprobs_=gold) == rewards_of("gold_only")
 
 
 @hypothesis_settings(max_examples=20, deadline=None)

@@ -7,7 +7,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import SoftLabels
-from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards.settings import SoftLabels as Options
 from cpmi_dagster.rewards.soft_labels import soft_labels
 
@@ -67,9 +66,12 @@ def test_a_merge_with_pav_normalises_that_part_as_pav_itself():
     assert labels["pav_merge2"][2:] == pytest.approx([sigmoid(-1), 0.5, sigmoid(1)], abs=1e-6)
 
 
-def test_a_merge_with_pav_without_pav_is_an_error_that_says_what_to_add():
-    with pytest.raises(SettingsError, match=r"`pav_merge1` need the rewards of `pav`.*rewards.types"):
-        labels_of(rewards_of("pav_merge1", [0.5, 1.0], steps=[0, 1]))
+def test_a_merge_with_pav_is_normalised_by_its_own_parts_where_there_is_no_pav():
+    rewards = [0.2, 0.4, 0.8, -1.0, 0.0, 3.0]
+    merged = labels_of(rewards_of("pav_merge1", rewards, steps=[0, 0, 0, 1, 1, 1]))["pav_merge1"]
+    first = labels_of(rewards_of("pav", rewards[:3], steps=[0, 0, 0]))["pav"]
+    rest = labels_of(rewards_of("cpmi", rewards[3:], steps=[1, 1, 1]))["cpmi"]
+    assert merged == pytest.approx([*first, *rest])
 
 
 def test_without_spread_the_median_is_a_half_and_the_rest_saturates():

@@ -9,9 +9,10 @@ import torch
 from scoring_examples import frame_of, negatives_of
 from tokenizers import normalizers
 
+from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.scoring.logprobs import answer_logprobs, joined
-from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
 from cpmi_dagster.trajectories.templates import render_question
 
 GOOD = ("good", "q", "How many?", ["1 + 1 = 2"], "2")
@@ -83,26 +84,55 @@ def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(qwen3, scorer):
     assert (result.logprobs["logprob_sum"] - clean.logprobs["logprob_sum"]).abs().max() < 1e-5
 
 
+EVERYTHING = ScoredAlready(templates=2, conditionings=("marginal", "incremental", "leave_one_out"), negatives=None)
+
+
+@pytest.mark.parametrize("scorer", ["tree", "reference"])
 @pytest.mark.parametrize(
-    ("known", "asked"),
+    "known",
     [
-        (["marginal"], ["marginal", "leave_one_out"]),
-        (["marginal", "prefix"], ["incremental", "prefix", "leave_one_out"]),
-        (["prefix"], ["incremental"]),
-        (["marginal", "leave_one_out"], ["marginal"]),
+        {"conditionings": ("marginal",)},
+        {"conditionings": ("prefix",)},
+        {"templates": 1},
+        {"negatives": 1},
+        {"negatives": 0},
+        {"conditionings": ("marginal",), "templates": 1, "negatives": 1},
+        {},
     ],
 )
-def test_conditionings_asked_for_later_only_add_their_contexts(qwen3, trajectories, negatives, known, asked):
-    first, both = (Scoring(templates=2, conditionings=tuple(names)) for names in (known, asked))
-    before = answer_logprobs(trajectories, negatives, qwen3, first)
-    added = answer_logprobs(trajectories, negatives, qwen3, both, scored_conditionings=known)
-    result = joined(before, added, trajectories, both)
-    at_once = answer_logprobs(trajectories, negatives, qwen3, both)
+def test_what_is_asked_for_later_is_added_and_nothing_else_is_scored(qwen3, trajectories, negatives, known, scorer):
+    has = EVERYTHING.model_copy(update=known)
+    few = negatives if has.negatives is None else negatives.filter(pl.col("rank") <= has.negatives)
+    first, all_of_it = (
+        Scoring(templates=one.templates, conditionings=one.conditionings, scorer=scorer) for one in (has, EVERYTHING)
+    )
+    before = answer_logprobs(trajectories, few, qwen3, first, contrasted=has.negatives != 0)
+    added = answer_logprobs(trajectories, negatives, qwen3, all_of_it, scored=has)
+    kept = before.logprobs.join(contexts_wanted(trajectories, all_of_it), on=["trajectory_id", "context", "step_index"])
+    result = joined(before, added)
+    at_once = answer_logprobs(trajectories, negatives, qwen3, all_of_it)
     keys = AnswerLogprobs.primary_key()
-    assert result.logprobs.select(keys).equals(at_once.logprobs.select(keys))
-    assert (result.logprobs["logprob_sum"] - at_once.logprobs["logprob_sum"]).abs().max() < 1e-4
+    found = result.logprobs.join(at_once.logprobs, on=keys, suffix="_at_once")
+    assert found.height == at_once.logprobs.height == kept.height + added.logprobs.height
+    assert (found["logprob_sum"] - found["logprob_sum_at_once"]).abs().max() < 1e-4
     assert added.logprobs.join(before.logprobs, on=keys).is_empty()
-    assert (added.cost.forward_tokens == 0) == (added.logprobs.is_empty())
+    assert (added.cost.forward_tokens == 0) == (known == {})
+
+
+def contexts_wanted(trajectories, scoring):
+    rows = [
+        (name, *context)
+        for name, steps in trajectories.select("trajectory_id", "steps").iter_rows()
+        for context in contexts_of(scoring.conditionings, len(steps))
+    ]
+    schema = AnswerLogprobs.create_empty().select("trajectory_id", "context", "step_index").schema
+    return pl.DataFrame(rows, schema, orient="row")
+
+
+def test_without_hard_negatives_gold_answers_are_scored_where_nothing_is_contrasted(qwen3, trajectories, negatives):
+    result = answer_logprobs(trajectories, negatives.clear(), qwen3, Scoring(templates=1), contrasted=False)
+    assert result.logprobs["answer_rank"].unique().to_list() == [0]
+    assert result.rejected.is_empty()
 
 
 def test_no_trajectories_give_empty_tables(qwen3):

@@ -1,0 +1,72 @@
+"""How much of its rows a file has, along axes of which a profile may ask for more or less.
+
+    policy_rollouts   {"demand.policy_steps": 1, "rollouts.policy_count": 8}       T = 8 rollouts of the first prefix
+    asked for         {"demand.policy_steps": None, "rollouts.policy_count": 8}    of all prefixes (None): not covered
+    drawn             those of the other prefixes; the first's are kept
+
+A number is how many, None is all, a list is which. Files that earlier versions wrote name no extent; it is found in the
+settings they were made with.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+Extent = Mapping[str, Any]
+
+# settings that decided extents in earlier versions; what is not named was made whole
+EARLIER_SETTINGS = {"demand.conditionings": "scoring.conditionings", "demand.negatives": "negatives.count"}
+
+
+def covers(extent: Extent, asked: Extent) -> bool:
+    """Whether a file has all that is asked for."""
+    return all(_has(extent[axis], wanted) for axis, wanted in asked.items())
+
+
+def widened(extent: Extent, asked: Extent) -> dict[str, Any]:
+    """The least extent that covers both."""
+    return {axis: _both(extent[axis], wanted) for axis, wanted in asked.items()}
+
+
+def is_nothing(asked: Extent) -> bool:
+    """Whether no row is asked for: an axis has none."""
+    return any(wanted in (0, [], ()) for wanted in asked.values())
+
+
+def recorded_setting(settings: Mapping[str, Any], path: str) -> Any:
+    """A setting by its dotted path, of which the record may name a parent: `negatives.count` in `negatives`.
+
+    Raises:
+        KeyError: neither it nor a parent of it is recorded.
+    """
+    name, *rest = path.split(".")
+    for number in range(len(rest) + 1):
+        parent = ".".join([name, *rest[:number]])
+        if parent in settings:
+            value = settings[parent]
+            for key in rest[number:]:
+                value = value[key]
+            return value
+    raise KeyError(path)
+
+
+def earlier_extent(settings: Mapping[str, Any], asked: Extent) -> dict[str, Any]:
+    """The extent of a file that names none."""
+    extent: dict[str, Any] = {}
+    for axis in asked:
+        try:
+            extent[axis] = recorded_setting(settings, EARLIER_SETTINGS.get(axis, axis))
+        except KeyError:
+            extent[axis] = None
+    return extent
+
+
+def _has(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, list):
+        return value is None or set(wanted) <= set(value)
+    return value is None or (wanted is not None and value >= wanted)
+
+
+def _both(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return None
+    return [*one, *(name for name in other if name not in one)] if isinstance(one, list) else max(one, other)
