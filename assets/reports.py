@@ -11,7 +11,7 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.profiles.settings import Settings, profile_option
+from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from resources.lake import Lake
@@ -81,7 +81,7 @@ def report(run: StageRun) -> StageOutput:
         datetime.now(UTC).date().isoformat(),
         {name: run.read(_artifact_key(name)) for name in ARTIFACTS},
         inputs,
-        profile_option=profile_option(run.settings.profile),
+        profile_option=run.settings.profile_option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
         differences=differences_to_baseline(inputs),
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED), run.read(REFERENCES)),

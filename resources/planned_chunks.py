@@ -67,7 +67,7 @@ def choose_chunks(lake: Lake, settings: Settings, sample: int) -> ChosenChunks:
     if not lake.exists(SELECTED):
         raise LakeError(
             f"no trajectories have been selected in {settings.home} yet, and a plan counts their tokens; run "
-            "`cpmi run --only sources --only alignment --only selection` with this profile first"
+            f"`cpmi run{settings.profile_option} --only sources --only alignment --only selection` first"
         )
     shards = lake.read(SELECTED, columns=["shard"]).group_by("shard").len().sort("shard").rows()
     trajectories = sum(size for _, size in shards)

@@ -68,15 +68,13 @@ def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
 
 def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings") -> None:
     """The headline table, the report, the database and further commands."""
-    from cpmi_dagster.profiles.settings import profile_option
-
     if headline.height:
         console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
     report = settings.home / "report" / "index.html"
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, soft_wrap=True)
     console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, soft_wrap=True)
-    option = profile_option(settings.profile)
+    option = settings.profile_option
     commands = (
         f'cpmi ui{option} (the DAG in a browser), cpmi status{option}, cpmi query{option} "…", cpmi trace{option} …'
     )

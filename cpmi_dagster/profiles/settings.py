@@ -17,11 +17,12 @@ profile. Relative paths resolve against the file they are in. A source or model 
 """
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from cpmi_dagster.benchmarks.registry import QUESTION_SETS
@@ -87,6 +88,7 @@ class Settings(BaseSettings):
     recipes: tuple[Recipe, ...]
     benchmarks: Benchmarks = Benchmarks()
     orchestration: Orchestration = Orchestration()
+    _given: str = PrivateAttr(default=DEFAULT_PROFILE)
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
@@ -160,6 +162,11 @@ class Settings(BaseSettings):
         return Asked(self.rewards.default_conditioning, self.negatives.count, rollouts)
 
     @property
+    def profile_option(self) -> str:
+        """The option of a command that selects this profile, as it was given; nothing for the default."""
+        return "" if self._given == DEFAULT_PROFILE else f" -p {shlex.quote(self._given)}"
+
+    @property
     def shard_keys(self) -> list[str]:
         """Partition keys `000`, `001`, ..."""
         return [shard_name(shard) for shard in range(self.shards)]
@@ -205,7 +212,9 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
     except ValidationError as error:
         raise SettingsError(_explain(chosen, error)) from error
     # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
-    return settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
+    settings = settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
+    settings._given = chosen
+    return settings
 
 
 def _check_training(recipe: Recipe, training: Training) -> None:
@@ -245,13 +254,6 @@ def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, A
     inherited = _read_profile(str(relative) if relative.is_file() else str(parent), (*extending, path))
     del inherited["profile"]
     return _merge(inherited, own)
-
-
-def profile_option(profile: str) -> str:
-    """The option of a command that selects a profile: nothing for the default, a name, or the profile's file."""
-    if profile == DEFAULT_PROFILE:
-        return ""
-    return f" -p {profile}" if (PROFILES / f"{profile}.yaml").is_file() else f" -p {profile}.yaml"
 
 
 def _profile_path(profile: str) -> Path:

@@ -1,7 +1,7 @@
 """The headline as text, generated from its figures: what is better, worse, or within noise. For example:
 
 Pass@1 needs no reward model and is right in 58.1 % of MATH500; best of 8 by a reward model is better with CPMI (63.8,
-p = 0.02); lower but within noise with MC (56.0, p = 0.4).
+p = 0.02); lower (within noise) with MC (56.0, p = 0.4).
 
 CPMI, compared with MC: better in PRMScore (47.1 against 44.0, p = 0.01), worse in label AUC (0.747 against 0.812,
 p = 0.002); within noise in ProcessBench F1 (28.9 against 31.4). It takes 0.21 times the time and 0.02 times the
@@ -20,7 +20,7 @@ from cpmi_dagster.reports.process_level import CHANCE, against_chance
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 
 VERDICTS = ("better", "worse", "within noise")
-UNAIDED_VERDICTS = ("better", "not lower but within noise", "lower but within noise", "worse")
+UNAIDED_VERDICTS = ("better", "no lower (within noise)", "lower (within noise)", "worse")
 NOT_MEASURED = pl.DataFrame(schema=COMPARISON_SCHEMA)
 BEST_OF_8 = next(column for column in HEADLINE_COLUMNS if column.name == "best_of_8")
 SEED_PHRASES = {"AUC": "step AUC", "PB": "ProcessBench F1", "PRMB": "PRMScore", "MATH": "best-of-8 accuracy"}
@@ -75,7 +75,7 @@ def _against_no_model(rows: Mapping[str, Row], baseline: Row, paired: Pairs) -> 
         if ours is not None:
             verdict, test = _verdict(row, baseline, BEST_OF_8, paired)
             if verdict == "within noise":
-                verdict = "lower but within noise" if ours < baseline[BEST_OF_8.name] else "not lower but within noise"
+                verdict = "lower (within noise)" if ours < baseline[BEST_OF_8.name] else "no lower (within noise)"
             findings[verdict].append(f"{name} ({format_figure(ours, BEST_OF_8.decimals)}{test})")
     parts = [f"{verdict} with {_listed(texts)}" for verdict, texts in findings.items() if texts]
     figure = format_figure(baseline[BEST_OF_8.name], BEST_OF_8.decimals)

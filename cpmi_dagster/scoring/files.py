@@ -10,11 +10,13 @@ from typing import Unpack
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from cpmi_dagster.errors import ScoringError
+from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Text
 from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
+
+OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
 
 
 class InputLine(BaseModel):
@@ -49,6 +51,9 @@ def score_file(
         ScoringError: no trajectory could be scored.
     """
     frame = read_trajectories(input)
+    for path in (output, logprobs_output):
+        if path is not None and path.suffix in OTHER_FORMATS:
+            raise SourceError(f"the output {path} is written as Parquet; give it a name that ends in .parquet")
     check_writable(*(path for path in (output, logprobs_output) if path))
     options["progress"] = lambda count: advance(count, frame.height)
     result = score_in_full(frame, model, **options)

@@ -130,7 +130,11 @@ def test_a_wrong_line_of_the_input_is_named(tmp_path, line, message):
 def test_an_output_that_cannot_be_written_is_found_out_before_scoring(tmp_path):
     (tmp_path / "in.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
     (tmp_path / "file").touch()
-    for output, message in ((tmp_path, "is a folder"), (tmp_path / "file" / "out.parquet", "cannot be written")):
+    for output, message in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "file" / "out.parquet", "cannot be written"),
+        (tmp_path / "out.csv", "is written as Parquet"),
+    ):
         with pytest.raises(CpmiError, match=message):
             invoke("score", "--model", "nowhere", "--input", str(tmp_path / "in.jsonl"), "--output", str(output))
 

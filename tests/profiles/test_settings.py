@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from cpmi_dagster.benchmarks.problems import check_benchmark_file
 from cpmi_dagster.errors import SettingsError, SourceError
-from cpmi_dagster.profiles.settings import PROFILES, load_settings, profile_option
+from cpmi_dagster.profiles.settings import PROFILES, load_settings
 from cpmi_dagster.reports.efficiency import labeler_name
 from cpmi_dagster.reports.paper import load_paper_tables
 from cpmi_dagster.rewards.demand import Demand
@@ -222,8 +222,13 @@ def test_a_recipe_changes_single_settings_of_its_adapters(tmp_path):
     assert (lora.rank, lora.alpha) == (4, 64)
 
 
-def test_commands_are_told_the_profile_by_name_or_by_file():
-    assert [profile_option(name) for name in ("miniature", "paper", "mine")] == ["", " -p paper", " -p mine.yaml"]
+def test_commands_that_are_suggested_select_the_profile_as_it_was_given(tmp_path, monkeypatch):
+    copied = tmp_path / "my own.yaml"
+    copied.write_text("extends: miniature\nprofile: another\n")
+    assert [load_settings(name).profile_option for name in (None, "miniature", "paper")] == ["", "", " -p paper"]
+    assert load_settings(copied).profile_option == f" -p '{copied}'"
+    monkeypatch.setenv("CPMI_PROFILE", "paper")
+    assert load_settings().profile_option == " -p paper"
 
 
 @pytest.mark.parametrize(

@@ -279,8 +279,8 @@ def test_a_reward_model_worse_than_none_is_said_to_be():
     ]
     reading = headline_reading(headline_table({"best_of_n": pl.DataFrame(rows)}), NO_DIFFERENCES)
     assert reading[0] == (
-        "Pass@1 needs no reward model and is right in 48.0 % of MATH500; best of 8 by a reward model is not lower but "
-        "within noise with CPMI (50.0); worse with MC (38.0, intervals apart)."
+        "Pass@1 needs no reward model and is right in 48.0 % of MATH500; best of 8 by a reward model is no lower "
+        "(within noise) with CPMI (50.0); worse with MC (38.0, intervals apart)."
     )
 
 
