@@ -1,0 +1,146 @@
+"""A run computes what the profile's reward types need: no more, and later only what is added."""
+
+import shutil
+
+import polars as pl
+import pytest
+from small_run import SMALL, run_all, write_profile
+
+from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources.lake import Lake
+
+pytestmark = pytest.mark.slow
+
+NEGATIVES, LOGPROBS, COSTS = "labels/hard_negatives", "labels/answer_logprobs", "labels/labeling_costs"
+POLICY, PROVER, REWARDS = "labels/policy_rollouts", "labels/prover_rollouts", "labels/step_rewards"
+KEYS = {
+    NEGATIVES: ["trajectory_id", "rank"],
+    LOGPROBS: ["trajectory_id", "template", "context", "step_index", "answer_rank"],
+    POLICY: ["trajectory_id", "prefix_length", "rollout"],
+    PROVER: ["trajectory_id", "prefix_length", "rollout"],
+    REWARDS: ["trajectory_id", "step_index", "reward_type"],
+}
+ROUNDING = 1e-4
+
+
+@pytest.fixture
+def prompts(monkeypatch):
+    """Number of prompts that were continued by lines and by answers."""
+    counts = {"line": 0, "answer": 0}
+    generate = TransformersEngine.generate
+
+    def counted(self, asked, sampling, samples, seed, stop="answer", first=0):
+        counts[stop] += len(asked)
+        return generate(self, asked, sampling, samples, seed, stop, first)
+
+    monkeypatch.setattr(TransformersEngine, "generate", counted)
+    return counts
+
+
+@pytest.fixture
+def unlabelled(own_copy):
+    """A finished home without its labels."""
+    shutil.rmtree(Lake(own_copy.home).root / "labels")
+    return own_copy.home
+
+
+def profile_of(home, types: list[str], **values) -> Settings:
+    """The small profile for some reward types; models that nothing asks for are not named."""
+    asked = load_settings(write_profile(home / "all.yaml", SMALL | {"recipes": [], "rewards": {"types": types}}))
+    absent = {
+        role: None
+        for role, steps in (("policy", asked.demand.policy_steps), ("prover", asked.demand.prover_steps))
+        if steps == 0
+    }
+    own = {"recipes": [], "rewards": {"types": types}, "models": absent, **values}
+    own["benchmarks"] = SMALL["benchmarks"] | {"best_of_n": []}
+    return load_settings(write_profile(home / "own.yaml", SMALL | own), home)
+
+
+def labelled(settings: Settings) -> Lake:
+    assert not run_all(settings, only=("labels",)).failures
+    return Lake(settings.home)
+
+
+def assert_part_of(lake: Lake, whole: Lake, *tables: str) -> None:
+    """The rows of a home are those of a home that was asked for everything, but for rounding."""
+    for table in tables:
+        found = lake.read(table).join(whole.read(table), on=KEYS[table], suffix="_whole", how="left")
+        assert found.height == lake.read(table).height > 0
+        for column in set(lake.read(table).columns) - set(KEYS[table]):
+            one, other = found[column], found[f"{column}_whole"]
+            if one.dtype.is_float():
+                assert (one - other).abs().max() < ROUNDING, (table, column)
+            else:
+                assert one.equals(other, null_equal=True), (table, column)
+
+
+def test_cpmi_alone_completes_no_prefix_and_needs_neither_policy_nor_prover(finished, unlabelled, prompts):
+    settings = profile_of(unlabelled, ["cpmi"])
+    assert settings.models.policy is settings.models.prover is None
+    lake = labelled(settings)
+    assert prompts["answer"] == 0 < prompts["line"]
+    assert_part_of(lake, Lake(finished.home), NEGATIVES, LOGPROBS, REWARDS)
+    assert set(lake.read(LOGPROBS)["context"]) == {"question", "step"}
+    assert lake.read(POLICY).is_empty() and lake.read(PROVER).is_empty()
+    assert lake.record(POLICY, "000").notes == ["empty: no reward type of the profile needs it"]
+    assert lake.read(COSTS)["method"].unique().to_list() == ["cpmi"]
+
+
+def test_without_samples_of_negatives_nothing_is_generated(unlabelled, prompts):
+    labelled(profile_of(unlabelled, ["cpmi"], negatives={"samples": 0}))
+    assert prompts == {"line": 0, "answer": 0}
+
+
+def test_rollouts_alone_score_nothing(finished, unlabelled):
+    lake = labelled(profile_of(unlabelled, ["mc"]))
+    assert lake.read(LOGPROBS).is_empty() and lake.read(NEGATIVES).is_empty()
+    assert_part_of(lake, Lake(finished.home), POLICY, REWARDS)
+
+
+def test_asked_for_more_each_asset_adds_what_is_missing_and_keeps_the_rest(finished, unlabelled, prompts):
+    whole = Lake(finished.home)
+    lake = labelled(profile_of(unlabelled, ["cpmi_merge1"]))
+    assert lake.read(POLICY)["prefix_length"].unique().to_list() == [1]
+    first, drawn = lake.read(POLICY), dict(prompts)
+    scored = {key: lake.record(LOGPROBS, key).written_at for key in lake.partitions(LOGPROBS)}
+    labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2"]))
+    assert lake.read(PROVER)["prefix_length"].unique().sort().to_list() == [0, 1, 2]
+    assert lake.read(POLICY)["prefix_length"].max() == 2
+    labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2", "pav", "mc"]))
+    assert_part_of(lake, whole, NEGATIVES, LOGPROBS, POLICY, PROVER, REWARDS)
+    assert lake.read(POLICY).equals(whole.read(POLICY)) and lake.read(PROVER).equals(whole.read(PROVER))
+    assert prompts["line"] == drawn["line"]
+    assert prompts["answer"] == whole.read(POLICY).height / 2 + whole.read(PROVER).height
+    assert scored == {key: lake.record(LOGPROBS, key).written_at for key in lake.partitions(LOGPROBS)}
+    assert first.join(lake.read(POLICY), on=first.columns, how="anti", nulls_equal=True).is_empty()
+
+
+def test_asked_for_less_nothing_is_made_again_and_rewards_are_of_what_is_asked_for(unlabelled, prompts):
+    lake = labelled(profile_of(unlabelled, ["mc", "cpmi"]))
+    before = {table: lake.read(table) for table in (NEGATIVES, LOGPROBS, POLICY)}
+    asked, prompts["answer"] = dict(prompts), 0
+    fewer = {"rollouts": SMALL["rollouts"] | {"policy_count": 1}, "scoring": SMALL["scoring"] | {"templates": 2}}
+    labelled(profile_of(unlabelled, ["mc", "cpmi"], **fewer))
+    assert prompts == {"line": asked["line"], "answer": 0}
+    assert all(lake.read(table).equals(rows) for table, rows in before.items())
+    mc = lake.read(REWARDS).filter(reward_type="mc")["reward"]
+    assert set(mc) <= {0.0, 1.0}
+    assert lake.read("labels/template_scores")["template"].max() == 1
+
+
+def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled):
+    few = {
+        "rollouts": SMALL["rollouts"] | {"policy_count": 1},
+        "scoring": SMALL["scoring"] | {"templates": 1},
+        "negatives": {"count": 2},
+    }
+    lake = labelled(profile_of(unlabelled, ["mc", "cpmi"], **few))
+    assert lake.read(LOGPROBS)["answer_rank"].max() == 2
+    cost = lake.record(LOGPROBS, "000").cost["forward_tokens"]
+    labelled(profile_of(unlabelled, ["mc", "cpmi"]))
+    assert_part_of(lake, Lake(finished.home), NEGATIVES, LOGPROBS, POLICY, REWARDS)
+    wanted = Lake(finished.home).read(LOGPROBS).filter(pl.col("context").is_in(["question", "step"]))
+    assert lake.read(LOGPROBS).height == wanted.height
+    assert lake.record(LOGPROBS, "000").cost["forward_tokens"] > cost
