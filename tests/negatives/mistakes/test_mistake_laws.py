@@ -74,7 +74,8 @@ def test_the_seed_decides_and_the_global_generator_does_not(gold: str, seed: int
     state = random.getstate()
     assert list(propose(gold, seed)) == first
     assert random.getstate() == state
-    assert sorted(propose(gold, other_seed)) == sorted(first)
+    # where two heuristics give one answer, the first of them in the order of the seed names it
+    assert {other.answer for other in propose(gold, other_seed)} == {one.answer for one in first}
 
 
 @given(gold=IN_BASE, seed=SEEDS)
