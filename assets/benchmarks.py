@@ -10,7 +10,7 @@ from cpmi_dagster.benchmarks.candidates import sample_candidates
 from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
 from cpmi_dagster.benchmarks.judges import read_judged_lines
 from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
-from cpmi_dagster.contracts.tables import JudgePredictions
+from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from resources.stage import model_stage, stage
@@ -19,6 +19,8 @@ from resources.stage_run import StageOutput, StageRun
 PROBLEMS = "sources/benchmark_problems"
 MODELS = "models/process_reward_models"
 CANDIDATES = "benchmarks/candidate_solutions"
+CHOICES = "benchmarks/best_of_n_choices"
+NO_QUESTION_SETS = "empty: benchmarks.best_of_n names no question set"
 SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 
@@ -95,7 +97,7 @@ def judge_predictions(run: StageRun) -> StageOutput:
 
 
 @model_stage(
-    "benchmarks/best_of_n_choices",
+    CHOICES,
     code_version="3",
     inputs=[PROBLEMS, CANDIDATES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n"],
@@ -104,6 +106,8 @@ def judge_predictions(run: StageRun) -> StageOutput:
 )
 def best_of_n_choices(run: StageRun, recipe: str) -> StageOutput:
     """Choose the candidate with the highest mean step probability of the first N; other rules for comparison."""
+    if not run.settings.benchmarks.best_of_n:
+        return StageOutput(TABLES[CHOICES].schema.create_empty(), notes=[NO_QUESTION_SETS])
     candidates = run.read(CANDIDATES)
     questions = run.read(PROBLEMS, columns=["benchmark", "problem_id", "question"])
     solutions = candidates.select("benchmark", "problem_id", "candidate", "steps").join(

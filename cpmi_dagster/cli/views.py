@@ -100,6 +100,10 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
         )
     console.print(table)
     console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()))
+    if idle := settings.demand.idle_tables:
+        types = ", ".join(settings.rewards.types)
+        text = f"Left empty, since the reward types {types} do not need them: {', '.join(idle)}"
+        console.print(text, highlight=False)
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.cost.wall_seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)

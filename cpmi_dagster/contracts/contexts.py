@@ -55,7 +55,7 @@ class ConditioningEntry:
         words: in the labels of the report.
         compares: what precedes the answer with and without step i, as the report explains it.
         contrast: the contexts with and without a step, of the step and the trajectory's last step, both from 0.
-        by_default: scored where a profile does not say.
+        by_default: scored by `cpmi score` where none is named.
     """
 
     name: str

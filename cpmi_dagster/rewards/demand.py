@@ -42,6 +42,17 @@ class Demand:
             most_steps(self.prover_steps, other.prover_steps),
         )
 
+    @property
+    def idle_tables(self) -> list[str]:
+        """Labeling tables of which nothing is asked."""
+        asked = {
+            "labels/hard_negatives": self.negatives,
+            "labels/answer_logprobs": self.conditionings,
+            "labels/policy_rollouts": self.policy_steps != 0,
+            "labels/prover_rollouts": self.prover_steps != 0,
+        }
+        return [table for table, something in asked.items() if not something]
+
 
 def most_steps(one: Steps, other: Steps) -> Steps:
     """The larger of two numbers of steps, of which None is all."""

@@ -39,7 +39,8 @@ def reward_type(settings: Settings) -> None:
     _check_close(computed["reward"].to_list(), [(0.3 + 0.4) / 2, (-0.4 + 0.2) / 2])
     assert MEAN in settings.rewards.methods
     assert main_rows(settings.recipes)[-1].row == "cpmi_mean_bce"
-    _check_cost_and_labels(MEAN, "CPMI (mean)")
+    assert settings.demand.conditionings == ("marginal", "incremental")
+    _check_cost_and_labels(MEAN, "CPMI (mean)", share=1.0)
 
 
 def question_set(settings: Settings) -> None:
@@ -90,9 +91,9 @@ def conditioning(settings: Settings) -> None:
     nothing, trajectories = Rollouts.create_empty(), pl.DataFrame({"trajectory_id": ["t"], "steps": [["a", "b"]]})
     rewards = step_rewards(logprobs, scores, nothing, nothing, trajectories, Rewards(types=(ONWARD,)), seed=0)
     _check_close(rewards["reward"].to_list(), [3 - -2, 2 - -1.5])
-    assert "onward" in settings.scoring.conditionings and ONWARD in settings.rewards.types
-    assert "onward" not in load_settings("miniature").scoring.conditionings
-    _check_cost_and_labels(ONWARD, "CPMI (onward)")
+    assert "onward" in settings.demand.conditionings and ONWARD in settings.rewards.types
+    assert "onward" not in load_settings("miniature").demand.conditionings
+    _check_cost_and_labels(ONWARD, "CPMI (onward)", share=3 / 5)
     assert "onward: all steps against steps 1 to i − 1;" in render_report("p", "2026-01-31", {})
 
 
@@ -148,18 +149,19 @@ def _check_judge_of(benchmark: str, problems: pl.DataFrame) -> None:
     assert figures.select("figure", "value").rows()[-1] == ("PRM800K F1", "100.0 [100.0, 100.0]")
 
 
-def _check_cost_and_labels(name: str, label: str) -> None:
-    """It costs what CPMI costs, is normalised by Eq. 7, and has a row by its label."""
+def _check_cost_and_labels(name: str, label: str, share: float) -> None:
+    """It pays for its share of the scores, is normalised by Eq. 7, and has a row by its label."""
     from cpmi_dagster.reports.inputs import ReportInputs
     from cpmi_dagster.reports.labels import measure_label_quality
     from cpmi_dagster.rewards import costs, soft_labels
     from cpmi_dagster.rewards.settings import SoftLabels
 
     spent = {"hard_negatives": Cost(2.0, 900, 60), "answer_logprobs": Cost(6.0, 8100, 0)}
-    rollouts = pl.DataFrame(schema={"prefix_length": pl.Int64, "generated_tokens": pl.Int64})
-    models = {"labeler": "big"}
-    cost = costs.labeling_costs("000", 1, spent, rollouts, rollouts, models, [name, "cpmi"])
-    assert cost.drop("method").unique().select("wall_seconds", "generated_tokens").rows() == [(8.0, 60)]
+    scored = [("question", -1), ("step", 0), ("step", 1), ("prefix", 0), ("prefix", 1)]
+    targets = pl.DataFrame([("t", *one, 1, 2) for one in scored], schema=costs.TARGET_TOKENS, orient="row")
+    asked = costs.Asked("marginal", 4, {})
+    cost = costs.labeling_costs("000", 1, costs.Measured(spent, {}, targets), asked, {"labeler": "big"}, [name])
+    assert cost.select("wall_seconds", "generated_tokens").rows() == [(2.0 + 6.0 * share, 60)]
     rewards = pl.DataFrame(
         {"trajectory_id": ["t", "t", "u"], "step_index": [0, 1, 0], "reward_type": name, "reward": [2.0, 3.0, 5.0]}
     )

@@ -174,13 +174,13 @@ def test_an_error_while_windows_are_made_reaches_the_caller():
 )
 def test_planned_tokens_are_those_that_a_run_reports(qwen3, trajectories, negatives, values):
     scoring, model = SCORING.model_copy(update=values), replace(qwen3)
-    planned = forward_tokens(trajectories, negatives, model.tokenizer, model.context_length, scoring)
+    planned, _ = forward_tokens(trajectories, negatives, model.tokenizer, model.context_length, scoring)
     assert planned == answer_logprobs(trajectories, negatives, model, scoring).cost.forward_tokens
 
 
 def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, negatives):
     arguments = (trajectories, negatives, qwen3.tokenizer, qwen3.context_length, SCORING)
-    plain, padded = forward_tokens(*arguments), forward_tokens(*arguments, device="cuda")
+    (plain, _), (padded, _) = forward_tokens(*arguments), forward_tokens(*arguments, device="cuda")
     flex = SCORING.model_copy(update={"reader": "flex", "row_tokens": 16_384})
     assert plain < padded == answer_logprobs(trajectories, negatives, qwen3, flex).cost.forward_tokens
 
