@@ -1,5 +1,6 @@
 """Jobs in the order of `cpmi run`, and the schedule that requests shards that are missing or failed."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import dagster as dg
@@ -8,7 +9,8 @@ from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
 from resources.stage_run import SELECTED
-from resources.status import partition_states
+from resources.staleness import Maker, Staleness
+from resources.status import partition_states, staleness_of
 
 INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
     "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
@@ -38,8 +40,8 @@ JOBS = {
 }
 
 
-def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
-    """Each tick requests at most `orchestration.shards_per_tick` shards whose labels are missing or failed."""
+def shard_schedule(settings: Settings, makers: Mapping[str, Maker]) -> dg.ScheduleDefinition:
+    """Each tick requests at most `orchestration.shards_per_tick` shards whose labels are missing, stale or failed."""
 
     @dg.schedule(
         name="missing_or_failed_shards",
@@ -52,7 +54,7 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
     ) -> list[dg.RunRequest] | dg.SkipReason:
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
-        wanted = shards_to_label(context.instance, lake, settings)
+        wanted = shards_to_label(context.instance, lake, settings, staleness_of(settings, makers))
         if not wanted:
             return dg.SkipReason("every shard is labelled, or being labelled")
         # the tick is in the run key, so that a shard that fails again is requested again
@@ -63,13 +65,15 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
     return missing_or_failed_shards
 
 
-def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings) -> list[str]:
-    """Shards of which some label table is not on disk, then those whose last run failed; not those that are running.
+def shards_to_label(
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, staleness: Staleness | None = None
+) -> list[str]:
+    """Shards of which a label table is missing or stale, then those whose last run failed; not those that are running.
 
     Failed ones come last, so that shards that always fail do not delay the others.
     """
-    by_table = [partition_states(instance, lake, settings, table) for table in LABEL_TABLES]
+    by_table = [partition_states(instance, lake, settings, table, staleness) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
     idle = [shard for shard, found in states.items() if "running" not in found]
     failed = [shard for shard in idle if "failed" in states[shard]]
-    return [shard for shard in idle if "missing" in states[shard] and shard not in failed] + failed
+    return [shard for shard in idle if {"missing", "stale"} & states[shard] and shard not in failed] + failed

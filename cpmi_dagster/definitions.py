@@ -11,6 +11,7 @@ from assets import alignment, automation, benchmarks, checks, dataset, labels, m
 from assets.reports import headline
 from assets.run_profile import run_profile
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources import status
 from resources.dagster_home import serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
@@ -20,7 +21,6 @@ from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress, Progress
 from resources.stage import Stage
-from resources.status import home_status
 from resources.trace import trace
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
 STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAGES)
+MAKERS = {key: stage for stage in STAGES for key in stage.tables}
 
 
 def build_definitions(
@@ -44,7 +45,7 @@ def build_definitions(
     """
     lake = Lake(settings.home, remake)
     return dg.Definitions(
-        assets=[stage.bind(settings) for stage in STAGES],
+        assets=[stage.bind(settings, MAKERS) for stage in STAGES],
         asset_checks=list(checks.CHECKS),
         resources={
             "settings": settings,
@@ -55,11 +56,12 @@ def build_definitions(
             "progress": progress or LoggedProgress(),
         },
         jobs=list(automation.JOBS.values()),
-        schedules=[automation.shard_schedule(settings)],
+        schedules=[automation.shard_schedule(settings, MAKERS)],
         executor=dg.in_process_executor,
     )
 
 
+home_status = partial(status.home_status, makers=MAKERS)
 run_with_progress = partial(run_profile, build_definitions, STAGES)
 
 

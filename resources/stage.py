@@ -36,6 +36,7 @@ from resources.lake import FileRecord, Lake, content_hash, fingerprint_of, rows_
 from resources.language_models import LanguageModels
 from resources.progress import Progress
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
+from resources.staleness import Maker, Staleness, refuse_stale
 
 Metadata = dict[str, Any]
 Options = ParamSpec("Options")
@@ -58,8 +59,12 @@ ROWS_OF_EXTENT = {"labels/hard_negatives": "demand.negatives"}
 class Stage(Declaration):
     """A declared stage; `bind` makes the Dagster asset of it for a profile."""
 
-    def bind(self, settings: Settings) -> dg.AssetsDefinition:
-        """The Dagster asset of this stage under a profile."""
+    def bind(self, settings: Settings, makers: Mapping[str, Maker]) -> dg.AssetsDefinition:
+        """The Dagster asset of this stage under a profile.
+
+        Args:
+            makers: the stages behind all tables, to tell stale inputs from others.
+        """
         keys = partitions_of(self.table, settings)
         partitions = dg.StaticPartitionsDefinition(keys) if keys is not None else None
 
@@ -74,7 +79,17 @@ class Stage(Declaration):
         ) -> Iterator[dg.MaterializeResult]:
             log = context.log.info
             run = StageRun(
-                self.name, self.tables, settings, lake, models, sources, database, progress, context.run.run_id, log
+                self.name,
+                self.tables,
+                settings,
+                lake,
+                models,
+                sources,
+                database,
+                progress,
+                context.run.run_id,
+                log,
+                makers=makers,
             )
             yield from self._materialize(context, run)
 
@@ -97,12 +112,13 @@ class Stage(Declaration):
         """
         began = time.monotonic()
         with run.lake.lock(self.table, partition):
+            refuse_stale(Staleness(run, run.makers), self)
             asked = asked_extent(self, run.settings)
             before = self._extent_before(run, partition, asked)
             extent = asked if before is None else widened(before, asked)
             facts = self.dependencies(run, partition, extent)
             fingerprint = fingerprint_of(facts)
-            if self._is_up_to_date(run, partition, fingerprint, asked, before):
+            if self._has_all(run, partition, fingerprint, asked, before):
                 return self._skip(run, partition, began)
             unfinished = fingerprint_of({**facts, "extent": extent, "before": before}) if self.grows else fingerprint
             chunks = run.lake.chunks(self.table, partition, unfinished)
@@ -126,7 +142,23 @@ class Stage(Declaration):
         heads = {key: run.lake.head(key, partition, presentation.PREVIEW_ROWS) for key in records}
         return {key: presentation.skipped(self, record, heads[key]) for key, record in records.items()}
 
-    def _is_up_to_date(
+    @property
+    def declaration(self) -> Declaration:
+        """What it reads and depends on."""
+        return self
+
+    def is_up_to_date(self, run: StageRun, partition: str | None = None) -> bool:
+        """Whether its files have what is asked for, made by what they would be made by now.
+
+        Raises:
+            LakeError: an input has not been made.
+        """
+        asked = asked_extent(self, run.settings)
+        before = self._extent_before(run, partition, asked)
+        facts = {} if self.grows else self.dependencies(run, partition)
+        return self._has_all(run, partition, fingerprint_of(facts), asked, before)
+
+    def _has_all(
         self, run: StageRun, partition: str | None, fingerprint: str, asked: Extent, before: Extent | None
     ) -> bool:
         """Whether every table has what is asked for, made by what it would be made by now."""

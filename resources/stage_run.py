@@ -89,6 +89,7 @@ class StageRun:
     facts: Mapping[str, Any] = field(default_factory=dict)
     extent: Extent = field(default_factory=dict)
     extent_before: Extent | None = None
+    makers: Mapping[str, Any] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
 
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:

@@ -11,10 +11,15 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
+from resources.data_sources import DataSources
+from resources.database import Database
 from resources.lake import Lake
-from resources.stage_run import partitions_of
+from resources.language_models import LanguageModels
+from resources.progress import LoggedProgress
+from resources.stage_run import StageRun, partitions_of
+from resources.staleness import Maker, Staleness
 
-State = Literal["done", "missing", "failed", "running"]
+State = Literal["done", "stale", "missing", "failed", "running"]
 
 
 @dataclass(frozen=True)
@@ -39,31 +44,50 @@ class AssetStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time the missing and failed partitions should take, by the mean of those done; None where none is done."""
-        done = self.count("done")
-        return self.cost.wall_seconds / done * self.count("missing", "failed") if done else None
+        """Time that other partitions should take, by the mean of those on disk; None where none is."""
+        made = self.count("done", "stale")
+        return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") if made else None
 
 
-def home_status(settings: Settings) -> list[AssetStatus]:
-    """Every asset of a profile's home: its partitions done, failed, missing, and what they cost."""
+def home_status(settings: Settings, makers: Mapping[str, Maker]) -> list[AssetStatus]:
+    """Every asset of a profile's home: its partitions done, stale, failed, missing, and what they cost."""
     lake = Lake(settings.home)
+    staleness = staleness_of(settings, makers)
     with open_instance(settings) as instance:
-        return [_asset_status(key, partition_states(instance, lake, settings, key), lake) for key in TABLES]
+        return [_asset_status(key, partition_states(instance, lake, settings, key, staleness), lake) for key in TABLES]
+
+
+def staleness_of(settings: Settings, makers: Mapping[str, Maker]) -> Staleness:
+    """What of a profile's home is stale, outside of a run."""
+    lake = Lake(settings.home)
+    resources = (LanguageModels(settings), DataSources(settings), Database(lake), LoggedProgress())
+    return Staleness(StageRun("status", (), settings, lake, *resources, "", lambda _: None), makers)
 
 
 def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:
-    done = [name for name, state in states.items() if state == "done"]
+    done = [name for name, state in states.items() if state in ("done", "stale")]
     found = (lake.intact_record(key, name if TABLES[key].partitioning else None) for name in done)
     records = [record for record in found if record]
     cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
     return AssetStatus(key, states, sum(record.rows for record in records), cost)
 
 
-def partition_states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
+def partition_states(
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, staleness: Staleness | None = None
+) -> dict[str, State]:
     """State of each partition of a table; an unpartitioned table has the one partition `all`.
 
-    The lake decides whether rows are there; Dagster knows what is running and what failed since.
+    The lake decides whether rows are there, and whether the profile would still give them; Dagster knows what is
+    running and what failed since.
     """
+    states = _states(instance, lake, settings, key)
+    for name, state in states.items():
+        if staleness and state == "done" and staleness.of(key, name if TABLES[key].partitioning else None):
+            states[name] = "stale"
+    return states
+
+
+def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
     partitions = partitions_of(key, settings)
     if partitions is None:
         return {"all": _unpartitioned_state(instance, key, lake.exists(key))}

@@ -27,6 +27,7 @@ STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated",
 MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
 STATE_MARKS = {
     "done": "[green]●[/green]",
+    "stale": "[yellow]○[/yellow]",
     "failed": "[red]✗[/red]",
     "missing": "[dim]·[/dim]",
     "running": "[yellow]◐[/yellow]",
@@ -88,7 +89,8 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
         justify = "left" if name in ("asset", "partitions") else "right"
         table.add_column(name, justify=justify, no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name))
     for asset in assets:
-        failed = f" ({asset.count('failed')} failed)" if asset.count("failed") else ""
+        notes = [f"{asset.count(state)} {state}" for state in ("stale", "failed") if asset.count(state)]
+        failed = f" ({', '.join(notes)})" if notes else ""
         table.add_row(
             asset.key,
             "".join(STATE_MARKS[asset.partitions[name]] for name in sorted(asset.partitions)),
@@ -107,7 +109,7 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.cost.wall_seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)
-    is_unknown = any(asset.count("missing", "failed") and asset.seconds_left is None for asset in labels)
+    is_unknown = any(asset.count("missing", "failed", "stale") and asset.seconds_left is None for asset in labels)
     remaining = (
         "the time left shows once every label has a finished shard" if is_unknown else f"about {left:,.0f} s left"
     )

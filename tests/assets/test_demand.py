@@ -4,11 +4,16 @@ import shutil
 
 import polars as pl
 import pytest
+from rich.console import Console
 from small_run import SMALL, run_all, write_profile
 
+from assets.automation import shards_to_label
+from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources.dagster_home import open_instance
 from resources.lake import Lake
+from resources.status import staleness_of
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +91,55 @@ def test_cpmi_alone_completes_no_prefix_and_needs_neither_policy_nor_prover(fini
     assert lake.read(POLICY).is_empty() and lake.read(PROVER).is_empty()
     assert lake.record(POLICY, "000").notes == ["empty: no reward type of the profile needs it"]
     assert lake.read(COSTS)["method"].unique().to_list() == ["cpmi"]
+
+
+def with_one_shard_of(settings: Settings, templates: int) -> Settings:
+    """The profile with other templates, under which one shard is labelled."""
+    scoring = settings.scoring.model_copy(update={"templates": templates})
+    changed = settings.model_copy(update={"scoring": scoring})
+    assert not run_all(changed, only=("labels",), shards=["000"]).failures
+    return changed
+
+
+@pytest.mark.parametrize("templates", [1, 3])
+def test_a_data_set_over_shards_of_other_settings_is_refused(finished, own_copy, templates):
+    """The small profile has four templates; three shards keep them."""
+    own_copy = own_copy.model_copy(update={"scoring": own_copy.scoring.model_copy(update={"templates": 2})})
+    assert not run_all(own_copy, only=("labels", "dataset")).failures
+    changed = with_one_shard_of(own_copy, templates)
+    (failure,) = run_all(changed, only=("dataset/cpmi_80k",)).failures
+    assert "labels/step_rewards of shard 001, 002, 003 is stale" in failure
+    assert f"scoring.templates: 2, the profile has {templates}" in failure
+    assert "run `cpmi run --only labels` first" in failure
+
+
+def test_stale_shards_are_seen_by_status_and_by_the_schedule(own_copy):
+    changed = with_one_shard_of(own_copy, 1)
+    states = {asset.key: asset.partitions for asset in home_status(changed)}
+    stale = {"000": "done", "001": "stale", "002": "stale", "003": "stale"}
+    assert states["labels/template_scores"] == states["labels/step_rewards"] == stale
+    assert set(states["labels/answer_logprobs"].values()) == {"done"}
+    assert states["dataset/cpmi_80k"] == {"all": "stale"}
+    assert set(states["models/process_reward_models"].values()) == {"stale"}
+    with open_instance(changed) as instance:
+        wanted = shards_to_label(instance, Lake(changed.home), changed, staleness_of(changed, MAKERS))
+    assert wanted == ["001", "002", "003"]
+    assert not run_all(changed, only=("labels", "dataset")).failures
+    states = {asset.key: asset.partitions for asset in home_status(changed)}
+    assert states["dataset/cpmi_80k"] == {"all": "done"}
+
+
+def test_a_finished_home_has_nothing_stale(finished):
+    assert {state for asset in home_status(finished) for state in asset.partitions.values()} == {"done"}
+
+
+def test_what_is_forced_to_be_made_again_is_not_stale_once_it_is_made(own_copy):
+    from cpmi_dagster import definitions
+
+    console = Console(stderr=True)
+    only = ("labels/step_rewards", "dataset/soft_labels")
+    outcome = definitions.run_with_progress(own_copy, own_copy.shard_keys, only, True, console, quiet=True)
+    assert not outcome.failures
 
 
 def test_without_samples_of_negatives_nothing_is_generated(unlabelled, prompts):

@@ -225,7 +225,7 @@ def test_finished_shards_leave_no_chunks_behind(run_of):
 def materialize(declared: Stage, run: StageRun, partitions: tuple[str, str], instance: dg.DagsterInstance):
     start, end = partitions
     return dg.materialize(
-        [declared.bind(run.settings)],
+        [declared.bind(run.settings, {})],
         instance=instance,
         resources={
             "settings": run.settings,
@@ -270,7 +270,7 @@ def test_dagster_shows_schema_lineage_rows_and_preview(run_of):
     assert "| t1 | 1 | 3 | model |" in str(metadata["preview"].value)
     lineage = metadata["dagster/column_lineage"].value.deps_by_column
     assert lineage["trajectory_id"][0].asset_key == dg.AssetKey(SELECTED.split("/"))
-    spec = next(iter(declared.bind(run.settings).specs))
+    spec = next(iter(declared.bind(run.settings, {}).specs))
     columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
     assert columns["rank"].type == "Int64"
     assert {"run_id", "model", "code_version"} <= set(columns)

@@ -1,0 +1,127 @@
+"""Which files were made with other settings, models, code or inputs than the profile's, and in what they differ.
+
+    profile        scoring.templates: 4
+    on disk        labels/answer_logprobs of shard 000 with 4 templates, of 001 to 003 with 2
+    stale          labels/answer_logprobs 001 to 003, and what is made from them: template_scores, step_rewards, …
+
+A stage skips or makes again its own partitions; what it reads of others it takes as it is, unless it asks here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.files.text import cut
+from resources.declaration import Declaration
+from resources.lake import FileRecord, Lake
+from resources.stage_run import StageRun, partitions_of
+
+LONGEST_VALUE = 60
+MOST_NAMED = 3
+
+
+class Maker(Protocol):
+    """A stage, as far as its files are judged."""
+
+    @property
+    def declaration(self) -> Declaration:
+        """What it reads and depends on."""
+        ...
+
+    def is_up_to_date(self, run: StageRun, partition: str | None) -> bool:
+        """Whether its files have what is asked for, made by what it would be made by now."""
+        ...
+
+    def dependencies(self, run: StageRun, partition: str | None) -> dict[str, Any]:
+        """Everything the rows of a partition depend on."""
+        ...
+
+
+class Staleness:
+    """Judges the files of a home by a profile; every file once.
+
+    Args:
+        run: whose settings, models, sources and lake count.
+        makers: the stage behind each table.
+    """
+
+    def __init__(self, run: StageRun, makers: Mapping[str, Maker]) -> None:
+        # what a run is forced to make again is not stale once it has been made
+        self._run = replace(run, lake=Lake(run.lake.home), memo={})
+        self._makers = makers
+        self._known: dict[tuple[str, str | None], str] = {}
+
+    def of(self, key: str, partition: str | None) -> str:
+        """Why a file is stale, itself or through what it is made from; empty where it is not, or not on disk."""
+        maker = self._makers.get(key)
+        if maker is None or self._run.lake.intact_record(key, partition) is None:
+            return ""
+        place = (maker.declaration.table, partition)
+        if place not in self._known:
+            self._known[place] = ""
+            self._known[place] = self._own(maker, partition) or self._inherited(maker, partition)
+        return self._known[place]
+
+    def partitions(self, key: str) -> dict[str, str]:
+        """The stale partitions of a table among those of the profile, each with the reason."""
+        found = {name: self.of(key, name) for name in partitions_of(key, self._run.settings) or ()}
+        return {name: reason for name, reason in found.items() if reason}
+
+    def _own(self, maker: Maker, partition: str | None) -> str:
+        try:
+            if maker.is_up_to_date(self._run, partition):
+                return ""
+            facts = maker.dependencies(self._run, partition)
+        except CpmiError as error:
+            return str(error)
+        record = self._run.lake.intact_record(maker.declaration.table, partition)
+        where = f"{maker.declaration.table} {partition}" if partition else maker.declaration.table
+        return f"{where} has {next(_differences(record, facts, maker.declaration), 'other inputs')}" if record else ""
+
+    def _inherited(self, maker: Maker, partition: str | None) -> str:
+        for key in maker.declaration.inputs:
+            if TABLES[key].partitioning is None:
+                names: list[str | None] = [None]
+            elif TABLES[key].partitioning == maker.declaration.partitioning:
+                names = [partition]
+            else:
+                names = list(partitions_of(key, self._run.settings) or ())
+            for name in names:
+                if reason := self.of(key, name):
+                    return reason
+        return ""
+
+
+def refuse_stale(staleness: Staleness, declaration: Declaration) -> None:
+    """Refuse to read shards that the profile's settings would not give.
+
+    Raises:
+        LakeError: names the shards, in what they differ, and what to run.
+    """
+    for key in declaration.inputs:
+        if TABLES[key].partitioning != "shard" or declaration.partitioning == "shard":
+            continue
+        if stale := staleness.partitions(key):
+            names, reason = list(stale), next(iter(stale.values()))
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            raise LakeError(
+                f"{key} of shard {', '.join(names[:MOST_NAMED])}{more} is stale, so {declaration.table} is not made "
+                f"from it: {reason}; run `cpmi run --only {TABLES[key].group}` first"
+            )
+
+
+def _differences(record: FileRecord, facts: Mapping[str, Any], declaration: Declaration) -> Iterator[str]:
+    """In what a file differs from what would be made now, the settings first."""
+    wanted = {**facts["settings"], **facts.get("extent", {})}
+    recorded = {**record.settings, **record.extent}
+    for path, value in {"seed": facts["seed"], **wanted}.items():
+        if recorded.get(path, value) != value:
+            yield f"{path}: {cut(str(recorded[path]), LONGEST_VALUE)}, the profile has {cut(str(value), LONGEST_VALUE)}"
+    for role, model in facts["models"].items():
+        made_with = record.inputs.get("models", {}).get(role)
+        if made_with != model:
+            yield f"another {role}: {made_with and made_with[0]}, the profile has {model[0]}"
+    if record.code_version != declaration.code_version:
+        yield f"rows of code version {record.code_version}, today's is {declaration.code_version}"
