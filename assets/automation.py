@@ -61,7 +61,8 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
         return decorate(missing_or_failed_shards)
     except dg.DagsterInvalidDefinitionError as error:
         raise SettingsError(
-            f"`orchestration.schedule` is `{cron}`, no cron expression of five fields; write one such as */10 * * * *"
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, no cron expression of five fields; "
+            "write one such as */10 * * * *"
         ) from error
 
 
