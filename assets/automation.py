@@ -5,6 +5,7 @@ from typing import Literal
 import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
 from resources.stage_run import SELECTED
@@ -41,12 +42,6 @@ JOBS = {
 def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
     """Each tick requests at most `orchestration.shards_per_tick` shards whose labels are missing or failed."""
 
-    @dg.schedule(
-        name="missing_or_failed_shards",
-        job=JOBS[LABEL],
-        cron_schedule=settings.orchestration.schedule,
-        description=shard_schedule.__doc__,
-    )
     def missing_or_failed_shards(
         context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
     ) -> list[dg.RunRequest] | dg.SkipReason:
@@ -60,7 +55,15 @@ def shard_schedule(settings: Settings) -> dg.ScheduleDefinition:
         chosen = wanted[: settings.orchestration.shards_per_tick]
         return [dg.RunRequest(run_key=f"{tick} {shard}", partition_key=shard) for shard in chosen]
 
-    return missing_or_failed_shards
+    cron = settings.orchestration.schedule
+    decorate = dg.schedule(job=JOBS[LABEL], cron_schedule=cron, description=shard_schedule.__doc__)
+    try:
+        return decorate(missing_or_failed_shards)
+    except dg.DagsterInvalidDefinitionError as error:
+        raise SettingsError(
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, no cron expression of five fields; "
+            "write one such as */10 * * * *"
+        ) from error
 
 
 def shards_to_label(instance: dg.DagsterInstance, lake: Lake, settings: Settings) -> list[str]:
