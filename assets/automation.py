@@ -6,6 +6,7 @@ from typing import Literal
 import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
 from resources.stage_run import SELECTED
@@ -43,12 +44,6 @@ JOBS = {
 def shard_schedule(settings: Settings, makers: Mapping[str, Maker]) -> dg.ScheduleDefinition:
     """Each tick requests at most `orchestration.shards_per_tick` shards whose labels are missing, stale or failed."""
 
-    @dg.schedule(
-        name="missing_or_failed_shards",
-        job=JOBS[LABEL],
-        cron_schedule=settings.orchestration.schedule,
-        description=shard_schedule.__doc__,
-    )
     def missing_or_failed_shards(
         context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
     ) -> list[dg.RunRequest] | dg.SkipReason:
@@ -62,7 +57,15 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker]) -> dg.Schedu
         chosen = wanted[: settings.orchestration.shards_per_tick]
         return [dg.RunRequest(run_key=f"{tick} {shard}", partition_key=shard) for shard in chosen]
 
-    return missing_or_failed_shards
+    cron = settings.orchestration.schedule
+    decorate = dg.schedule(job=JOBS[LABEL], cron_schedule=cron, description=shard_schedule.__doc__)
+    try:
+        return decorate(missing_or_failed_shards)
+    except dg.DagsterInvalidDefinitionError as error:
+        raise SettingsError(
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, no cron expression of five fields; "
+            "write one such as */10 * * * *"
+        ) from error
 
 
 def shards_to_label(

@@ -46,7 +46,8 @@ def run_profile(
         several = min(settings.orchestration.gpus, len(shards)) > 1
         label = partial(label_on_gpus, build, settings, shards, remake, progress) if several else None
         outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label)
-        progress.summary()
+        if not outcome.failures and not outcome.waiting:
+            progress.summary()
     return outcome
 
 

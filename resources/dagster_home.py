@@ -3,13 +3,14 @@
 import logging
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import dagster as dg
 import yaml
 
-from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files.process_identity import has_died
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
@@ -25,14 +26,29 @@ def write_dagster_yaml(settings: Settings) -> Path:
 
     Returns:
         The folder to use as `DAGSTER_HOME`.
+
+    Raises:
+        SettingsError: the home is a file, or cannot be written.
     """
     folder = settings.home / "dagster"
-    folder.mkdir(parents=True, exist_ok=True)
+    _check_writable(folder)
     text = yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
         write_whole(file, text)
     return folder
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SettingsError(
+            f"the home {folder.parent} cannot be written ({error.strerror}); make it a folder that you may write to, "
+            "or set CPMI_HOME to another"
+        ) from error
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:

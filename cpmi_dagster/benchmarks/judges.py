@@ -20,7 +20,7 @@ from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.json_lines import read_json_lines
-from cpmi_dagster.files.text import Text
+from cpmi_dagster.files.text import Identifier, Text
 
 StepCounts = Mapping[str, Mapping[str, int]]
 """By benchmark and problem id, the number of steps."""
@@ -34,8 +34,8 @@ class JudgedLine(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
     benchmark: Text | None = None
-    id: Text | int | None = None
-    idx: Text | int | None = None
+    id: Identifier | None = None
+    idx: Identifier | None = None
     classification: Text | None = None
     probabilities: list[float] | None
     reason: Text | None = None

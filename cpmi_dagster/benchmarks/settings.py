@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.files.places import expanded
 from cpmi_dagster.generation.settings import Sampling
 
 
@@ -46,7 +47,7 @@ def _resolve(value: Any, folder: Path) -> Any:
         return [_resolve(file, folder) for file in value]
     if isinstance(value, dict) and "path" in value:
         return {**value, "path": _resolve(value["path"], folder)}
-    return str((folder / Path(value).expanduser()).absolute()) if isinstance(value, str) else value
+    return str((folder / expanded(value)).absolute()) if isinstance(value, str) else value
 
 
 class Benchmarks(Frozen):
@@ -59,3 +60,10 @@ class Benchmarks(Frozen):
     bootstrap_samples: int = Field(default=1000, ge=1)
     prediction_batch_tokens: int = Field(default=16384, ge=16)
     judges: dict[str, JudgeFiles] = Field(default={}, description="external judges by name: their files")
+
+    @field_validator("best_of_n")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"`{twice[0]}` is named twice; name it once")
+        return names

@@ -59,7 +59,7 @@ def run(
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
     for message in (*outcome.waiting, *(f"check did not pass: {name}" for name in outcome.failed_checks)):
-        ERR.print(message, highlight=False)
+        ERR.print(message, highlight=False, markup=False)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))
     if not quiet and not outcome.waiting:
@@ -139,7 +139,8 @@ def score(
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         ERR.print(f"{name} was not scored: {reason}", highlight=False, markup=False)
     if not quiet:
-        OUT.print(f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories in {output}")
+        scored = f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories"
+        OUT.print(f"{scored} in {output}", markup=False)
 
 
 @app.command(epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`")
@@ -161,7 +162,7 @@ def judge(
     for name, reason in done.rejected:
         ERR.print(f"{name} was not judged: {reason}", highlight=False, markup=False)
     if not quiet:
-        OUT.print(f"{done.judged:,} solutions judged in {output}", highlight=False)
+        OUT.print(f"{done.judged:,} solutions judged in {output}", highlight=False, markup=False)
 
 
 @app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")
@@ -232,10 +233,9 @@ def parse_shards(text: str | None, settings: "Settings") -> list[str]:
         first, dash, last = item.strip().partition("-")
         if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))):
             raise SettingsError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
+        if int(last or first) >= settings.shards:
+            raise SettingsError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
         numbers |= set(range(int(first), int(last or first) + 1))
-    beyond = [number for number in numbers if number >= settings.shards]
-    if beyond or not numbers:
-        raise SettingsError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
     return [settings.shard_keys[number] for number in sorted(numbers)]
 
 

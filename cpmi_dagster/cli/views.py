@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -12,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.text import cut
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def show_frame(console: Console, frame: "pl.DataFrame", form: str) -> None:
     if form == "csv":
         console.file.write(_flat(frame).write_csv())
     elif form == "json":
-        console.file.write(_json_text(frame.to_dicts()) + "\n")
+        console.file.write(_json_text([dict(zip(frame.columns, row, strict=True)) for row in _rows(frame)]) + "\n")
     else:
         console.print(table_of(frame))
 
@@ -61,8 +63,9 @@ def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     """A frame as a rich table."""
     table = _new_table(title)
     for index, (name, dtype) in enumerate(frame.schema.items()):
-        table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold", no_wrap=not index)
-    for row in frame.iter_rows():
+        justify = "right" if dtype.is_numeric() else "left"
+        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=not index)
+    for row in _rows(frame):
         table.add_row(*(escape(_cell(value)) for value in row))
     return table
 
@@ -73,13 +76,13 @@ def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings
         console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
     report = settings.home / "report" / "index.html"
     if report.is_file():
-        console.print(f"Report    {report}", highlight=False, soft_wrap=True)
-    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, soft_wrap=True)
+        console.print(f"Report    {report}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
     option = settings.profile_option
     commands = (
         f'cpmi ui{option} (the DAG in a browser), cpmi status{option}, cpmi query{option} "…", cpmi trace{option} …'
     )
-    console.print(f"Next      {commands}", highlight=False, soft_wrap=True)
+    console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
 
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
@@ -166,7 +169,7 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings") -> None:
 
 
 def _new_table(title: str | None, **options: Any) -> Table:
-    return Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE, **options)
+    return Table(title=title and escape(title), title_justify="left", header_style="bold", box=box.SIMPLE, **options)
 
 
 def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
@@ -196,20 +199,49 @@ def _cell(value: Any) -> str:
 
 
 def _flat(frame: "pl.DataFrame") -> "pl.DataFrame":
-    """Lists and structs as JSON text: CSV has no nesting."""
+    """Lists and structs as JSON text, bytes in hexadecimal: CSV has neither."""
     import polars as pl
+    import polars.selectors as cs
 
     nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
-    texts = {name: [None if value is None else _json_text(value) for value in frame[name].to_list()] for name in nested}
-    return frame.with_columns(**{name: pl.Series(values, dtype=pl.String) for name, values in texts.items()})
+    texts = {name: [None if value is None else _json_text(value) for value in _values(frame[name])] for name in nested}
+    flat = frame.with_columns(**{name: pl.Series(values, dtype=pl.String) for name, values in texts.items()})
+    return flat.with_columns(cs.binary().bin.encode("hex"))
+
+
+def _rows(frame: "pl.DataFrame") -> Iterator[tuple[Any, ...]]:
+    return zip(*(_values(frame[name]) for name in frame.columns), strict=True)
+
+
+def _values(column: "pl.Series") -> list[Any]:
+    """The values of a column.
+
+    Raises:
+        CpmiError: they are maps whose keys are lists or structs.
+    """
+    try:
+        return column.to_list()
+    except TypeError as error:
+        name = column.name
+        raise CpmiError(
+            f'the column `{name}` holds a map that cannot be shown; cast it, as in `"{name}"::varchar`'
+        ) from error
 
 
 def _json_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=_json_value)
+    return json.dumps(_plain(value), ensure_ascii=False)
 
 
-def _json_value(value: Any) -> Any:
-    """Values that JSON has no type for: DuckDB returns sums of integers as decimals."""
+def _plain(value: Any) -> Any:
+    """The value with what JSON has no type for replaced: DuckDB returns sums of integers as decimals."""
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
     return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,1 +1,1 @@
-"""Files and processes: JSON Lines, text that can be encoded, files written whole or not at all, who wrote them."""
+"""Files and processes: JSON Lines, YAML, text that can be encoded, files written whole or not at all, their writers."""

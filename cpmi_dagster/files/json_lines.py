@@ -48,13 +48,12 @@ def _parse(text: str, form: type[Form], place: str) -> Form:
         raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or correct or remove the line")
     try:
         row: Any = json.loads(text)
+        if not isinstance(row, dict):
+            raise SourceError(f"{place} is no JSON object of fields and values; correct or remove the line")
         return form.model_validate(row)
     except RecursionError as error:
         raise SourceError(f"{place} is nested too deeply; correct or remove the line") from error
     except json.JSONDecodeError as error:
         raise SourceError(f"{place} is not JSON ({error.msg}); correct or remove the line") from error
     except ValidationError as error:
-        wrong = first_complaint(error)
-        raise SourceError(
-            f"{place}: `{wrong.place or 'the line'}`: {wrong.reason}; correct or remove the line"
-        ) from error
+        raise SourceError(f"{place}: {first_complaint(error)}; correct or remove the line") from error

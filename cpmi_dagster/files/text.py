@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 
 def encodable(text: Any) -> Any:
@@ -16,7 +16,21 @@ def encodable(text: Any) -> Any:
     return text
 
 
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank")
+    return text
+
+
+def _identifier(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("it must be a text or a whole number")
+    return encodable(value)
+
+
 Text = Annotated[str, BeforeValidator(encodable)]
+FilledText = Annotated[Text, AfterValidator(_filled)]
+Identifier = Annotated[str | int, BeforeValidator(_identifier)]
 
 
 def cut(text: str, characters: int) -> str:

@@ -21,7 +21,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.json_lines import read_json_lines
-from cpmi_dagster.files.text import Text, encodable
+from cpmi_dagster.files.text import FilledText, Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.models.language_models import check_device
 
@@ -37,9 +37,9 @@ class Solution(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow")
 
-    id: Text | int
+    id: Identifier
     question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
-    steps: list[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
+    steps: list[FilledText] = Field(validation_alias=AliasChoices("steps", "modified_process"))
 
     @model_validator(mode="before")
     @classmethod
@@ -94,6 +94,7 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
     solutions = [solution for _, solution in lines]
     if not lines:
         raise SourceError(f"{request.input} has no lines; give JSON Lines with id, question and steps")
+    _check_ids(lines)
     if request.output.exists() and request.output.samefile(request.input):
         raise SourceError(f"--output is {request.input} itself, whose questions and steps would be lost; give another")
     check_writable(request.output)
@@ -114,6 +115,16 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
 def first_error(probabilities: Sequence[float], threshold: float) -> int:
     """The first step whose probability is below the threshold, -1 if none is."""
     return next((step for step, value in enumerate(probabilities) if value < threshold), -1)
+
+
+def _check_ids(lines: Sequence[tuple[str, Solution]]) -> None:
+    """Refuse an id twice in a benchmark; PRMBench's own rows, known by their `idx`, repeat some."""
+    places: dict[tuple[str, str], str] = {}
+    for place, solution in lines:
+        fields = solution.model_extra or {}
+        first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
+        if first != place and not {"idx", "classification"} <= set(fields):
+            raise SourceError(f"{place}: the id `{solution.id}` is that of {first} too; give each line its own")
 
 
 def _reasons(model: "LoadedRewardModel", solutions: Sequence[Solution]) -> dict[int, str]:

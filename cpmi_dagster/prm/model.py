@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from huggingface_hub.dataclasses import strict
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.activations import ACT2FN
@@ -24,6 +25,7 @@ from transformers.configuration_utils import SubConfigSpec
 from transformers.utils.generic import ModelOutput
 
 from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.language_models import load_tokenizer, model_identity
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.prm.shared_prefix import hidden_states
@@ -159,7 +161,7 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
     Raises:
         ModelError: the folder is missing, incomplete, or holds another kind of model.
     """
-    place = Path(folder).expanduser()
+    place = expanded(folder)
     if not (place / "config.json").is_file():
         raise ModelError(f"there is no reward model in {place}; give a folder that training has written")
     identity = model_identity(str(place))
@@ -171,7 +173,7 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
             if not isinstance(config, RewardModelConfig):
                 raise ModelError(f"{place} holds a `{config.model_type}`, not a reward model; give a trained one")
             model = RewardModel.from_pretrained(place, config=config, dtype=dtype)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise ModelError(f"the reward model in {place} cannot be loaded: {first_line(error)}") from error
     placed = model.to(target)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return LoadedRewardModel(placed.eval(), tokenizer, identity)

@@ -11,10 +11,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.models.settings import LanguageModel
 
 Objective = Literal["bce", "mse", "pqm"]
@@ -66,10 +67,9 @@ class Training(Frozen):
         if not isinstance(value, str | Path):
             return value
         try:
-            return yaml.safe_load(Path(value).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            reason = " ".join(str(error).split())
-            raise ValueError(f"the accelerate configuration {value} cannot be read: {reason}") from error
+            return read_yaml(Path(value))
+        except SettingsError as error:
+            raise ValueError(f"the accelerate configuration {error}") from error
 
     @field_validator("accelerate")
     @classmethod
@@ -98,7 +98,7 @@ class Training(Frozen):
 class Recipe(Frozen):
     """One PRM to train: reward type x objective x backbone."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=200)
     reward_type: str
     objective: Objective = "bce"
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")

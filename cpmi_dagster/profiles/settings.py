@@ -21,14 +21,16 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as EnvironmentNotRead
 
 from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
+from cpmi_dagster.files.places import expanded
+from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.settings import LanguageModel
@@ -46,6 +48,7 @@ from cpmi_dagster.trajectories.identifiers import shard_name
 
 PROFILES = Path(__file__).parent
 DEFAULT_PROFILE = "miniature"
+LONGEST_NAME = 200
 
 
 class Models(Frozen):
@@ -205,10 +208,17 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
     _check_environment()
     chosen = str(profile or os.environ.get("CPMI_PROFILE") or DEFAULT_PROFILE)
     values = _read_profile(chosen)
+    _check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
-    values["home"] = Path(values["home"]).expanduser().absolute()
+    values["home"] = expanded(values["home"]).absolute()
     try:
         settings = Settings(**values)
+    except EnvironmentNotRead as error:
+        field = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "")
+        raise SettingsError(
+            f"the environment variable CPMI_{field.upper()}, or one that begins with it, is not JSON; correct it, or "
+            "write single settings, such as CPMI_SCORING__ROW_TOKENS=4096"
+        ) from error
     except ValidationError as error:
         raise SettingsError(_explain(chosen, error)) from error
     # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
@@ -235,19 +245,23 @@ def _check_environment() -> None:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
 
+def _check_name(chosen: str, name: Any) -> None:
+    """The name of a profile is that of its folder below `.cpmi`."""
+    is_name = isinstance(name, str) and name.strip() and name.isprintable() and Path(name).name == name != ".."
+    if not is_name or len(name) > LONGEST_NAME:
+        raise SettingsError(f"profile `{chosen}`: `profile: {name!r}` is no plain file name; write one such as `mine`")
+
+
 def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
     path = _profile_path(profile)
     if path in extending:
         chain = ", ".join(map(str, extending))
         raise SettingsError(f"profile {path} extends itself, through {chain}; remove one `extends`")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"profile {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    values = read_yaml(path)
     if not isinstance(values, dict):
         raise SettingsError(f"profile {path} must be a mapping of settings, not {type(values).__name__}")
     parent = values.pop("extends", None)
-    own = _resolve_paths({"profile": path.stem, **values}, path.parent)
+    own = _resolve_paths({"profile": path.stem, **values}, path)
     if parent is None:
         return own
     relative = path.parent / str(parent)
@@ -275,17 +289,23 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:
     """Make paths relative to the profile absolute: sources, models, accelerate's configuration, `home`."""
+    folder = profile.parent
     kinds = {"sources": "path", "models": "name", "training": "accelerate"}
     own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
-    for recipe in own.get("recipes") or ():
+    recipes = own.get("recipes")
+    for recipe in recipes if isinstance(recipes, list) else ():
         for key, field in (("backbone", "name"), ("training", "accelerate")):
             if isinstance(recipe, dict) and key in recipe:
                 recipe[key] = _resolve_below(recipe[key], field, folder)
     if isinstance(own.get("benchmarks"), dict):
         own["benchmarks"] = resolve_judges(own["benchmarks"], folder)
-    return own if "home" not in own else {**own, "home": str(folder / Path(str(own["home"])).expanduser())}
+    if "home" not in own:
+        return own
+    if not isinstance(own["home"], str) or not own["home"].strip():
+        raise SettingsError(f"profile {profile}: `home: {own['home']!r}` is no folder; write its path, or leave it out")
+    return {**own, "home": str(folder / expanded(own["home"]))}
 
 
 def _resolve_below(values: Any, field: str, folder: Path) -> Any:
@@ -302,22 +322,24 @@ def _resolve_below(values: Any, field: str, folder: Path) -> Any:
 def _resolve_path(value: Any, folder: Path) -> Any:
     if not isinstance(value, str) or value.startswith(MINIATURE):
         return value
-    candidate = folder / Path(value).expanduser()
+    candidate = folder / expanded(value)
     return str(candidate.absolute()) if value.startswith((".", "~")) or candidate.exists() else value
 
 
 def _explain(profile: str, error: ValidationError) -> str:
     place, reason, kind, _ = first_complaint(error)
-    where = place or "profile"
+    if not place:
+        return f"profile `{profile}`: {reason}"
     if kind == "extra_forbidden":
-        return f"{_place(profile, where)}: `{where}` is not a setting; remove it or check its spelling"
+        return f"{_place(profile, place)}: `{place}` is not a setting; remove it or check its spelling"
     if kind == "missing":
-        return f"profile `{profile}`: the setting `{where}` is missing; add it"
-    return f"{_place(profile, where)}: `{where}` is wrong: {reason}"
+        return f"profile `{profile}`: the setting `{place}` is missing; add it"
+    return f"{_place(profile, place)}: `{place}` is wrong: {reason}"
 
 
 def _place(profile: str, where: str) -> str:
     """The environment variable a setting was given by, else the profile."""
-    variable = f"CPMI_{where.replace('.', '__')}".upper()
-    given = next((name for name in os.environ if variable.startswith(name.upper()) and name.startswith("CPMI_")), None)
-    return f"environment variable {given}" if given and "__" in given else f"profile `{profile}`"
+    variable = f"CPMI_{where.replace('.', '__')}__".upper()
+    given = (name for name, value in os.environ.items() if value and variable.startswith(f"{name.upper()}__"))
+    name = max(given, key=len, default=None)
+    return f"environment variable {name}" if name else f"profile `{profile}`"

@@ -67,6 +67,13 @@ class Sources(Frozen):
     references: tuple[ReferenceSource, ...]
     benchmarks: dict[str, DataSource] = Field(default={}, description="benchmarks and question sets, by name")
 
+    @field_validator("references")
+    @classmethod
+    def _at_least_one(cls, references: tuple[ReferenceSource, ...]) -> tuple[ReferenceSource, ...]:
+        if not references:
+            raise ValueError("questions are aligned with references; name one, as {source: gsm8k, hub: openai/gsm8k}")
+        return references
+
     @field_validator("step_labels")
     @classmethod
     def _names_are_free(cls, labels: dict[str, StepLabelSource]) -> dict[str, StepLabelSource]:

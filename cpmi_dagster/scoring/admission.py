@@ -131,6 +131,8 @@ def _complete(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
         raise ScoringError(f"{name} has no steps; give it at least one")
     if None in row["steps"]:
         raise ScoringError(f"{name}: step {row['steps'].index(None)} (from 0) is null; give it a text")
+    if not (row["gold_answer"] or "").strip():
+        raise ScoringError(f"{name}: {_answer_name(GOLD_RANK)} is empty; give it a text")
     if contrasted and not row["rank"]:
         raise ScoringError(f"{name} has no hard negatives to contrast its gold answer with; give it at least one")
     for rank, answer in _answers(row).items():

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.files.json_lines import read_json_lines
-from cpmi_dagster.files.text import Text
+from cpmi_dagster.files.text import FilledText, Identifier, Text
 from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
 
@@ -24,9 +24,9 @@ class InputLine(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
-    id: Text | int
+    id: Identifier
     question: Text
-    steps: list[Text]
+    steps: list[FilledText]
     gold_answer: Text
     negative_answers: list[Text] | None = None
 
@@ -57,7 +57,7 @@ def score_file(
     check_writable(*(path for path in (output, logprobs_output) if path))
     options["progress"] = lambda count: advance(count, frame.height)
     result = score_in_full(frame, model, **options)
-    if result.scores.is_empty() and frame.height:
+    if result.scores.is_empty():
         name, reason = result.rejected.select("id", "reason").row(0)
         raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
     for path, rows in ((output, result.scores), (logprobs_output, result.logprobs)):
@@ -71,8 +71,10 @@ def read_trajectories(path: Path) -> pl.DataFrame:
     """The lines of a trajectory file as a frame for `score_trajectories`.
 
     Raises:
-        SourceError: there is no such file, or a line is not of the form above.
+        SourceError: there is no such file, it has no lines, or a line is not of the form above.
     """
     lines = read_json_lines(path, InputLine, "id, question, steps and gold_answer")
     rows = [{**line.model_dump(), "id": str(line.id)} for _, line in lines]
+    if not rows:
+        raise SourceError(f"{path} has no lines; give JSON Lines with id, question, steps and gold_answer")
     return pl.DataFrame(rows, schema=INPUT_COLUMNS)

@@ -4,6 +4,7 @@ After a change on purpose: `python tests/assets/test_asset_graph.py` writes the 
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from assets.automation import JOBS
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import STAGES, build_definitions
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
@@ -53,6 +55,13 @@ def test_every_asset_has_an_owner_a_description_a_schema_and_a_link_to_its_code(
         assert spec.owners, spec.key
         assert len(spec.description or "") > 30, spec.key
         assert {"dagster/column_schema", "dagster/column_lineage", "dagster/code_references"} <= set(spec.metadata)
+
+
+@pytest.mark.parametrize("cron", ["foo", "99 * * * *", ""])
+def test_a_schedule_that_is_no_cron_expression_is_refused(tmp_path, cron):
+    (tmp_path / "mine.yaml").write_text(f"extends: miniature\norchestration: {{schedule: '{cron}'}}\n")
+    with pytest.raises(SettingsError, match=f"`orchestration.schedule` is `{re.escape(cron)}`, no cron expression"):
+        build_definitions(load_settings(tmp_path / "mine.yaml", tmp_path))
 
 
 @pytest.mark.parametrize("name", ["miniature", "miniature-all", "files", "paper"])

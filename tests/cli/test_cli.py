@@ -67,7 +67,7 @@ def test_shards_are_numbers_and_ranges(text, shards):
     assert parse_shards(text, load_settings("miniature")) == shards.split()
 
 
-@pytest.mark.parametrize("text", ["4", "x", "2-", "", "1-0"])
+@pytest.mark.parametrize("text", ["4", "x", "2-", "", "1-0", "0-99999999999"])
 def test_shards_that_are_not_there_are_refused(text):
     with pytest.raises(SettingsError, match="--shards"):
         parse_shards(text, load_settings("miniature"))
@@ -116,6 +116,9 @@ def test_score_samples_negatives_where_none_are_given_and_a_seed_repeats_them(tm
         ("{", "line 2 is not JSON"),
         ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "line 2: `steps`"),
         ('{"id": "b", "question": "x", "steps": []}', "line 2: `gold_answer`"),
+        ('{"id": "b", "question": "x", "steps": ["y", "  "], "gold_answer": "1"}', "line 2: `steps.1`: it is blank;"),
+        ('{"id": 1.5, "question": "x", "steps": [], "gold_answer": "1"}', "`id`: it must be a text or a whole number"),
+        ("5", "line 2 is no JSON object"),
         ("[" * 100_000, "line 2 is nested too deeply"),
     ],
 )
@@ -125,6 +128,16 @@ def test_a_wrong_line_of_the_input_is_named(tmp_path, line, message):
     with pytest.raises(CpmiError, match=message):
         invoke("score", "--model", "miniature:labeler", *files)
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_an_empty_file_of_trajectories_is_refused(tmp_path):
+    with pytest.raises(CpmiError, match=r"in.jsonl has no lines; give JSON Lines with id"):
+        score(tmp_path, [])
+
+
+def test_a_blank_gold_answer_is_called_so(tmp_path):
+    with pytest.raises(CpmiError, match="the gold answer is empty; give it a text"):
+        score(tmp_path, [{**ROW, "gold_answer": " ", "negative_answers": None}])
 
 
 def test_an_output_that_cannot_be_written_is_found_out_before_scoring(tmp_path):

@@ -97,11 +97,12 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
         [
             {"id": "gsm8k-0", "problem": "How many ?", "steps": ["we add"], "label": 0},
             {"idx": "p0", "classification": "circular", "modified_question": "How ?", "modified_process": ["so five"]},
+            {"idx": "p0", "classification": "circular", "modified_question": "Why ?", "modified_process": ["so two"]},
         ]
     )
-    assert judge_file(request, lambda count, total: None).judged == 2
+    assert judge_file(request, lambda count, total: None).judged == 3
     rows = [json.loads(line) for line in request.output.read_text().splitlines()]
-    assert [row["id"] for row in rows] == ["gsm8k-0", "p0:circular"]
+    assert [row["id"] for row in rows] == ["gsm8k-0", "p0:circular", "p0:circular"]
     assert rows[0]["label"] == 0
 
 
@@ -111,7 +112,11 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
         ("{", "in.jsonl, line 2 is not JSON"),
         ({"id": "b", "question": "x"}, "line 2: `steps`: Field required"),
         ({"id": "b", "question": "x", "steps": None}, "line 2: `steps`: Input should be a valid list"),
-        ({"question": "x", "steps": []}, "line 2: `id.*`: Field required"),
+        ({"question": "x", "steps": []}, "line 2: `id`: Field required"),
+        ({"id": True, "question": "x", "steps": []}, "line 2: `id`: it must be a text or a whole number"),
+        ({"id": "b", "question": "x", "steps": [""]}, "line 2: `steps.0`: it is blank"),
+        ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1 too; give each line its own"),
+        ("[]", "line 2 is no JSON object"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_written(request_of, line, message):

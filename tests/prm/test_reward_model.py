@@ -89,6 +89,14 @@ def test_a_folder_without_tokenizer_is_named(trained: TrainedModel, tmp_path: Pa
         load_reward_model(tmp_path)
 
 
+def test_truncated_weights_are_named(trained: TrainedModel, tmp_path: Path) -> None:
+    shutil.copytree(trained.path, tmp_path, dirs_exist_ok=True)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ModelError, match=r"the reward model in .* cannot be loaded"):
+        load_reward_model(tmp_path)
+
+
 @pytest.mark.parametrize("architecture", ["qwen3", "llama", "qwen2"])
 def test_a_shared_beginning_run_once_gives_the_plain_states_and_gradients(
     build_reward_model: BuildRewardModel, architecture: str

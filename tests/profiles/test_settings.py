@@ -114,12 +114,46 @@ def test_an_unknown_key_is_named(tmp_path):
         ("a: [1\n", "is not valid YAML"),
         ("seed: 1\n", "is missing; add it"),
         ("extends: nowhere\n", "there is no profile `nowhere`"),
+        ("extends: miniature\nrecipes: 5\n", "`recipes` is wrong"),
+        ("5: 6\n", "the key in line 1 is no text"),
+        ("seed: 1\nseed: 2\n", "line 2 has the key `seed` again"),
+        ("sources: &a {math_shepherd: *a}\n", "line 1 refers to itself"),
+        ("extends: miniature\nhome: ~nosuchuser/x\n", "a user this machine lacks"),
+        ("extends: miniature\nmodels: {labeler: {name: ~nosuchuser/x}}\n", "a user this machine lacks"),
+        ("extends: miniature\nbenchmarks: {judges: {a: ~nosuchuser/x}}\n", "a user this machine lacks"),
+        ('extends: miniature\nhome: "a\\0b"\n', "holds a NUL character"),
+        ("extends: miniature\nhome: 5\n", "`home: 5` is no folder"),
+        ("extends: miniature\nhome: null\n", "`home: None` is no folder"),
+        ('extends: miniature\nhome: ""\n', "`home: ''` is no folder"),
+        ("extends: miniature\nsources: {references: []}\n", "`sources.references` is wrong: .*name one"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, text, message):
     with pytest.raises(SettingsError, match=message) as caught:
         load_settings(write(tmp_path, text))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../x", "''", ".", "..", "' '", "5", "null", '"a\\0b"', "a" * 201])
+def test_a_profile_is_named_as_a_folder_can_be(tmp_path, name):
+    with pytest.raises(SettingsError, match="is no plain file name; write one such as `mine`"):
+        load_settings(write(tmp_path, f"extends: miniature\nprofile: {name}\n"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "blamed"),
+    [
+        ("CPMI_SEED", "abc", "environment variable CPMI_SEED: `seed` is wrong"),
+        ("CPMI_SCORING__ROW_TOKENS", "abc", "environment variable CPMI_SCORING__ROW_TOKENS: `scoring.row_tokens`"),
+        ("CPMI_SCORING", '{"row_tokens": "abc"}', "environment variable CPMI_SCORING: `scoring.row_tokens` is wrong"),
+        ("CPMI_SCORING", "{bad", "environment variable CPMI_SCORING, or one that begins with it, is not JSON"),
+        ("CPMI_MODELS__LABELER", "{bad", "environment variable CPMI_MODELS, or one that begins with it, is not JSON"),
+    ],
+)
+def test_a_wrong_variable_of_the_environment_is_named(monkeypatch, variable, value, blamed):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError, match=blamed):
+        load_settings("miniature")
 
 
 def test_an_unknown_profile_lists_those_there_are():
@@ -159,7 +193,9 @@ def test_an_unknown_recipe_lists_those_there_are():
         ("training: {accelerate: ./nowhere.yaml}", "nowhere.yaml cannot be read"),
         ("training: {accelerate: {num_processes: 2}}\norchestration: {gpus: 2}", "set it to 1"),
         ("recipes: [{name: a, reward_type: cpmi_leave_one_out}]", "needs `cpmi_leave_one_out` among rewards.types"),
-        ("benchmarks: {best_of_n: [nothing]}", "`nothing` is not among sources.benchmarks"),
+        (f"recipes: [{{name: {'a' * 201}, reward_type: mc}}]", "at most 200 characters"),
+        ("benchmarks: {best_of_n: [nothing]}", "mine.yaml`: benchmarks.best_of_n: `nothing` is not among"),
+        ("benchmarks: {best_of_n: [gsm8k, gsm8k]}", "`benchmarks.best_of_n` is wrong: `gsm8k` is named twice"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_before_anything_runs(tmp_path, text, message):

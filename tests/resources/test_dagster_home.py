@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files.process_identity import this_process
 from cpmi_dagster.profiles.settings import load_settings
 from resources import dagster_home
@@ -30,6 +30,23 @@ def test_the_pool_has_as_many_slots_as_there_are_gpus(settings):
     written = yaml.safe_load((folder / "dagster.yaml").read_text())
     assert written["concurrency"]["pools"]["default_limit"] == 3
     assert written["telemetry"] == {"enabled": False}
+
+
+def test_a_home_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "home").touch()
+    with pytest.raises(
+        SettingsError, match=r"home cannot be written \(Not a directory\); make it a folder .* CPMI_HOME"
+    ):
+        open_instance(load_settings("miniature", tmp_path / "home"))
+
+
+def test_a_home_that_takes_no_files_is_named(settings, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(dagster_home.tempfile, "TemporaryFile", refuse)
+    with pytest.raises(SettingsError, match=r"cannot be written \(Permission denied\)"):
+        open_instance(settings)
 
 
 def test_a_run_whose_process_is_gone_is_marked_failed(settings):

@@ -1,0 +1,43 @@
+"""Rows on a terminal, as CSV and as JSON: every value that a query returns has a form in each."""
+
+import io
+import json
+
+import duckdb
+import pytest
+from rich.console import Console
+
+from cpmi_dagster.cli.views import show_frame
+from cpmi_dagster.errors import CpmiError
+
+
+def shown(sql: str, form: str) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    show_frame(console, duckdb.sql(sql).pl(), form)
+    return console.file.getvalue()
+
+
+def test_a_column_may_be_named_like_markup():
+    assert "[/red]" in shown("""select 1 as "[/red]" """, "table")
+
+
+@pytest.mark.parametrize(
+    ("value", "json_value", "csv"),
+    [
+        ("'nan'::double", None, "NaN"),
+        ("'-inf'::double", None, "-inf"),
+        ("[1.5, 'inf'::double]", [1.5, None], '"[1.5, null]"'),
+        ("'a'::blob", "61", "61"),
+        ("map {date '2026-01-02': 1}", {"2026-01-02": 1}, '"{""2026-01-02"": 1}"'),
+        ("{'a': [1, 2]}", {"a": [1, 2]}, '"{""a"": [1, 2]}"'),
+    ],
+)
+def test_values_that_json_or_csv_lack_have_a_form_in_both(value, json_value, csv):
+    assert json.loads(shown(f"select {value} as x", "json"), parse_constant=pytest.fail) == [{"x": json_value}]
+    assert shown(f"select {value} as x", "csv") == f"x\n{csv}\n"
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_a_column_that_cannot_be_shown_is_named_with_what_to_do(form):
+    with pytest.raises(CpmiError, match=r'the column `m` .* cast it, as in `"m"::varchar`'):
+        shown("select map {[1]: 1} as m", form)
