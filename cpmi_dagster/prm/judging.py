@@ -21,7 +21,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.json_lines import read_json_lines
-from cpmi_dagster.files.text import FilledText, Identifier, Text, encodable
+from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.models.language_models import check_device
 
@@ -39,7 +39,8 @@ class Solution(BaseModel):
 
     id: Identifier
     question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
-    steps: list[FilledText] = Field(validation_alias=AliasChoices("steps", "modified_process"))
+    # blank steps too: ProcessBench and PRMBench have thirteen
+    steps: list[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
 
     @model_validator(mode="before")
     @classmethod
