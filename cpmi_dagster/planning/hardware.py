@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
+from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.settings import LanguageModel
 
@@ -99,10 +99,7 @@ def load_hardware(chosen: str) -> Hardware:
 
 
 def _table(file: Path) -> Mapping[str, Any]:
-    try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"hardware file {file} is not valid YAML: {' '.join(str(error).split())}") from error
+    values = read_yaml(file)
     if not isinstance(values, dict) or not values:
         raise SettingsError(f"hardware file {file} must map names to their figures, as {SHIPPED} does")
     return {str(name): entry for name, entry in values.items()}
