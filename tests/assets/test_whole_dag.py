@@ -176,6 +176,7 @@ def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own
 def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):
     lake = Lake(own_copy.home)
     shutil.rmtree(lake.root / "labels" / "template_scores")
+    Database(lake).publish()
     with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as reader:
         assert not run_all(own_copy, only=("labels",)).failures
         assert reader.sql("select count(*) from labels.step_rewards").fetchall()[0][0] > 0
