@@ -61,7 +61,7 @@ def test_a_wrong_key_is_named(tmp_path, change, message):
 @pytest.mark.parametrize("text", ["a: [", "just words", "", "mine: 3"])
 def test_a_file_that_is_no_table_is_refused(tmp_path, text):
     (tmp_path / "my.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SettingsError, match="hardware file|not valid YAML"):
+    with pytest.raises(SettingsError, match=r"hardware file|not valid YAML"):
         load_hardware(str(tmp_path / "my.yaml"))
 
 
