@@ -90,6 +90,7 @@ class Stage(Declaration):
                 context.run.run_id,
                 log,
                 makers=makers,
+                inputs=self.inputs,
             )
             yield from self._materialize(context, run)
 
@@ -213,6 +214,9 @@ class Stage(Declaration):
             "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
             "inputs": {key: self._input_version(run, key, partition, extent or {}) for key in self.inputs},
         }
+        if self.counts_costs:
+            records = {key: run.lake.record(key, partition) for key in self.inputs if TABLES[key].partitioning}
+            facts["costs"] = {key: dict(record.cost) for key, record in records.items() if record and record.cost}
         if self.partitioning == "recipe" and partition:
             recipe = run.settings.recipe(partition)
             training = recipe.trained_with(run.settings.training).model_dump(mode="json")

@@ -283,3 +283,27 @@ def test_a_setting_that_is_no_setting_fails_at_once(run_of):
 
     with pytest.raises(AttributeError):
         make.bring_up_to_date(run_of(make), "000")
+
+
+def test_a_table_that_a_stage_does_not_declare_cannot_be_read(run_of):
+    @stage(LABELS, inputs=[SCORES])
+    def undeclared(run: StageRun) -> StageOutput:
+        return StageOutput(run.read(NEGATIVES))
+
+    run = replace(run_of(undeclared), inputs=undeclared.inputs)
+    with pytest.raises(LakeError, match=r"the stage undeclared reads labels/hard_negatives without declaring it"):
+        undeclared.body(run)
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_what_inputs_cost_counts_where_a_stage_says_so(run_of, counts):
+    @stage(SCORES, inputs=[NEGATIVES], counts_costs=counts)
+    def scores(run: StageRun, shard: str) -> StageOutput:
+        return StageOutput(rewards("t1"))
+
+    run = run_of(scores)
+    cost = Cost(1.0, 2, 3).to_dict()
+    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "f", "r", "", "1", cost=cost))
+    scores.bring_up_to_date(run, "000")
+    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "f", "r", "", "1", cost=cost | {"wall_seconds": 9.0}))
+    assert scores.is_up_to_date(run, "000") == (not counts)
