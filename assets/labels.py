@@ -225,6 +225,7 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
     "labels/labeling_costs",
     inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
     settings=["rewards.types", "demand", "asked", "scoring.templates"],
+    counts_costs=True,
     lineage={
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
     },

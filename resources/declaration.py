@@ -24,6 +24,7 @@ class Declaration:
         settings: dotted paths of the settings it depends on; the seed always counts.
         grows: dotted paths of settings that say how much is asked for (see `extent`). Asked for more, the body adds
             what is missing; asked for less, nothing is made again; asked for nothing, it is not called.
+        counts_costs: its rows depend on what its inputs cost too.
         models: roles of the models it uses.
         sources: the external sources it reads, by name.
         code_version: raised by hand when the same inputs would give other rows.
@@ -39,6 +40,7 @@ class Declaration:
     inputs: Sequence[str] = ()
     settings: Sequence[str] = ()
     grows: Sequence[str] = ()
+    counts_costs: bool = False
     models: Sequence[Role] = ()
     sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
     code_version: str = "1"

@@ -12,6 +12,7 @@ atomic write, and what Dagster shows (schema, lineage, row counts, preview, cost
 is missing or stale; each partition is reported as materialized the moment it is done.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -41,6 +42,7 @@ from resources.staleness import Maker, Staleness, refuse_stale
 Metadata = dict[str, Any]
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
+CATEGORIES = re.compile(r"Enum\(categories=\[[^\]]*\]\)")
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 
 # an unpartitioned input of which a partition depends on some rows only
@@ -90,6 +92,7 @@ class Stage(Declaration):
                 context.run.run_id,
                 log,
                 makers=makers,
+                inputs=self.inputs,
             )
             yield from self._materialize(context, run)
 
@@ -118,7 +121,7 @@ class Stage(Declaration):
             extent = asked if before is None else widened(before, asked)
             facts = self.dependencies(run, partition, extent)
             fingerprint = fingerprint_of(facts)
-            if self._has_all(run, partition, fingerprint, asked, before):
+            if self._has_all(run, partition, facts, asked, before):
                 return self._skip(run, partition, began)
             unfinished = fingerprint_of({**facts, "extent": extent, "before": before}) if self.grows else fingerprint
             chunks = run.lake.chunks(self.table, partition, unfinished)
@@ -156,14 +159,14 @@ class Stage(Declaration):
         asked = asked_extent(self, run.settings)
         before = self._extent_before(run, partition, asked)
         facts = {} if self.grows else self.dependencies(run, partition)
-        return self._has_all(run, partition, fingerprint_of(facts), asked, before)
+        return self._has_all(run, partition, facts, asked, before)
 
     def _has_all(
-        self, run: StageRun, partition: str | None, fingerprint: str, asked: Extent, before: Extent | None
+        self, run: StageRun, partition: str | None, facts: Mapping[str, Any], asked: Extent, before: Extent | None
     ) -> bool:
         """Whether every table has what is asked for, made by what it would be made by now."""
         if not self.grows:
-            return all(_is_current(run, key, partition, fingerprint) for key in self.tables)
+            return all(_is_current(run, key, partition, facts) for key in self.tables)
         if before is None and not is_nothing(asked):
             return False
         return all(
@@ -184,7 +187,7 @@ class Stage(Declaration):
         facts = self.dependencies(run, partition, extent)
         if not record.extent:
             facts = _as_recorded(run, facts, record)
-        return extent if fingerprint_of(facts) == record.fingerprint else None
+        return extent if record.fingerprint in _fingerprints(facts) else None
 
     def _nothing(self) -> StageOutput:
         return StageOutput({key: TABLES[key].schema.create_empty() for key in self.tables}, notes=[NOTHING_ASKED_FOR])
@@ -197,10 +200,7 @@ class Stage(Declaration):
         """
         facts = {
             "code_version": self.code_version,
-            "columns": {
-                key: {name: str(kind) for name, kind in fingerprinted_columns(TABLES[key]).items()}
-                for key in self.tables
-            },
+            "columns": {key: _columns(key) for key in self.tables},
             "seed": run.settings.seed,
             "settings": {
                 path: to_jsonable_python(attrgetter(path)(run.settings), by_alias=False) for path in self.settings
@@ -213,6 +213,9 @@ class Stage(Declaration):
             "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
             "inputs": {key: self._input_version(run, key, partition, extent or {}) for key in self.inputs},
         }
+        if self.counts_costs:
+            records = {key: run.lake.record(key, partition) for key in self.inputs if TABLES[key].partitioning}
+            facts["costs"] = {key: dict(record.cost) for key, record in records.items() if record and record.cost}
         if self.partitioning == "recipe" and partition:
             recipe = run.settings.recipe(partition)
             training = recipe.trained_with(run.settings.training).model_dump(mode="json")
@@ -305,10 +308,22 @@ def _as_recorded(run: StageRun, facts: Mapping[str, Any], record: FileRecord) ->
     return {**facts, "settings": recorded, "inputs": inputs} if same else {}
 
 
-def _is_current(run: StageRun, key: str, partition: str | None, fingerprint: str) -> bool:
+def _columns(key: str, with_categories: bool = False) -> dict[str, str]:
+    """Columns and types of a table as fingerprints know them: a category that is added changes no row."""
+    kinds = {name: str(kind) for name, kind in fingerprinted_columns(TABLES[key]).items()}
+    return kinds if with_categories else {name: CATEGORIES.sub("Enum", kind) for name, kind in kinds.items()}
+
+
+def _fingerprints(facts: Mapping[str, Any]) -> tuple[str, str]:
+    """The fingerprint of a file, and that of an earlier version, which covered the categories of enums."""
+    columns = {key: _columns(key, with_categories=True) for key in facts.get("columns", {})}
+    return fingerprint_of(facts), fingerprint_of({**facts, "columns": columns})
+
+
+def _is_current(run: StageRun, key: str, partition: str | None, facts: Mapping[str, Any]) -> bool:
     """Whether a file is up to date; a damaged one is not."""
     try:
-        return run.lake.is_current(key, partition, fingerprint)
+        return any(run.lake.is_current(key, partition, fingerprint) for fingerprint in _fingerprints(facts))
     except LakeError as error:
         run.log(f"{error}; making it again")
         return False

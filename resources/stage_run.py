@@ -9,6 +9,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
 from resources.data_sources import DataSources
 from resources.database import Database
@@ -90,14 +91,18 @@ class StageRun:
     extent: Extent = field(default_factory=dict)
     extent_before: Extent | None = None
     makers: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[str] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
 
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Rows of an input that the profile asks for; all partitions of the profile unless one is named.
 
         Raises:
-            LakeError: it has not been made, or is damaged.
+            LakeError: it has not been made, or is damaged; or the stage does not declare it, so that no fingerprint
+                would notice its changes.
         """
+        if self.inputs is not None and key not in self.inputs:
+            raise LakeError(f"the stage {self.name} reads {key} without declaring it; add it to its `inputs`")
         return asked_for(self.lake, self.settings, key, [partition] if partition else None, columns)
 
     def selected(self, shard: str) -> pl.DataFrame:

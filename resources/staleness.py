@@ -49,7 +49,7 @@ class Staleness:
 
     def __init__(self, run: StageRun, makers: Mapping[str, Maker]) -> None:
         # what a run is forced to make again is not stale once it has been made
-        self._run = replace(run, lake=Lake(run.lake.home), memo={})
+        self._run = replace(run, lake=Lake(run.lake.home), memo={}, inputs=None)
         self._makers = makers
         self._known: dict[tuple[str, str | None], str] = {}
 

@@ -8,17 +8,20 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
 from cpmi_dagster.errors import LakeError, ScoringError
 from cpmi_dagster.profiles.settings import load_settings
+from resources import stage as stage_module
 from resources.data_sources import DataSources
 from resources.database import Database
-from resources.lake import FileRecord, Lake
+from resources.lake import FileRecord, Lake, fingerprint_of
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress
 from resources.stage import Stage, stage
 from resources.stage_run import SELECTED, StageOutput, StageRun
 
 NEGATIVES = "labels/hard_negatives"
+LOGPROBS = "labels/answer_logprobs"
 SCORES = "labels/step_rewards"
 LABELS = "dataset/soft_labels"
 
@@ -283,3 +286,56 @@ def test_a_setting_that_is_no_setting_fails_at_once(run_of):
 
     with pytest.raises(AttributeError):
         make.bring_up_to_date(run_of(make), "000")
+
+
+def test_a_table_that_a_stage_does_not_declare_cannot_be_read(run_of):
+    @stage(LABELS, inputs=[SCORES])
+    def undeclared(run: StageRun) -> StageOutput:
+        return StageOutput(run.read(NEGATIVES))
+
+    run = replace(run_of(undeclared), inputs=undeclared.inputs)
+    with pytest.raises(LakeError, match=r"the stage undeclared reads labels/hard_negatives without declaring it"):
+        undeclared.body(run)
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_what_inputs_cost_counts_where_a_stage_says_so(run_of, counts):
+    @stage(SCORES, inputs=[NEGATIVES], counts_costs=counts)
+    def scores(run: StageRun, shard: str) -> StageOutput:
+        return StageOutput(rewards("t1"))
+
+    run = run_of(scores)
+    cost = Cost(1.0, 2, 3).to_dict()
+    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "f", "r", "", "1", cost=cost))
+    scores.bring_up_to_date(run, "000")
+    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "f", "r", "", "1", cost=cost | {"wall_seconds": 9.0}))
+    assert scores.is_up_to_date(run, "000") == (not counts)
+
+
+def test_a_category_that_is_added_to_an_enum_makes_no_row_stale(run_of, monkeypatch):
+    @stage(LOGPROBS)
+    def logprobs(run: StageRun, shard: str) -> StageOutput:
+        return StageOutput(AnswerLogprobs.create_empty())
+
+    run = run_of(logprobs)
+    logprobs.bring_up_to_date(run, "000")
+    columns = stage_module.fingerprinted_columns(TABLES[LOGPROBS])
+    more = columns | {"context": pl.Enum([*columns["context"].categories, "onward"])}
+    monkeypatch.setattr(stage_module, "fingerprinted_columns", lambda table: more)
+    assert logprobs.is_up_to_date(run, "000")
+    monkeypatch.setattr(stage_module, "fingerprinted_columns", lambda table: more | {"answer_rank": pl.String()})
+    assert not logprobs.is_up_to_date(run, "000")
+
+
+def test_files_whose_fingerprint_covers_categories_are_kept(run_of):
+    @stage(LOGPROBS)
+    def logprobs(run: StageRun, shard: str) -> StageOutput:
+        return StageOutput(AnswerLogprobs.create_empty())
+
+    run = run_of(logprobs)
+    facts = logprobs.dependencies(run, "000")
+    columns = {LOGPROBS: {name: str(kind) for name, kind in fingerprinted_columns(TABLES[LOGPROBS]).items()}}
+    earlier = fingerprint_of({**facts, "columns": columns})
+    run.lake.write(AnswerLogprobs.create_empty(), FileRecord(LOGPROBS, "000", earlier, "r", "", "1"))
+    assert earlier != fingerprint_of(facts)
+    assert logprobs.is_up_to_date(run, "000")
