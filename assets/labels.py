@@ -17,14 +17,13 @@ from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.scoring.settings import ScoredAlready
 from cpmi_dagster.trajectories import own_labels
-from resources.extent import Extent
+from resources.extent import AXES, Extent
 from resources.language_models import Role
 from resources.stage import model_stage, stage
 from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
 OWN_LABELS = "sources/step_labels"
-LOGPROBS_AXES = ("demand.conditionings", "scoring.templates", "demand.negatives")
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
@@ -38,7 +37,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "negatives.sampling",
         "scoring.chunk_trajectories",
     ],
-    grows=["demand.negatives"],
+    grows=AXES["labels/hard_negatives"],
     models=["labeler"],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
@@ -59,7 +58,7 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     LOGPROBS,
     also=[REJECTED],
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
-    grows=LOGPROBS_AXES,
+    grows=AXES[LOGPROBS],
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
@@ -78,7 +77,7 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
     Asked for more conditionings, templates or hard negatives, only what these add is scored.
     """
     model = run.models.load("labeler")
-    conditionings, templates, count = (run.extent[axis] for axis in LOGPROBS_AXES)
+    conditionings, templates, count = (run.extent[axis] for axis in AXES[LOGPROBS])
     scoring = run.settings.scoring.model_copy(update={"conditionings": conditionings, "templates": templates})
     negative_answers = run.lake.read("labels/hard_negatives", shard)
     if count is not None:
@@ -96,7 +95,7 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 
 
 def _scored_already(extent: Extent) -> ScoredAlready:
-    conditionings, templates, negatives = (extent[axis] for axis in LOGPROBS_AXES)
+    conditionings, templates, negatives = (extent[axis] for axis in AXES[LOGPROBS])
     return ScoredAlready(templates=templates, conditionings=conditionings, negatives=negatives)
 
 
@@ -113,7 +112,7 @@ def _answers(output: StageOutput) -> ScoredAnswers:
 @stage(
     "labels/template_scores",
     inputs=["labels/answer_logprobs"],
-    settings=LOGPROBS_AXES,
+    settings=AXES[LOGPROBS],
     lineage={
         name: ["labels/answer_logprobs.logprob_sum", "labels/answer_logprobs.token_count"]
         for name in ("gold_shift", "negative_shift", "cpmi")
@@ -140,7 +139,7 @@ rolls_out = partial(
 
 @rolls_out(
     "labels/policy_rollouts",
-    grows=["demand.policy_steps", "rollouts.policy_count"],
+    grows=AXES["labels/policy_rollouts"],
     models=["policy"],
 )
 def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
@@ -150,7 +149,7 @@ def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
 
 @rolls_out(
     "labels/prover_rollouts",
-    grows=["demand.prover_steps", "rollouts.prover_count"],
+    grows=AXES["labels/prover_rollouts"],
     models=["prover"],
 )
 def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
@@ -224,7 +223,7 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
 @stage(
     "labels/labeling_costs",
     inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
-    settings=["rewards.types", "demand", "asked", "scoring.templates"],
+    settings=["rewards.types", "demand", "cost_basis", "scoring.templates"],
     counts_costs=True,
     lineage={
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
@@ -235,18 +234,17 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
     settings = run.settings
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
-    targets, everything = (
-        costs.target_tokens(logprobs) for logprobs in (run.read(LOGPROBS, shard), run.lake.read(LOGPROBS, shard))
-    )
+    targets = costs.target_tokens(run.read(LOGPROBS, shard))
     # templates and negatives that are on disk and not asked for any more are no part of a method's cost
-    share = costs.tokens_of(targets) / max(costs.tokens_of(everything), 1)
+    everything = int(run.lake.read(LOGPROBS, shard, ["token_count"])["token_count"].sum())
+    share = costs.tokens_of(targets) / max(everything, 1)
     spent["answer_logprobs"] = spent["answer_logprobs"].times(share)
     rollouts = {role: run.lake.read(f"labels/{role}_rollouts", shard) for role in ("policy", "prover")}
     frame = costs.labeling_costs(
         shard=shard,
         trajectories=run.selected(shard).height,
         measured=costs.Measured(spent, rollouts, targets),
-        asked=settings.asked,
+        basis=settings.cost_basis,
         models={role: run.models.identity(role) for role in ("labeler", "policy", "prover")},
         methods=settings.rewards.methods,
     )

@@ -3,7 +3,6 @@
 import logging
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import yaml
 
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files.process_identity import has_died
-from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
@@ -41,9 +40,7 @@ def write_dagster_yaml(settings: Settings) -> Path:
 
 def _check_writable(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        try_to_write(folder)
     except OSError as error:
         raise SettingsError(
             f"the home {folder.parent} cannot be written ({error.strerror}); make it a folder that you may write to, "

@@ -100,12 +100,11 @@ class Database:
             f"select {columns} from read_parquet({place} || {_quoted(f'/{files}')}, "
             "union_by_name = true, hive_partitioning = false)"
         )
+        if not is_result:
+            select += f" where {self._is_at_home()}"
+        kind, relation = "table" if is_result else "view", f'{table.group}."{table.name}"'
         connection.execute(f"create schema if not exists {table.group}")
-        relation = f'{table.group}."{table.name}"'
-        if is_result:
-            _create(connection, "table", relation, select, table.meaning, table)
-        else:
-            _create(connection, "view", relation, f"{select} where {self._is_at_home()}", table.meaning, table)
+        _create(connection, kind, relation, select, table.meaning, table)
 
     def _is_at_home(self) -> str:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""

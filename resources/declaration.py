@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from resources.extent import Extent, asked_extent
 from resources.language_models import Role
 from resources.stage_run import StageOutput
 
@@ -58,6 +59,10 @@ class Declaration:
     def tables(self) -> tuple[str, ...]:
         """Keys of all tables it makes."""
         return (self.table, *self.also)
+
+    def asked(self, settings: Settings) -> Extent:
+        """How much a profile asks of a stage that grows."""
+        return asked_extent(self.grows, settings)
 
     @property
     def partitioning(self) -> Partitioning | None:

@@ -8,13 +8,28 @@ A number is how many, None is all, a list is which. Files that earlier versions 
 settings they were made with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 Extent = Mapping[str, Any]
 
+# by table, the settings that say how much of it is asked for
+AXES = {
+    "labels/hard_negatives": ("demand.negatives",),
+    "labels/answer_logprobs": ("demand.conditionings", "scoring.templates", "demand.negatives"),
+    "labels/policy_rollouts": ("demand.policy_steps", "rollouts.policy_count"),
+    "labels/prover_rollouts": ("demand.prover_steps", "rollouts.prover_count"),
+}
 # settings that decided extents in earlier versions; what is not named was made whole
 EARLIER_SETTINGS = {"demand.conditionings": "scoring.conditionings", "demand.negatives": "negatives.count"}
+
+
+def asked_extent(axes: Iterable[str], settings: object) -> dict[str, Any]:
+    """How much a profile asks for along some axes, which are dotted paths of its settings."""
+    return {axis: to_jsonable_python(attrgetter(axis)(settings)) for axis in axes}
 
 
 def covers(extent: Extent, asked: Extent) -> bool:

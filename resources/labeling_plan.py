@@ -7,7 +7,6 @@ from cpmi_dagster.planning.labeling import ROLES, chunk_costs
 from cpmi_dagster.planning.plan import Plan, make_plan
 from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.rewards.demand import demand_of
 from resources.hub import HubLock
 from resources.lake import Lake
 from resources.planned_chunks import choose_chunks
@@ -37,17 +36,15 @@ def plan(
     card = load_hardware(hardware or default_hardware(settings.models.labeler))
     chosen = choose_chunks(lake, settings, sample)
     revisions = HubLock(settings.home).revisions()
-    # MC is what methods are compared with: where no policy is named, the labeler is assumed to sample its rollouts
-    named = {role: getattr(settings.models, role) for role in ROLES}
-    specs = {role: spec for role, spec in {**named, "policy": named["policy"] or named["labeler"]}.items() if spec}
-    demand = settings.demand | demand_of(["mc"], settings.rewards.default_conditioning, settings.negatives.count)
+    planned = _with_mc(settings)
+    specs = {role: spec for role in ROLES if (spec := getattr(planned.models, role))}
     models = {
         role: planned_model(role, spec, spec.revision or revisions.get(f"model {spec.name}"), parameters.get(role))
         for role, spec in specs.items()
     }
     costs = []
-    for chunk in chosen.read(lake, settings, demand):
-        costs.append(chunk_costs(chunk, models, settings, demand, card))
+    for chunk in chosen.read(lake, planned):
+        costs.append(chunk_costs(chunk, models, planned, card))
         advance(1, len(chosen.places))
     names = {role: model.name for role, model in models.items()}
     busy = min(gpus or settings.orchestration.gpus, settings.shards)
@@ -56,9 +53,20 @@ def plan(
         chosen.trajectories,
         settings.rewards.methods,
         settings.demand,
-        settings.asked,
+        settings.cost_basis,
         names,
         card,
         busy,
         settings.shards,
+    )
+
+
+def _with_mc(settings: Settings) -> Settings:
+    """The profile with MC, which methods are compared with; without a policy, the labeler samples its rollouts."""
+    policy = settings.models.policy or settings.models.labeler
+    return settings.model_copy(
+        update={
+            "rewards": settings.rewards.model_copy(update={"types": (*settings.rewards.types, "mc")}),
+            "models": settings.models.model_copy(update={"policy": policy}),
+        }
     )

@@ -104,18 +104,22 @@ class Lake:
         where = f"{key} {partition}" if partition else key
         return LakeError(f"{where} has not been made yet; run `cpmi run --only {key}` first")
 
-    def is_current(self, key: str, partition: str | None, fingerprint: str) -> bool:
-        """Whether the file was made by exactly this, and what it points at is still there.
+    def is_current(self, key: str, partition: str | None, *fingerprints: str) -> bool:
+        """Whether the file was made by exactly one of these, and what it points at is still there.
 
         Raises:
             LakeError: the file is damaged.
         """
         record = None if key in self.remake else self.record(key, partition)
-        return (
-            record is not None
-            and record.fingerprint == fingerprint
-            and all((self.home / file).exists() for file in record.files)
-        )
+        return record is not None and record.fingerprint in fingerprints and self._has_files(record)
+
+    def usable_record(self, key: str, partition: str | None = None) -> FileRecord | None:
+        """What made a file that can be kept: it is intact, not to be made again, and what it points at is there."""
+        record = None if key in self.remake else self.intact_record(key, partition)
+        return record if record is not None and self._has_files(record) else None
+
+    def _has_files(self, record: FileRecord) -> bool:
+        return all((self.home / file).exists() for file in record.files)
 
     def write(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
         """Check a frame against its table's contract and commit it with one rename.

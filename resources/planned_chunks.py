@@ -20,10 +20,9 @@ from cpmi_dagster.contracts.cost import in_proportion
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.labeling import ROLE_OF, Chunk, Part
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.rewards.demand import Demand
-from resources.extent import covers, earlier_extent, recorded_setting
+from resources.extent import AXES, asked_extent, covers, earlier_extent, recorded_setting
 from resources.lake import FileRecord, Lake, content_hash
-from resources.stage_run import SELECTED, TRAJECTORIES, in_labeling_order
+from resources.stage_run import SELECTED, TRAJECTORIES, asked_for, in_labeling_order
 
 FEWEST_CHUNKS = 2
 DEPENDS_ON: dict[Part, tuple[str, ...]] = {
@@ -41,17 +40,14 @@ class ChosenChunks:
     places: Sequence[tuple[str, int]]
     trajectories: int
 
-    def read(self, lake: Lake, settings: Settings, demand: Demand) -> Iterator[Chunk]:
-        """The chunks one by one, a shard's files read once.
-
-        Args:
-            demand: what is planned; files that have less of it count as not made.
+    def read(self, lake: Lake, settings: Settings) -> Iterator[Chunk]:
+        """The chunks one by one, a shard's files read once; files with less than is asked for count as not made.
 
         Raises:
             LakeError: a table is missing or damaged.
         """
         for shard, places in groupby(self.places, key=lambda place: place[0]):
-            yield from _shard_chunks(lake, settings, demand, shard, {number for _, number in places})
+            yield from _shard_chunks(lake, settings, shard, {number for _, number in places})
 
 
 def choose_chunks(lake: Lake, settings: Settings, sample: int) -> ChosenChunks:
@@ -92,20 +88,16 @@ def _chunk_length(settings: Settings) -> int:
     return math.lcm(settings.scoring.chunk_trajectories, settings.rollouts.chunk_trajectories)
 
 
-def _shard_chunks(lake: Lake, settings: Settings, demand: Demand, shard: str, wanted: set[int]) -> Iterator[Chunk]:
+def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) -> Iterator[Chunk]:
     selected = lake.read(SELECTED).filter(pl.col("shard") == shard)
     trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
     source = lake.record(TRAJECTORIES, shard)
     versions = {SELECTED: content_hash(selected), TRAJECTORIES: source.content if source else ""}
     found: dict[Part, FileRecord | None] = {part: lake.intact_record(f"labels/{part}", shard) for part in DEPENDS_ON}
     records: dict[Part, FileRecord] = {
-        part: record
-        for part, record in found.items()
-        if record and _is_current(part, record, settings, _asked(part, settings, demand), versions)
+        part: record for part, record in found.items() if record and _is_current(part, record, settings, versions)
     }
-    tables: dict[Part, pl.DataFrame] = {
-        part: _within(lake.read(f"labels/{part}", shard), _asked(part, settings, demand)) for part in records
-    }
+    tables: dict[Part, pl.DataFrame] = {part: asked_for(lake, settings, f"labels/{part}", [shard]) for part in records}
     chunks = list(trajectories.iter_slices(_chunk_length(settings)))
     sampled: list[int | None] = [None] * len(chunks)
     if record := records.get("hard_negatives"):
@@ -117,35 +109,10 @@ def _shard_chunks(lake: Lake, settings: Settings, demand: Demand, shard: str, wa
         yield Chunk(shard, chunks[number], made, sampled[number])
 
 
-def _asked(part: Part, settings: Settings, demand: Demand) -> dict[str, int | None]:
-    """How much of a table is planned, as its stage names it."""
-    rollouts = settings.rollouts
-    if part == "policy_rollouts":
-        return {"demand.policy_steps": demand.policy_steps, "rollouts.policy_count": rollouts.policy_count}
-    if part == "prover_rollouts":
-        return {"demand.prover_steps": demand.prover_steps, "rollouts.prover_count": rollouts.prover_count}
-    return {"demand.negatives": demand.negatives}
-
-
-def _within(rows: pl.DataFrame, asked: Mapping[str, int | None]) -> pl.DataFrame:
-    """The rows of a table that are planned."""
-    most, *counts = asked.values()
-    if not counts:
-        return rows.filter(pl.col("rank") <= most)
-    rows = rows.filter(pl.col("rollout") < counts[0])
-    return rows if most is None else rows.filter(pl.col("prefix_length") <= most)
-
-
-def _is_current(
-    part: Part,
-    record: FileRecord,
-    settings: Settings,
-    asked: Mapping[str, int | None],
-    versions: Mapping[str, str],
-) -> bool:
-    """Whether a table has all that is planned, of these trajectories and with the profile's settings and models."""
+def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
+    """Whether a table has all that is asked for, of these trajectories and with the profile's settings and models."""
     role = ROLE_OF[part]
-    model = getattr(settings.models, role)
+    model, asked = getattr(settings.models, role), asked_extent(AXES[f"labels/{part}"], settings)
     extent = record.extent or earlier_extent(record.settings, asked)
     if model is None or role not in record.inputs["models"] or not covers(extent, asked):
         return False

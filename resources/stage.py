@@ -14,7 +14,7 @@ is missing or stale; each partition is reported as materialized the moment it is
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -31,7 +31,7 @@ from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import Database
-from resources.declaration import Declaration, StageBody
+from resources.declaration import StageBody
 from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, widened
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of, rows_hash
 from resources.language_models import LanguageModels
@@ -58,7 +58,7 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
 ROWS_OF_EXTENT = {"labels/hard_negatives": "demand.negatives"}
 
 
-class Stage(Declaration):
+class Stage(Maker):
     """A declared stage; `bind` makes the Dagster asset of it for a profile."""
 
     def bind(self, settings: Settings, makers: Mapping[str, Maker]) -> dg.AssetsDefinition:
@@ -115,14 +115,14 @@ class Stage(Declaration):
         """
         began = time.monotonic()
         with run.lake.lock(self.table, partition):
-            refuse_stale(Staleness(run, run.makers), self)
-            asked = asked_extent(self, run.settings)
+            run.once("stale shards", lambda: refuse_stale(Staleness(run, run.makers), self))
+            if self.is_up_to_date(run, partition):
+                return self._skip(run, partition, began)
+            asked = self.asked(run.settings)
             before = self._extent_before(run, partition, asked)
             extent = asked if before is None else widened(before, asked)
             facts = self.dependencies(run, partition, extent)
             fingerprint = fingerprint_of(facts)
-            if self._has_all(run, partition, facts, asked, before):
-                return self._skip(run, partition, began)
             unfinished = fingerprint_of({**facts, "extent": extent, "before": before}) if self.grows else fingerprint
             chunks = run.lake.chunks(self.table, partition, unfinished)
             if self.table in run.lake.remake:
@@ -145,44 +145,24 @@ class Stage(Declaration):
         heads = {key: run.lake.head(key, partition, presentation.PREVIEW_ROWS) for key in records}
         return {key: presentation.skipped(self, record, heads[key]) for key, record in records.items()}
 
-    @property
-    def declaration(self) -> Declaration:
-        """What it reads and depends on."""
-        return self
-
     def is_up_to_date(self, run: StageRun, partition: str | None = None) -> bool:
-        """Whether its files have what is asked for, made by what they would be made by now.
-
-        Raises:
-            LakeError: an input has not been made.
-        """
-        asked = asked_extent(self, run.settings)
-        before = self._extent_before(run, partition, asked)
-        facts = {} if self.grows else self.dependencies(run, partition)
-        return self._has_all(run, partition, facts, asked, before)
-
-    def _has_all(
-        self, run: StageRun, partition: str | None, facts: Mapping[str, Any], asked: Extent, before: Extent | None
-    ) -> bool:
-        """Whether every table has what is asked for, made by what it would be made by now."""
+        """See `Maker.is_up_to_date`."""
         if not self.grows:
-            return all(_is_current(run, key, partition, facts) for key in self.tables)
-        if before is None and not is_nothing(asked):
-            return False
-        return all(
-            record is not None and run.lake.is_current(key, partition, record.fingerprint)
-            for key in self.tables
-            for record in [run.lake.intact_record(key, partition)]
-        ) and (before is None or is_nothing(asked) or covers(before, asked))
+            fingerprints = _fingerprints(self.dependencies(run, partition))
+            return all(_is_current(run, key, partition, fingerprints) for key in self.tables)
+        asked = self.asked(run.settings)
+        if is_nothing(asked):
+            return all(run.lake.usable_record(key, partition) for key in self.tables)
+        before = self._extent_before(run, partition, asked)
+        return before is not None and covers(before, asked)
 
     def _extent_before(self, run: StageRun, partition: str | None, asked: Extent) -> Extent | None:
         """How much there is on disk of what would be made now; None where nothing of it can be kept."""
-        records = [run.lake.intact_record(key, partition) for key in self.tables] if self.grows else []
-        record = records[0] if records else None
-        if record is None or self.table in run.lake.remake:
+        records = [run.lake.usable_record(key, partition) for key in self.tables] if self.grows else []
+        if not records or not (record := records[0]) or any(one is None for one in records):
             return None
         extent = record.extent or earlier_extent(record.settings, asked)
-        if set(extent) != set(asked) or any(one is None or one.fingerprint != record.fingerprint for one in records):
+        if set(extent) != set(asked) or len({one.fingerprint for one in records if one}) > 1:
             return None
         facts = self.dependencies(run, partition, extent)
         if not record.extent:
@@ -193,11 +173,7 @@ class Stage(Declaration):
         return StageOutput({key: TABLES[key].schema.create_empty() for key in self.tables}, notes=[NOTHING_ASKED_FOR])
 
     def dependencies(self, run: StageRun, partition: str | None, extent: Extent | None = None) -> dict[str, Any]:
-        """Everything the rows of a partition depend on, as JSON-able facts.
-
-        Args:
-            extent: how much of a stage that grows is looked at.
-        """
+        """See `Maker.dependencies`."""
         facts = {
             "code_version": self.code_version,
             "columns": {key: _columns(key) for key in self.tables},
@@ -292,11 +268,6 @@ model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declare a stage that runs a language or reward model."""
 
 
-def asked_extent(stage: Declaration, settings: Settings) -> Extent:
-    """How much a profile asks of a stage that grows."""
-    return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in stage.grows}
-
-
 def _as_recorded(run: StageRun, facts: Mapping[str, Any], record: FileRecord) -> dict[str, Any]:
     """Facts with settings and inputs as a file of an earlier version names them, where they are the same."""
     recorded = {path: value for path, value in record.settings.items() if path != "seed"}
@@ -320,10 +291,10 @@ def _fingerprints(facts: Mapping[str, Any]) -> tuple[str, str]:
     return fingerprint_of(facts), fingerprint_of({**facts, "columns": columns})
 
 
-def _is_current(run: StageRun, key: str, partition: str | None, facts: Mapping[str, Any]) -> bool:
+def _is_current(run: StageRun, key: str, partition: str | None, fingerprints: Collection[str]) -> bool:
     """Whether a file is up to date; a damaged one is not."""
     try:
-        return any(run.lake.is_current(key, partition, fingerprint) for fingerprint in _fingerprints(facts))
+        return run.lake.is_current(key, partition, *fingerprints)
     except LakeError as error:
         run.log(f"{error}; making it again")
         return False

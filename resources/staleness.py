@@ -7,14 +7,16 @@
 A stage skips or makes again its own partitions; what it reads of others it takes as it is, unless it asks here.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
 from resources.declaration import Declaration
+from resources.extent import Extent, covers
 from resources.lake import FileRecord, Lake
 from resources.stage_run import StageRun, partitions_of
 
@@ -22,21 +24,24 @@ LONGEST_VALUE = 60
 MOST_NAMED = 3
 
 
-class Maker(Protocol):
-    """A stage, as far as its files are judged."""
+class Maker(Declaration, ABC):
+    """A declared stage whose files can be judged."""
 
-    @property
-    def declaration(self) -> Declaration:
-        """What it reads and depends on."""
-        ...
+    @abstractmethod
+    def is_up_to_date(self, run: StageRun, partition: str | None = None) -> bool:
+        """Whether its files have what is asked for, made by what they would be made by now.
 
-    def is_up_to_date(self, run: StageRun, partition: str | None) -> bool:
-        """Whether its files have what is asked for, made by what it would be made by now."""
-        ...
+        Raises:
+            LakeError: an input has not been made.
+        """
 
-    def dependencies(self, run: StageRun, partition: str | None) -> dict[str, Any]:
-        """Everything the rows of a partition depend on."""
-        ...
+    @abstractmethod
+    def dependencies(self, run: StageRun, partition: str | None, extent: Extent | None = None) -> dict[str, Any]:
+        """Everything the rows of a partition depend on, as JSON-able facts.
+
+        Args:
+            extent: how much of a stage that grows is looked at.
+        """
 
 
 class Staleness:
@@ -58,7 +63,7 @@ class Staleness:
         maker = self._makers.get(key)
         if maker is None or self._run.lake.intact_record(key, partition) is None:
             return ""
-        place = (maker.declaration.table, partition)
+        place = (maker.table, partition)
         if place not in self._known:
             self._known[place] = ""
             self._known[place] = self._own(maker, partition) or self._inherited(maker, partition)
@@ -73,18 +78,23 @@ class Staleness:
         try:
             if maker.is_up_to_date(self._run, partition):
                 return ""
-            facts = maker.dependencies(self._run, partition)
+            asked = maker.asked(self._run.settings)
+            facts = maker.dependencies(self._run, partition, asked)
         except CpmiError as error:
             return str(error)
-        record = self._run.lake.intact_record(maker.declaration.table, partition)
-        where = f"{maker.declaration.table} {partition}" if partition else maker.declaration.table
-        return f"{where} has {next(_differences(record, facts, maker.declaration), 'other inputs')}" if record else ""
+        record = self._run.lake.intact_record(maker.table, partition)
+        if record is None:
+            return ""
+        where = f"{maker.table} {partition}" if partition else maker.table
+        wanted = {"seed": facts["seed"], **facts["settings"], **asked}
+        differences = _differences(record, wanted, facts["models"], maker.code_version)
+        return f"{where} has {next(differences, 'other inputs')}"
 
     def _inherited(self, maker: Maker, partition: str | None) -> str:
-        for key in maker.declaration.inputs:
+        for key in maker.inputs:
             if TABLES[key].partitioning is None:
                 names: list[str | None] = [None]
-            elif TABLES[key].partitioning == maker.declaration.partitioning:
+            elif TABLES[key].partitioning == maker.partitioning:
                 names = [partition]
             else:
                 names = list(partitions_of(key, self._run.settings) or ())
@@ -112,16 +122,19 @@ def refuse_stale(staleness: Staleness, declaration: Declaration) -> None:
             )
 
 
-def _differences(record: FileRecord, facts: Mapping[str, Any], declaration: Declaration) -> Iterator[str]:
-    """In what a file differs from what would be made now, the settings first."""
-    wanted = {**facts["settings"], **facts.get("extent", {})}
+def _differences(
+    record: FileRecord, settings: Mapping[str, Any], models: Mapping[str, Any], code_version: str
+) -> Iterator[str]:
+    """In what a file differs from what would be made now, the settings and extent first."""
     recorded = {**record.settings, **record.extent}
-    for path, value in {"seed": facts["seed"], **wanted}.items():
+    for path, value in settings.items():
+        if path in record.extent and covers(record.extent, {path: value}):
+            continue
         if recorded.get(path, value) != value:
             yield f"{path}: {cut(str(recorded[path]), LONGEST_VALUE)}, the profile has {cut(str(value), LONGEST_VALUE)}"
-    for role, model in facts["models"].items():
+    for role, model in models.items():
         made_with = record.inputs.get("models", {}).get(role)
         if made_with != model:
             yield f"another {role}: {made_with and made_with[0]}, the profile has {model[0]}"
-    if record.code_version != declaration.code_version:
-        yield f"rows of code version {record.code_version}, today's is {declaration.code_version}"
+    if record.code_version != code_version:
+        yield f"rows of code version {record.code_version}, today's is {code_version}"

@@ -105,7 +105,7 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
         )
     console.print(table)
     console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()))
-    if idle := settings.demand.idle_tables:
+    if idle := [f"labels/{name}" for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
         types = ", ".join(settings.rewards.types)
         text = f"Left empty, since the reward types {types} do not need them: {', '.join(idle)}"
         console.print(text, highlight=False)

@@ -36,6 +36,17 @@ def write_whole(path: Path, text: str) -> None:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
 
 
+def try_to_write(folder: Path) -> None:
+    """Make a folder and a file in it, which is gone at once.
+
+    Raises:
+        OSError: it takes no files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
 def check_writable(*paths: Path) -> None:
     """Find out before the work whether its outputs can be written.
 
@@ -46,8 +57,6 @@ def check_writable(*paths: Path) -> None:
         if path.is_dir():
             raise SourceError(f"the output {path} is a folder; give a file name")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
+            try_to_write(path.parent)
         except OSError as error:
             raise SourceError(f"the output {path} cannot be written ({error.strerror}); give another place") from error

@@ -35,12 +35,14 @@ class _StrictLoader(yaml.SafeLoader):
     """Refuses what YAML allows and no settings file means: a key twice, keys that are no text, aliases in a circle."""
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        """Any value, but no alias of one that it is within."""
         node = super().compose_node(parent, index)
         if node is not None and node.end_mark is None:  # an alias of a node that is still being read
             raise yaml.YAMLError(f"line {_line(node)} refers to itself; write the values out")
         return node
 
     def compose_mapping_node(self, anchor: Any) -> MappingNode:
+        """A mapping whose keys are text and differ."""
         mapping = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in mapping.value:

@@ -99,19 +99,18 @@ def prefix_rollouts(
     portions = missing_portions(0 if include_question else 1, steps, count, made)
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
         part_seed = derived_seed(seed, part["trajectory_id"])
-        drawn = []
         for portion in portions:
             prefixes = list(prefixes_of(part, portion.shortest, portion.longest))
             prompts = [prefix.prompt for prefix in prefixes]
             generations, spent = timed_generate(
                 engine, prompts, sampling, portion.count, part_seed, first=portion.first
             )
-            drawn.append(_graded(prefixes, generations, portion.first))
+            rollouts.append(_graded(prefixes, generations, portion.first))
             cost += spent
-        rollouts += drawn if len(drawn) < 2 else [in_order(pl.concat(drawn), part)]
         if progress:
             progress(part.height)
-    return pl.concat(rollouts), cost
+    drawn = pl.concat(rollouts)
+    return drawn if len(portions) == 1 else in_order(drawn, trajectories), cost
 
 
 def missing_portions(
@@ -147,7 +146,7 @@ def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None =
     """The prefixes of every trajectory, the shortest first; 0 steps are the bare question, None is all steps."""
     columns = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     for trajectory_id, question, steps, gold_answer in columns.iter_rows():
-        for length in range(shortest, min(len(steps), len(steps) if longest is None else longest) + 1):
+        for length in range(shortest, len(steps[:longest]) + 1):
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
 
 

@@ -30,7 +30,7 @@ from cpmi_dagster.planning.tokens import (
 )
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.rewards.costs import TARGET_TOKENS
-from cpmi_dagster.rewards.demand import Demand, Steps
+from cpmi_dagster.rewards.demand import Steps
 
 Role = Literal["labeler", "policy", "prover"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -94,24 +94,16 @@ class ChunkCosts:
         )
 
 
-def parts_of(demand: Demand) -> list[Part]:
-    """The stages that a demand needs."""
-    needed = (demand.negatives, demand.conditionings, demand.policy_steps != 0, demand.prover_steps != 0)
-    return [part for part, is_needed in zip(ROLE_OF, needed, strict=True) if is_needed]
-
-
-def chunk_costs(
-    chunk: Chunk, models: Mapping[str, PlannedModel], settings: Settings, demand: Demand, hardware: Hardware
-) -> ChunkCosts:
-    """Count a chunk's tokens stage by stage, and estimate its seconds.
+def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Settings, hardware: Hardware) -> ChunkCosts:
+    """Count the tokens of what a profile asks for in a chunk stage by stage, and estimate its seconds.
 
     Args:
-        models: by role, those that the demand needs.
-        demand: what is planned.
+        models: by role, those that are needed.
     """
+    demand = settings.demand
     policy, policy_rollouts = _rollouts_work(chunk, "policy", models, settings, demand.policy_steps)
     prover, prover_rollouts = _rollouts_work(chunk, "prover", models, settings, demand.prover_steps)
-    scoring, targets = _scoring_work(chunk, models["labeler"], settings, demand, hardware)
+    scoring, targets = _scoring_work(chunk, models["labeler"], settings, hardware)
     work: dict[Part, Work] = {
         "hard_negatives": _negatives_work(chunk, models["labeler"], settings) if demand.negatives else Work(),
         "answer_logprobs": scoring,
@@ -144,8 +136,9 @@ def _negatives_work(chunk: Chunk, labeler: PlannedModel, settings: Settings) -> 
 
 
 def _scoring_work(
-    chunk: Chunk, labeler: PlannedModel, settings: Settings, demand: Demand, hardware: Hardware
+    chunk: Chunk, labeler: PlannedModel, settings: Settings, hardware: Hardware
 ) -> tuple[Work, pl.DataFrame]:
+    demand = settings.demand
     total, targets = Work(), [pl.DataFrame(schema=TARGET_TOKENS)]
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
     if not demand.conditionings:

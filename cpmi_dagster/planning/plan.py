@@ -21,8 +21,8 @@ from scipy.stats import t
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning.hardware import Hardware
-from cpmi_dagster.planning.labeling import ChunkCosts, Figure, Guess, parts_of
-from cpmi_dagster.rewards.costs import Asked, Measured, costs_of, labeling_costs
+from cpmi_dagster.planning.labeling import ChunkCosts, Figure, Guess
+from cpmi_dagster.rewards.costs import CostBasis, Measured, costs_of, labeling_costs
 from cpmi_dagster.rewards.demand import Demand, demand_of
 from cpmi_dagster.rewards.registry import Needs, reward_type
 
@@ -82,7 +82,7 @@ def make_plan(
     trajectories: int,
     types: Sequence[str],
     demand: Demand,
-    asked: Asked,
+    basis: CostBasis,
     models: Mapping[str, str],
     hardware: Hardware,
     gpus: int,
@@ -94,7 +94,7 @@ def make_plan(
         chunks: all chunks, or a random sample of them; at least one.
         trajectories: how many are to be labelled.
         demand: what a run computes.
-        asked: how costs are shared out among methods.
+        basis: how costs are shared out among methods.
         models: names by role.
         gpus: how many cards share the work.
         shards: each is labelled on one card; the card with the most of them decides the hours.
@@ -104,18 +104,18 @@ def make_plan(
     units = _by_shard(chunks) if counted == trajectories else chunks
     guesses: frozenset[Guess] = frozenset().union(*(unit.guesses for unit in units))
     groups = method_groups(types)
-    costs = pl.concat([_unit_costs(unit, list(groups), demand, asked, models) for unit in units])
+    costs = pl.concat([_unit_costs(unit, list(groups), demand, basis, models) for unit in units])
     rows = []
     for method, own in costs.group_by("method", maintain_order=True):
         error = _sampling_error(own, trajectories) if counted < trajectories else 0.0
         also = groups.get(str(method[0]), [])
         own_demand = demand
         if method[0] != EVERYTHING:
-            own_demand = demand_of([str(method[0])], asked.default_conditioning, asked.negatives)
-        basis = _bases(own_demand, guesses, counted == trajectories)
+            own_demand = demand_of([str(method[0])], basis.default_conditioning, basis.negatives)
+        bases = _bases(own_demand, guesses, counted == trajectories)
         sums = {name: own[name].sum() * trajectories / counted for name in FIGURES}
         rows.append(
-            {"method": method[0], "also": also, "model": own["model"][0], **sums, **basis, "sampling_error": error}
+            {"method": method[0], "also": also, "model": own["model"][0], **sums, **bases, "sampling_error": error}
         )
     busiest_share = ceil(shards / gpus) / shards
     frame = _priced(pl.DataFrame(rows), trajectories, hardware, busiest_share)
@@ -131,14 +131,14 @@ def _by_shard(chunks: Sequence[ChunkCosts]) -> list[ChunkCosts]:
 
 
 def _unit_costs(
-    unit: ChunkCosts, methods: Sequence[str], demand: Demand, asked: Asked, models: Mapping[str, str]
+    unit: ChunkCosts, methods: Sequence[str], demand: Demand, basis: CostBasis, models: Mapping[str, str]
 ) -> pl.DataFrame:
     """What `labels.labeling_costs` will hold, and a row for everything a run labels with."""
     # tokens are counted by prefix, all rollouts together
     rollouts = {role: frame.with_columns(rollout=pl.lit(0)) for role, frame in unit.rollouts.items()}
     measured = Measured(unit.costs, rollouts, unit.targets)
-    own = labeling_costs(unit.shard, unit.trajectories, measured, asked, models, methods)
-    parts = costs_of(demand, measured, asked)
+    own = labeling_costs(unit.shard, unit.trajectories, measured, basis, models, methods)
+    parts = costs_of(demand, measured, basis)
     names = " + ".join(dict.fromkeys(models[role] for role in parts))
     total = sum(parts.values(), Cost.zero())
     row = {"shard": unit.shard, "method": EVERYTHING, "model": names, "trajectories": unit.trajectories}
@@ -166,7 +166,7 @@ def _relative_error(values: np.ndarray, sizes: np.ndarray, left_out: float) -> f
 
 def _bases(demand: Demand, guesses: frozenset[Guess], complete: bool) -> dict[str, str]:
     """Whether a method's forward tokens, which include the generated ones, and its generated tokens are exact."""
-    parts = parts_of(demand)
+    parts = [part for part, is_needed in demand.asks_for.items() if is_needed]
 
     def basis(*figures: Figure) -> str:
         guessed = any((part, figure) in guesses for part in parts for figure in figures)

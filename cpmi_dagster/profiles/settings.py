@@ -38,7 +38,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.sources import Sources
-from cpmi_dagster.rewards.costs import Asked
+from cpmi_dagster.rewards.costs import CostBasis
 from cpmi_dagster.rewards.demand import Demand, demand_of
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
@@ -159,10 +159,10 @@ class Settings(BaseSettings):
         return demand_of(rewards.types, rewards.default_conditioning, self.negatives.count, self.scoring.conditionings)
 
     @property
-    def asked(self) -> Asked:
+    def cost_basis(self) -> CostBasis:
         """What decides how the costs of labeling are shared out among methods."""
         rollouts = {"policy": self.rollouts.policy_count, "prover": self.rollouts.prover_count}
-        return Asked(self.rewards.default_conditioning, self.negatives.count, rollouts)
+        return CostBasis(self.rewards.default_conditioning, self.negatives.count, rollouts)
 
     @property
     def profile_option(self) -> str:

@@ -18,19 +18,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import CONTEXT_KINDS, QUESTION, Conditioning, contexts_of
+from cpmi_dagster.contracts.contexts import QUESTION, Conditioning, contexts_of
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.tables import LabelingCosts
+from cpmi_dagster.contracts.tables import AnswerLogprobs, LabelingCosts
 from cpmi_dagster.rewards.demand import Demand, Steps, demand_of
 from cpmi_dagster.rewards.registry import reward_type
 
-TARGET_TOKENS = {
-    "trajectory_id": pl.String(),
-    "context": pl.Enum(CONTEXT_KINDS),
-    "step_index": pl.Int64(),
-    "gold": pl.Int64(),
-    "negative": pl.Int64(),
-}
+CONTEXT_KEY = AnswerLogprobs.create_empty().select("trajectory_id", "context", "step_index").schema
+TARGET_TOKENS = {**CONTEXT_KEY, "gold": pl.Int64(), "negative": pl.Int64()}
 
 
 @dataclass(frozen=True)
@@ -49,8 +44,8 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a profile asks for.
+class CostBasis:
+    """What of a profile decides how costs are shared out among methods.
 
     Attributes:
         default_conditioning: of the reward types that name none.
@@ -85,7 +80,12 @@ def tokens_of(targets: pl.DataFrame) -> int:
 
 
 def labeling_costs(
-    shard: str, trajectories: int, measured: Measured, asked: Asked, models: Mapping[str, str], methods: Sequence[str]
+    shard: str,
+    trajectories: int,
+    measured: Measured,
+    basis: CostBasis,
+    models: Mapping[str, str],
+    methods: Sequence[str],
 ) -> pl.DataFrame:
     """What labeling a shard by each method takes: each pays for what it uses.
 
@@ -100,15 +100,15 @@ def labeling_costs(
     """
     rows = []
     for method in methods:
-        demand = demand_of([method], asked.default_conditioning, asked.negatives)
-        parts = costs_of(demand, measured, asked, reward_type(method).needs.negatives)
+        demand = demand_of([method], basis.default_conditioning, basis.negatives)
+        parts = costs_of(demand, measured, basis, reward_type(method).needs.negatives)
         total = sum(parts.values(), Cost.zero())
         names = " + ".join(dict.fromkeys(models[role] for role in parts))
         rows.append({"shard": shard, "method": method, "model": names, "trajectories": trajectories, **total.to_dict()})
     return LabelingCosts.cast(pl.DataFrame(rows, schema=LabelingCosts.column_names()))
 
 
-def costs_of(demand: Demand, measured: Measured, asked: Asked, negatives: int | None = None) -> dict[str, Cost]:
+def costs_of(demand: Demand, measured: Measured, basis: CostBasis, negatives: int | None = None) -> dict[str, Cost]:
     """What a demand costs, by the role of the model that is used.
 
     Args:
@@ -116,13 +116,13 @@ def costs_of(demand: Demand, measured: Measured, asked: Asked, negatives: int | 
     """
     parts: dict[str, Cost] = {}
     if demand.conditionings:
-        scores = measured.costs["answer_logprobs"].times(_scored_share(demand, measured.targets, negatives, asked))
+        scores = measured.costs["answer_logprobs"].times(_scored_share(demand, measured.targets, negatives, basis))
         sampled = measured.costs["hard_negatives"] if demand.negatives else Cost.zero()
         parts["labeler"] = sampled + scores
     for role, steps in (("policy", demand.policy_steps), ("prover", demand.prover_steps)):
         if steps != 0:
             cost, rollouts = measured.costs[f"{role}_rollouts"], measured.rollouts[role]
-            parts[role] = cost_of_rollouts(cost, rollouts, steps, asked.rollouts[role])
+            parts[role] = cost_of_rollouts(cost, rollouts, steps, basis.rollouts[role])
     return parts
 
 
@@ -146,7 +146,7 @@ def cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, steps: Steps, count: in
     return Cost(part.wall_seconds, part.forward_tokens, tokens)
 
 
-def _scored_share(demand: Demand, targets: pl.DataFrame, negatives: int | None, asked: Asked) -> float:
+def _scored_share(demand: Demand, targets: pl.DataFrame, negatives: int | None, basis: CostBasis) -> float:
     """Share of the scored answers' tokens that a demand uses.
 
     The question alone is scored with all hard negatives, which that orders; then so many of them count as are used.
@@ -159,7 +159,7 @@ def _scored_share(demand: Demand, targets: pl.DataFrame, negatives: int | None, 
     contexts = sizes.join(pl.DataFrame(needed, schema=schema, orient="row"), on="size").drop("size")
     used = targets.join(contexts, on=["trajectory_id", "context", "step_index"], how="semi")
     scored = float(demand.negatives > 0)
-    share = scored if negatives is None else min(scored, negatives / asked.negatives)
+    share = scored if negatives is None else min(scored, negatives / basis.negatives)
     weight = pl.when(pl.col("context") == QUESTION.kind).then(scored).otherwise(share)
     tokens = float(used.select((pl.col("gold") + weight * pl.col("negative")).sum()).item())
     return tokens / max(tokens_of(targets), 1)

@@ -43,15 +43,14 @@ class Demand:
         )
 
     @property
-    def idle_tables(self) -> list[str]:
-        """Labeling tables of which nothing is asked."""
-        asked = {
-            "labels/hard_negatives": self.negatives,
-            "labels/answer_logprobs": self.conditionings,
-            "labels/policy_rollouts": self.policy_steps != 0,
-            "labels/prover_rollouts": self.prover_steps != 0,
+    def asks_for(self) -> dict[str, bool]:
+        """By labeling asset, whether anything is asked of it."""
+        return {
+            "hard_negatives": self.negatives > 0,
+            "answer_logprobs": bool(self.conditionings),
+            "policy_rollouts": self.policy_steps != 0,
+            "prover_rollouts": self.prover_steps != 0,
         }
-        return [table for table, something in asked.items() if not something]
 
 
 def most_steps(one: Steps, other: Steps) -> Steps:

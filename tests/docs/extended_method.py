@@ -159,8 +159,8 @@ def _check_cost_and_labels(name: str, label: str, share: float) -> None:
     spent = {"hard_negatives": Cost(2.0, 900, 60), "answer_logprobs": Cost(6.0, 8100, 0)}
     scored = [("question", -1), ("step", 0), ("step", 1), ("prefix", 0), ("prefix", 1)]
     targets = pl.DataFrame([("t", *one, 1, 2) for one in scored], schema=costs.TARGET_TOKENS, orient="row")
-    asked = costs.Asked("marginal", 4, {})
-    cost = costs.labeling_costs("000", 1, costs.Measured(spent, {}, targets), asked, {"labeler": "big"}, [name])
+    basis = costs.CostBasis("marginal", 4, {})
+    cost = costs.labeling_costs("000", 1, costs.Measured(spent, {}, targets), basis, {"labeler": "big"}, [name])
     assert cost.select("wall_seconds", "generated_tokens").rows() == [(2.0 + 6.0 * share, 60)]
     rewards = pl.DataFrame(
         {"trajectory_id": ["t", "t", "u"], "step_index": [0, 1, 0], "reward_type": name, "reward": [2.0, 3.0, 5.0]}

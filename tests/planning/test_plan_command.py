@@ -83,7 +83,7 @@ def test_a_sample_is_made_of_whole_chunks_and_a_seed_repeats_it(home, settings):
     chosen = choose_chunks(home, own, 3)
     assert (len(chosen.places), chosen.trajectories) == (3, 5)
     assert choose_chunks(home, own, 3) == chosen
-    assert sum(chunk.trajectories.height for chunk in chosen.read(home, own, own.demand)) == 3
+    assert sum(chunk.trajectories.height for chunk in chosen.read(home, own)) == 3
     whole = choose_chunks(home, own, 0)
     assert whole.places == choose_chunks(home, own, 5).places == sorted(whole.places)
     assert len(whole.places) == 5

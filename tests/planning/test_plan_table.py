@@ -15,13 +15,13 @@ from cpmi_dagster.planning import notes
 from cpmi_dagster.planning.labeling import ChunkCosts
 from cpmi_dagster.planning.plan import EVERYTHING, Plan, make_plan, method_groups
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.rewards.costs import TARGET_TOKENS, Asked
+from cpmi_dagster.rewards.costs import TARGET_TOKENS, CostBasis
 from cpmi_dagster.rewards.demand import demand_of
 
 TYPES = ("mc", "mc_hard", "pav", "cpmi", "gold_only", "cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")
 MODELS = {"labeler": "big", "policy": "middle", "prover": "small"}
 DEMAND = demand_of(TYPES, "marginal", 2)
-ASKED = Asked("marginal", 2, {"policy": 8, "prover": 4})
+BASIS = CostBasis("marginal", 2, {"policy": 8, "prover": 4})
 # one trajectory of one step: tokens of its gold answer and of two negatives
 TARGETS = pl.DataFrame([("t", "question", -1, 1, 2), ("t", "step", 0, 1, 2)], schema=TARGET_TOKENS, orient="row")
 GUESSES = frozenset({("policy_rollouts", "generated")})
@@ -56,7 +56,7 @@ def chunk(shard: str = "000", factor: int = 1, size: int = 2, guesses=GUESSES) -
 
 
 def plan_of(chunks, trajectories: int, gpus: int = 1, shards: int | None = None) -> Plan:
-    return make_plan(chunks, trajectories, TYPES, DEMAND, ASKED, MODELS, CARD, gpus, shards or gpus)
+    return make_plan(chunks, trajectories, TYPES, DEMAND, BASIS, MODELS, CARD, gpus, shards or gpus)
 
 
 def figures(plan: Plan, method: str) -> tuple[int, int]:
@@ -83,7 +83,7 @@ def test_each_method_pays_for_what_it_needs():
 
 def test_a_run_of_cpmi_alone_costs_what_cpmi_costs_however_much_is_planned_for_comparison():
     demand = demand_of(["cpmi"], "marginal", 2)
-    plan = make_plan([chunk()], 2, ["cpmi"], demand, ASKED, MODELS, CARD, 1, 1)
+    plan = make_plan([chunk()], 2, ["cpmi"], demand, BASIS, MODELS, CARD, 1, 1)
     assert figures(plan, EVERYTHING) == figures(plan, "cpmi") == (90_000, 600)
     assert plan.row(EVERYTHING)["model"] == "big"
 

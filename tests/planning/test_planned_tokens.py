@@ -50,7 +50,7 @@ def test_tokens_are_those_a_run_reports_once_it_has_sampled(measured, trajectori
     costs, negatives, policy, prover = measured
     made = {"hard_negatives": negatives, "policy_rollouts": policy, "prover_rollouts": prover}
     chunk = Chunk("000", trajectories, made, costs["hard_negatives"].generated_tokens)
-    planned = chunk_costs(chunk, models, settings, settings.demand, CARD)
+    planned = chunk_costs(chunk, models, settings, CARD)
     assert {part: tokens(cost) for part, cost in planned.costs.items()} == {
         part: tokens(cost) for part, cost in costs.items()
     }
@@ -59,7 +59,7 @@ def test_tokens_are_those_a_run_reports_once_it_has_sampled(measured, trajectori
 
 def test_what_is_read_is_known_before_anything_is_sampled(measured, trajectories, settings, models):
     costs = measured[0]
-    planned = chunk_costs(Chunk("000", trajectories), models, settings, settings.demand, CARD)
+    planned = chunk_costs(Chunk("000", trajectories), models, settings, CARD)
     for part in ("hard_negatives", "policy_rollouts", "prover_rollouts"):
         read = [cost.forward_tokens - cost.generated_tokens for cost in (costs[part], planned.costs[part])]
         assert read[0] == read[1] > 0
@@ -71,7 +71,7 @@ def test_what_is_read_is_known_before_anything_is_sampled(measured, trajectories
 
 def test_heuristic_negatives_are_no_guess_where_none_are_sampled(trajectories, settings, models, loaded):
     none = settings.model_copy(update={"negatives": settings.negatives.model_copy(update={"samples": 0})})
-    planned = chunk_costs(Chunk("000", trajectories), models, none, none.demand, CARD)
+    planned = chunk_costs(Chunk("000", trajectories), models, none, CARD)
     found = hard_negatives(trajectories, None, none.negatives, none.seed).negatives
     scored = answer_logprobs(trajectories, found, loaded["labeler"], scoring_of(none))
     assert tokens(planned.costs["answer_logprobs"]) == tokens(scored.cost)
@@ -80,7 +80,7 @@ def test_heuristic_negatives_are_no_guess_where_none_are_sampled(trajectories, s
 
 
 def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settings, models):
-    planned = chunk_costs(Chunk("000", trajectories), models, settings, settings.demand, CARD)
+    planned = chunk_costs(Chunk("000", trajectories), models, settings, CARD)
     tokenizer = models["policy"].tokenizer
     first = planned.rollouts["policy"].filter(pl.col("trajectory_id") == "t000000002")
     last = tokenizer.encode("So 24. The answer is: 24\n", add_special_tokens=False)
@@ -94,9 +94,7 @@ def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settin
 def test_a_prompt_without_room_is_neither_read_nor_continued(trajectories, settings, models):
     sampling = settings.rollouts.sampling.model_copy(update={"max_new_tokens": 4096})
     full = settings.model_copy(update={"rollouts": settings.rollouts.model_copy(update={"sampling": sampling})})
-    assert tokens(
-        chunk_costs(Chunk("000", trajectories), models, full, full.demand, CARD).costs["policy_rollouts"]
-    ) == (0, 0)
+    assert tokens(chunk_costs(Chunk("000", trajectories), models, full, CARD).costs["policy_rollouts"]) == (0, 0)
 
 
 def test_portions_are_those_of_a_run(trajectories, settings, models):
@@ -106,12 +104,12 @@ def test_portions_are_those_of_a_run(trajectories, settings, models):
             "rollouts": settings.rollouts.model_copy(update={"chunk_trajectories": 1}),
         }
     )
-    together = chunk_costs(Chunk("000", trajectories), models, ones, ones.demand, CARD)
-    apart = [chunk_costs(Chunk("000", row), models, ones, ones.demand, CARD) for row in trajectories.iter_slices(1)]
+    together = chunk_costs(Chunk("000", trajectories), models, ones, CARD)
+    apart = [chunk_costs(Chunk("000", row), models, ones, CARD) for row in trajectories.iter_slices(1)]
     assert {part: tokens(cost) for part, cost in together.costs.items()} == {
         part: tokens(sum((one.costs[part] for one in apart), Cost.zero())) for part in together.costs
     }
-    shared = chunk_costs(Chunk("000", trajectories), models, settings, settings.demand, CARD)
+    shared = chunk_costs(Chunk("000", trajectories), models, settings, CARD)
     assert shared.costs["answer_logprobs"].forward_tokens < together.costs["answer_logprobs"].forward_tokens
 
 

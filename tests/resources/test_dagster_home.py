@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.files import whole_files
 from cpmi_dagster.files.process_identity import this_process
 from cpmi_dagster.profiles.settings import load_settings
 from resources import dagster_home
@@ -44,7 +45,7 @@ def test_a_home_that_takes_no_files_is_named(settings, monkeypatch):
     def refuse(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(dagster_home.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(whole_files.tempfile, "TemporaryFile", refuse)
     with pytest.raises(SettingsError, match=r"cannot be written \(Permission denied\)"):
         open_instance(settings)
 

@@ -5,7 +5,7 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.rewards.costs import TARGET_TOKENS, Asked, Measured, labeling_costs
+from cpmi_dagster.rewards.costs import TARGET_TOKENS, CostBasis, Measured, labeling_costs
 from cpmi_dagster.rewards.registry import (
     REWARD_TYPES,
     comes_with_data,
@@ -25,7 +25,7 @@ def test_an_unknown_method_costs_nothing_of_ours_but_an_error():
     costs = dict.fromkeys(("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts"), Cost())
     measured = Measured(costs, {}, pl.DataFrame(schema=TARGET_TOKENS))
     with pytest.raises(SettingsError, match="`my_judge` is not a reward type"):
-        labeling_costs("000", 0, measured, Asked("marginal", 4, {}), {}, ["my_judge"])
+        labeling_costs("000", 0, measured, CostBasis("marginal", 4, {}), {}, ["my_judge"])
 
 
 def test_entries_bear_the_name_they_are_found_by_and_labels_of_their_own():
