@@ -30,7 +30,9 @@ def trajectories(run: StageRun, shard: str) -> StageOutput:
     """Parse each row into steps, find its question among the references, take that problem's answer as gold."""
     parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
     parsed, repeated = without_duplicates(parsed)
-    index = run.once("reference index", lambda: ReferenceIndex(run.read("sources/reference_problems")))
+    index = run.once(
+        run.version("sources/reference_problems"), lambda: ReferenceIndex(run.read("sources/reference_problems"))
+    )
     aligned, unmatched = align_trajectories(parsed, index)
     rejected = pl.concat([malformed, repeated, unmatched]).sort("row_number")
     rows = aligned.height + rejected.height

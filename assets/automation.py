@@ -5,6 +5,8 @@ from typing import Literal
 
 import dagster as dg
 
+from assets.home_checks import KEYS as HOME_CHECKS
+from assets.home_checks import REWARDS_ARE_CURRENT
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
@@ -36,9 +38,17 @@ PHASES: dict[str, list[str]] = {
 
 
 JOBS = {
-    name: dg.define_asset_job(name, dg.AssetSelection.assets(*(key.split("/") for key in tables)))
+    name: dg.define_asset_job(
+        name,
+        dg.AssetSelection.assets(*(key.split("/") for key in tables)) - dg.AssetSelection.checks(*HOME_CHECKS)
+        | dg.AssetSelection.checks(*([REWARDS_ARE_CURRENT] if name == DATASET else [])),
+    )
     for name, tables in PHASES.items()
 }
+CHECK_JOB = dg.define_asset_job(
+    "check_home", dg.AssetSelection.checks(*HOME_CHECKS), description="Is every file still there, and current?"
+)
+CHECK_SCHEDULE = dg.ScheduleDefinition(job=CHECK_JOB, cron_schedule="0 6 * * *", description="Every morning.")
 
 
 def shard_schedule(settings: Settings, makers: Mapping[str, Maker]) -> dg.ScheduleDefinition:
@@ -49,7 +59,9 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker]) -> dg.Schedu
     ) -> list[dg.RunRequest] | dg.SkipReason:
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
-        wanted = shards_to_label(context.instance, lake, settings, staleness_of(settings, makers))
+        # what is stale before labeling is not made current by labeling again
+        staleness = staleness_of(settings, {key: makers[key] for key in LABEL_TABLES})
+        wanted = shards_to_label(context.instance, lake, settings, staleness)
         if not wanted:
             return dg.SkipReason("every shard is labelled, or being labelled")
         # the tick is in the run key, so that a shard that fails again is requested again

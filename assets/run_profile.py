@@ -11,7 +11,7 @@ from assets.sources import SPOOL
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
-from resources.shard_spool import remove_abandoned
+from resources.shard_spool import remove_spools
 from resources.stage import Stage
 from resources.stage_run import partitions_of
 from resources.terminal import TerminalProgress
@@ -38,7 +38,6 @@ def run_profile(
     wanted = chosen_tables(only, [stage.tables for stage in stages])
     lake = Lake(settings.home)
     check_shards(lake, settings)
-    remove_abandoned(lake.work_folder(SPOOL))
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
         remake = frozenset(wanted if force else ())
@@ -48,6 +47,7 @@ def run_profile(
         outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label)
         if not outcome.failures and not outcome.waiting:
             progress.summary()
+    remove_spools(lake.work_folder(SPOOL))
     return outcome
 
 

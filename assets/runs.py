@@ -19,7 +19,6 @@ from resources.stage_run import partitions_of
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 INTERRUPTED = "interrupted; run again to continue where it stopped"
 ON_GPUS = (LABEL, CANDIDATES, TRAIN)
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
 @dataclass(frozen=True)
@@ -82,12 +81,16 @@ def run_phase(
     shards: Sequence[str],
     selection: Sequence[str],
 ) -> Outcome:
-    """Materialize some tables of one phase in this process; see `run_phases`."""
+    """Materialize some tables of one phase in this process, one partition after another; see `run_phases`."""
     outcome = Outcome()
-    for tags in _partition_tags(phase, settings, shards):
-        if phase in ON_GPUS:
-            wait_for_pool(instance, GPU_POOL)
-        _run_job(definitions, instance, phase, selection, tags, outcome)
+    for tables in _alike(definitions, selection):
+        keys = shards if phase == LABEL else partitions_of(tables[0], settings)
+        for partition in [None] if keys is None else keys:
+            if phase in ON_GPUS:
+                wait_for_pool(instance, GPU_POOL)
+            _run_job(definitions, instance, phase, tables, partition, outcome)
+            if outcome.failures:
+                return outcome
     return outcome
 
 
@@ -135,24 +138,19 @@ def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake)
     )
 
 
-def _partition_tags(phase: str, settings: Settings, shards: Sequence[str]) -> Iterator[dict[str, str]]:
-    """One set of run tags per contiguous range of partitions."""
-    by_table = (partitions_of(key, settings) for key in PHASES[phase])
-    everything = next((keys for keys in by_table if keys is not None), None)
-    if everything is None:
-        yield {}
-        return
-    wanted = shards if phase == LABEL else everything
-    for first, last in _ranges([everything.index(key) for key in wanted]):
-        yield {RANGE_START: everything[first], RANGE_END: everything[last]}
-
-
-def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Runs of consecutive numbers: [0, 1, 4] -> (0, 1), (4, 4)."""
-    # consecutive numbers are all equally far above their places
-    for _, run in groupby(enumerate(sorted(numbers)), key=lambda placed: placed[1] - placed[0]):
-        own = [number for _, number in run]
-        yield own[0], own[-1]
+def _alike(definitions: dg.Definitions, selection: Sequence[str]) -> Iterator[list[str]]:
+    """Tables in parts that are partitioned alike, each after those it reads; a Dagster run has one partition."""
+    graph = definitions.resolve_asset_graph()
+    depth: dict[str, int] = {}
+    for asset in graph.toposorted_asset_keys:
+        table = TABLES["/".join(asset.path)]
+        parents = [TABLES["/".join(parent.path)] for parent in graph.get(asset).parent_keys]
+        depth[table.key] = max(
+            (depth[parent.key] + (parent.partitioning != table.partitioning) for parent in parents), default=0
+        )
+    ordered = sorted(selection, key=lambda key: (depth[key], TABLES[key].partitioning or ""))
+    for _, part in groupby(ordered, key=lambda key: TABLES[key].partitioning):
+        yield list(part)
 
 
 def _run_job(
@@ -160,13 +158,14 @@ def _run_job(
     instance: dg.DagsterInstance,
     phase: str,
     selection: Sequence[str],
-    tags: dict[str, str],
+    partition: str | None,
     outcome: Outcome,
 ) -> None:
     result = definitions.resolve_job_def(phase).execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(key.split("/")) for key in selection],
-        tags={**tags, PROCESS_TAG: this_process()},
+        partition_key=partition,
+        tags={PROCESS_TAG: this_process()},
         run_config=QUIET_LOGS,
         raise_on_error=False,
     )

@@ -1,5 +1,6 @@
 """What is read from outside: trajectories, reference problems, benchmarks."""
 
+from collections.abc import Iterator
 from itertools import islice
 
 import polars as pl
@@ -12,11 +13,12 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
-from resources.shard_spool import ShardSpool
+from resources.lake import fingerprint_of
+from resources.shard_spool import ShardSpool, remove_spools
 from resources.stage import stage
 from resources.stage_run import StageOutput, StageRun
 
-SPOOL = "spool"
+SPOOL, SPOOL_CHARACTERS = "spool", 16
 BATCH_ROWS = 10_000
 PERCENT = 100
 
@@ -28,26 +30,28 @@ PERCENT = 100
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
     """Rows are assigned to shards by a hash of their question, so that a question's trajectories stay together."""
-    return StageOutput(run.once("rows by shard", lambda: _spool(run)).read(shard))
+    spool = ShardSpool(run.lake.work_folder(SPOOL) / fingerprint_of(run.facts)[:SPOOL_CHARACTERS])
+    spool.fill(lambda: _numbered(run))
+    rows = spool.read(shard)
+    others = [run.lake.intact_record(run.tables[0], other) for other in run.settings.shard_keys if other != shard]
+    if all(record is not None and record.written_at >= spool.filled_at for record in others):
+        remove_spools(spool.folder.parent)
+    return StageOutput(rows)
 
 
-def _spool(run: StageRun) -> ShardSpool:
-    """Read the source once, batch by batch, however many shards are asked for."""
-    spool = ShardSpool(run.lake.work_folder(SPOOL))
+def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
+    """The source's rows, batch by batch, with their numbers and shards."""
     advance = run.track("reading", PERCENT)
     source = run.settings.sources.math_shepherd
     rows = run.sources.stream(source)
     first, percent, batch = 0, 0, list(islice(rows, BATCH_ROWS))
-    spool.append(number_rows([], 0, run.settings.shards))
     while batch:
-        spool.append(number_rows((row for row, _ in batch), first, run.settings.shards))
+        yield number_rows((row for row, _ in batch), first, run.settings.shards)
         first, read = first + len(batch), int(PERCENT * batch[-1][1])
         advance(read - percent)
         percent, batch = read, list(islice(rows, BATCH_ROWS))
-    spool.close()
     if not first:
         raise SourceError(f"the trajectory source {source.place} has no rows")
-    return spool
 
 
 def _step_truth(settings: Settings) -> dict[str, DataSource]:

@@ -8,6 +8,7 @@ from functools import partial
 import dagster as dg
 
 from assets import alignment, automation, benchmarks, checks, dataset, labels, models, reports, selection, sources
+from assets.home_checks import home_checks
 from assets.reports import headline
 from assets.run_profile import run_profile
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -46,7 +47,7 @@ def build_definitions(
     lake = Lake(settings.home, remake)
     return dg.Definitions(
         assets=[stage.bind(settings, MAKERS) for stage in STAGES],
-        asset_checks=list(checks.CHECKS),
+        asset_checks=[*checks.CHECKS, home_checks(MAKERS)],
         resources={
             "settings": settings,
             "lake": lake,
@@ -55,8 +56,8 @@ def build_definitions(
             "database": Database(lake),
             "progress": progress or LoggedProgress(),
         },
-        jobs=list(automation.JOBS.values()),
-        schedules=[automation.shard_schedule(settings, MAKERS)],
+        jobs=[*automation.JOBS.values(), automation.CHECK_JOB],
+        schedules=[automation.shard_schedule(settings, MAKERS), automation.CHECK_SCHEDULE],
         executor=dg.in_process_executor,
     )
 

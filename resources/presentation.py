@@ -22,15 +22,21 @@ PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 80
 
 
-def asset_spec(stage: Declaration, key: str) -> dg.AssetSpec:
-    """The Dagster asset of one of a stage's tables."""
+# a stage that was run and found unchanged is no reason to run what follows
+ON_CHANGED_ROWS = dg.AutomationCondition.eager().replace(
+    "any_deps_updated", dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
+)
+
+
+def asset_spec(stage: Declaration, key: str, code_version: str) -> dg.AssetSpec:
+    """The Dagster asset of one of a stage's tables, under the version of its code and settings (see `spec_version`)."""
     table = TABLES[key]
     return dg.AssetSpec(
         key.split("/"),
         deps=[dg.AssetKey(name.split("/")) for name in stage.inputs],
         description="\n\n".join(dict.fromkeys([table.meaning, inspect.getdoc(stage.body) or ""])),
         group_name=table.group,
-        code_version=stage.code_version,
+        code_version=code_version,
         owners=OWNERS,
         kinds=set(stage.kinds),
         metadata={
@@ -38,7 +44,7 @@ def asset_spec(stage: Declaration, key: str) -> dg.AssetSpec:
             COLUMN_LINEAGE: column_lineage(stage, table),
             **_code_reference(stage),
         },
-        automation_condition=dg.AutomationCondition.eager() if stage.eager else None,
+        automation_condition=ON_CHANGED_ROWS if stage.eager else None,
     )
 
 

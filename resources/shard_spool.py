@@ -1,11 +1,15 @@
 """Rows of a source that is read once, assigned to shards on disk: a corpus may be larger than memory.
 
-<home>/lake/.work/spool/5f2c…/003.arrow      rows of shard 003, in the source's order; gone when the run ends
+<home>/lake/.work/spool/5f2c…/003.arrow      rows of shard 003, in the source's order
+<home>/lake/.work/spool/5f2c…/empty.arrow    their columns; written last: without it the source was not read to its end
+
+Every shard is made in a run of its own, possibly in another process: all of them read the same spool. It goes with the
+last of them, or when another version of the source is read.
 """
 
 import shutil
-import uuid
-import weakref
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -13,62 +17,70 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+EMPTY = "empty"
 
 
 class ShardSpool:
-    """Takes batches of rows with a `shard` column, gives back the rows of a shard."""
+    """The rows of one version of a source by shard, in a folder of its own among other spools."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin an empty spool in a folder of spools, of which those of killed runs are removed."""
-        remove_abandoned(folder)
-        self.folder = folder / uuid.uuid4().hex
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(_lock_of(self.folder))
-        lock.acquire()
-        self.folder.mkdir()
-        self._writers: dict[str, pa.RecordBatchStreamWriter] = {}
-        self._empty = pl.DataFrame()
-        weakref.finalize(self, _remove, self.folder, lock)
+        self.folder = folder
 
-    def append(self, rows: pl.DataFrame) -> None:
-        """Write a batch of rows to their `shard`; all batches have the same columns."""
-        for (shard,), part in rows.partition_by("shard", as_dict=True, include_key=False).items():
-            table = part.to_arrow()
-            if shard not in self._writers:
-                self._writers[shard] = pa.ipc.new_stream(self._path(shard), table.schema, options=OPTIONS)
-            self._writers[shard].write_table(table)
-        self._empty = rows.drop("shard").clear()
+    def fill(self, batches: Callable[[], Iterable[pl.DataFrame]]) -> None:
+        """Read the source, unless that was done; other processes wait. The spools of other versions go.
 
-    def close(self) -> None:
-        """No more rows come."""
-        for writer in self._writers.values():
-            writer.close()
+        Args:
+            batches: reads rows with a `shard` column; all batches have the same columns, and there is at least one.
+        """
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(_lock_of(self.folder)):
+            if self._path(EMPTY).is_file():
+                return
+            remove_spools(self.folder.parent, but=self.folder)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir()
+            writers: dict[str, pa.RecordBatchStreamWriter] = {}
+            columns = pl.DataFrame()
+            for rows in batches():
+                columns = rows.drop("shard").clear()
+                for (shard,), part in rows.partition_by("shard", as_dict=True, include_key=False).items():
+                    table = part.to_arrow()
+                    if shard not in writers:
+                        writers[shard] = pa.ipc.new_stream(self._path(shard), table.schema, options=OPTIONS)
+                    writers[shard].write_table(table)
+            for writer in writers.values():
+                writer.close()
+            columns.write_ipc_stream(self._path(EMPTY))
+
+    @property
+    def filled_at(self) -> str:
+        """When the source was read, in UTC to the second."""
+        return datetime.fromtimestamp(self._path(EMPTY).stat().st_mtime, UTC).isoformat(timespec="seconds")
 
     def read(self, shard: str) -> pl.DataFrame:
-        """The rows of a shard, in the order they came; a shard without rows has the columns of the first batch."""
+        """The rows of a shard, in the order they came."""
         path = self._path(shard)
-        return pl.read_ipc_stream(path) if path.is_file() else self._empty
+        return pl.read_ipc_stream(path if path.is_file() else self._path(EMPTY))
 
     def _path(self, shard: str) -> Path:
         return self.folder / f"{shard}.arrow"
 
 
-def _lock_of(folder: Path) -> Path:
-    return folder.with_suffix(".lock")
+def remove_spools(spools: Path, but: Path | None = None) -> None:
+    """Remove the spools that no process is filling.
 
-
-def _remove(folder: Path, lock: FileLock) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    lock.release()
-    _lock_of(folder).unlink(missing_ok=True)
-
-
-def remove_abandoned(spools: Path) -> None:
-    """Remove the spools of processes that have ended: their lock is free."""
+    Args:
+        but: one that stays.
+    """
     for folder in filter(Path.is_dir, spools.glob("*")):
-        lock = FileLock(_lock_of(folder))
+        if folder == but:
+            continue
         try:
-            lock.acquire(timeout=0)
+            with FileLock(_lock_of(folder), timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
         except Timeout:
             continue
-        _remove(folder, lock)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_suffix(".lock")

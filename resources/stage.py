@@ -8,8 +8,8 @@
 
 What the decorator adds: a fingerprint over the code version, the named settings and models and the content of every
 input, so that unchanged work is skipped; a lock, so that two runs do not make the same file; the contract check, the
-atomic write, and what Dagster shows (schema, lineage, row counts, preview, cost). The body runs once per partition that
-is missing or stale; each partition is reported as materialized the moment it is done.
+atomic write, and what Dagster shows (schema, lineage, row counts, preview, cost). A Dagster run makes one
+partition; its data version is the hash of the rows: only what follows changed rows is stale for Dagster.
 """
 
 import re
@@ -36,6 +36,7 @@ from resources.extent import Extent, covers, earlier_extent, is_nothing, recorde
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of, rows_hash
 from resources.language_models import LanguageModels
 from resources.progress import Progress
+from resources.spec_version import spec_version
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 from resources.staleness import Maker, Staleness, refuse_stale
 
@@ -44,6 +45,9 @@ Options = ParamSpec("Options")
 GPU_POOL = "gpu"
 CATEGORIES = re.compile(r"Enum\(categories=\[[^\]]*\]\)")
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
+RUN_CONFIG = {
+    "force": dg.Field(bool, default_value=False, description="make the rows again even where nothing has changed"),
+}
 
 # an unpartitioned input of which a partition depends on some rows only
 ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str], pl.Expr]] = {
@@ -68,7 +72,8 @@ class Stage(Maker):
             makers: the stages behind all tables, to tell stale inputs from others.
         """
         keys = partitions_of(self.table, settings)
-        partitions = dg.StaticPartitionsDefinition(keys) if keys is not None else None
+        version = spec_version(self, settings, makers)
+        memo: dict[str, Any] = {}
 
         def compute(
             context: dg.AssetExecutionContext,
@@ -93,14 +98,17 @@ class Stage(Maker):
                 log,
                 makers=makers,
                 inputs=self.inputs,
+                memo=memo,
             )
+            if context.op_execution_context.op_config["force"]:
+                run = replace(run, lake=Lake(lake.home, frozenset(self.tables)))
             yield from self._materialize(context, run)
 
         return dg.multi_asset(
             name=self.name,
-            specs=[presentation.asset_spec(self, key) for key in self.tables],
-            partitions_def=partitions,
-            backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
+            specs=[presentation.asset_spec(self, key, version) for key in self.tables],
+            partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
+            config_schema=RUN_CONFIG,
             pool=self.pool,
         )(compute)
 
@@ -115,7 +123,7 @@ class Stage(Maker):
         """
         began = time.monotonic()
         with run.lake.lock(self.table, partition):
-            run.once("stale shards", lambda: refuse_stale(Staleness(run, run.makers), self))
+            refuse_stale(Staleness(run, run.makers), self)
             if self.is_up_to_date(run, partition):
                 return self._skip(run, partition, began)
             asked = self.asked(run.settings)
@@ -235,20 +243,17 @@ class Stage(Maker):
         return [run.lake.write(made.frame(own.table), own) for own in (record, *further)]
 
     def _materialize(self, context: dg.AssetExecutionContext, run: StageRun) -> Iterator[dg.MaterializeResult]:
-        partitions = list(context.partition_keys) if self.partitioning else [None]
-        shown: dict[str | None, dict[str, Metadata]] = {}
-        for partition in partitions:
-            try:
-                shown[partition] = self.bring_up_to_date(run, partition)
-            except CpmiError as error:
-                raise dg.Failure(description=str(error), allow_retries=False) from error
-            for key in self.tables if len(partitions) > 1 else ():
-                event = dg.AssetMaterialization(key.split("/"), partition=partition, metadata=shown[partition][key])
-                context.log_event(event)
-                context.add_asset_metadata(shown[partition][key], asset_key=key.split("/"), partition_key=partition)
+        if len(context.partition_keys if self.partitioning else ()) > 1:
+            raise dg.Failure("a run makes one partition; launch one run per partition", allow_retries=False)
+        partition = context.partition_key if self.partitioning else None
+        try:
+            shown = self.bring_up_to_date(run, partition)
+        except CpmiError as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from error
         for key in self.tables:
-            single = shown[partitions[0]][key] if len(partitions) == 1 else {}
-            yield dg.MaterializeResult(asset_key=key.split("/"), metadata=single)
+            record = run.lake.record(key, partition)
+            version = dg.DataVersion(record.content) if record else None
+            yield dg.MaterializeResult(asset_key=key.split("/"), metadata=shown[key], data_version=version)
 
 
 def _declares(

@@ -115,6 +115,11 @@ class StageRun:
         record = self.lake.record(key, None)
         return record.fingerprint if record else ""
 
+    def version(self, key: str) -> str:
+        """The hash of the rows of an unpartitioned input; empty where it has not been made."""
+        record = self.lake.record(key, None)
+        return record.content if record else ""
+
     def made_before(self, partition: str) -> StageOutput | None:
         """What is on disk of a partition that grows, with what it cost; None where it is made from the start."""
         record = self.lake.intact_record(self.tables[0], partition) if self.extent_before is not None else None
@@ -128,11 +133,12 @@ class StageRun:
         """Where unfinished work on this partition may be kept; it goes when the partition is done."""
         return self.chunks.folder / "checkpoints" if self.chunks else None
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """A value that all partitions of this run share, made at its first use."""
-        if name not in self.memo:
-            self.memo[name] = make()
-        return self.memo[name]
+    def once(self, version: str, make: Callable[[], Any]) -> Any:
+        """A value that all partitions made by this process share; of the last version only."""
+        if version not in self.memo:
+            self.memo.clear()
+            self.memo[version] = make()
+        return self.memo[version]
 
     def track(self, partition: str | None, total: int) -> Callable[[int], None]:
         """A function to call with the number of items just finished."""

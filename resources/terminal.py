@@ -4,6 +4,7 @@ alignment.trajectories        4 shards      612 rows    1.3 s
 labels.answer_logprobs        4 shards   unchanged, skipped
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+
+LINE_EVERY_SECONDS = 60.0
 
 
 @dataclass
@@ -46,6 +49,7 @@ class TerminalProgress:
         hidden = quiet or not console.is_terminal
         self._bars = Progress(*columns, console=console, transient=True, disable=hidden)
         self._tasks: dict[str, TaskID] = {}
+        self._last_line = time.monotonic()
         self._skipped = 0
         self._made = 0
 
@@ -65,7 +69,7 @@ class TerminalProgress:
         return lambda count: self._bars.advance(task, count)
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """See `Progress.finish`; the line is written when the stage's last partition is up to date."""
+        """See `Progress.finish`; a line when the stage's last partition is up to date, and where none was for long."""
         tally = self._tallies.setdefault(stage, _Tally())
         tally.partitions += 1
         tally.rows += rows
@@ -73,18 +77,21 @@ class TerminalProgress:
         tally.skipped += skipped
         self._skipped += skipped
         self._made += not skipped
-        if tally.partitions == self._expected.get(stage, 1):
-            self._line(stage, self._tallies.pop(stage), partition is not None)
+        expected = self._expected.get(stage, 1)
+        if tally.partitions == expected:
+            self._line(stage, self._tallies.pop(stage), f"{expected} partitions" if partition else "")
+        elif time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
+            self._line(stage, tally, f"{tally.partitions} of {expected}")
 
     def summary(self) -> None:
         """Say when nothing had to be done."""
         if not self._quiet and self._skipped and not self._made:
             self._console.print("Everything is up to date: nothing was computed.", highlight=False)
 
-    def _line(self, stage: str, tally: _Tally, partitioned: bool) -> None:
+    def _line(self, stage: str, tally: _Tally, parts: str) -> None:
+        self._last_line = time.monotonic()
         if self._quiet:
             return
-        parts = f"{tally.partitions} partitions" if partitioned else ""
         if tally.skipped == tally.partitions:
             result = "[dim]unchanged, skipped[/dim]"
         else:

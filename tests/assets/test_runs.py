@@ -4,8 +4,10 @@ import polars as pl
 import pytest
 from small_run import run_all
 
-from assets.runs import _ranges, check_shards, chosen_tables
+from assets.automation import INGEST, LABEL, PHASES
+from assets.runs import _alike, check_shards, chosen_tables
 from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 from resources.dagster_home import open_instance
@@ -31,12 +33,15 @@ def test_a_name_that_is_neither_lists_the_groups():
         chosen_tables(["label"])
 
 
-@pytest.mark.parametrize(
-    ("numbers", "ranges"),
-    [([], []), ([3], [(3, 3)]), ([0, 1, 2], [(0, 2)]), ([0, 2, 3, 7], [(0, 0), (2, 3), (7, 7)])],
-)
-def test_shards_become_runs_of_consecutive_ones(numbers, ranges):
-    assert list(_ranges(numbers)) == ranges
+def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(tmp_path):
+    definitions = build_definitions(load_settings("miniature", tmp_path))
+    ingested = list(_alike(definitions, PHASES[INGEST]))
+    assert ingested[1:] == [
+        ["sources/math_shepherd", "alignment/trajectories", "alignment/rejected_rows"],
+        ["selection/selected_trajectories"],
+    ]
+    assert {TABLES[key].partitioning for key in ingested[0]} == {None}
+    assert [set(part) for part in _alike(definitions, PHASES[LABEL])] == [set(PHASES[LABEL])]
 
 
 def test_a_home_with_more_shards_than_the_profile_is_refused(tmp_path):

@@ -1,0 +1,62 @@
+"""The code version that Dagster is given of an asset: it changes with everything the profile says about its rows.
+
+    labels/template_scores    "1-5f3a90c2"    code version 1, and a hash of the settings, models and sources below it
+
+Dagster shows an asset as stale when this differs from what its last materialization bears, or when the data version of
+a direct input does. It does not look further up, so the settings of all that a table is made from are in the hash.
+Nothing is read for it but the names, sizes and times of files: Dagster asks for it whenever it loads the code.
+"""
+
+from collections.abc import Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.models.language_models import model_folder
+from cpmi_dagster.profiles.settings import Settings
+from resources.declaration import Declaration
+from resources.lake import fingerprint_of
+
+HASH_CHARACTERS = 8
+
+
+def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, Declaration]) -> str:
+    """The version of a stage's code and of what its rows depend on, by the profile alone.
+
+    Args:
+        makers: the stage behind each table.
+    """
+    facts: dict[str, Any] = {"seed": settings.seed}
+    waiting = [stage]
+    while waiting:
+        declared = waiting.pop()
+        if declared.table not in facts:
+            facts[declared.table] = _facts(declared, settings)
+            waiting += [makers[key] for key in declared.inputs if key in makers]
+    facts["sources"] = [_source(source, settings.seed) for source in stage.sources(settings).values()]
+    return f"{stage.code_version}-{fingerprint_of(facts)[:HASH_CHARACTERS]}"
+
+
+def _facts(stage: Declaration, settings: Settings) -> list[Any]:
+    values = {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in stage.settings}
+    return [stage.code_version, values, stage.asked(settings), [_model(role, settings) for role in stage.models]]
+
+
+def _model(role: str, settings: Settings) -> Any:
+    model = getattr(settings.models, role)
+    return model and [model.model_dump(mode="json"), [] if model.revision else _files(Path(model_folder(model.name)))]
+
+
+def _source(source: Any, seed: int) -> Any:
+    local = source.path and not source.path.startswith(MINIATURE)
+    return [source.model_dump(mode="json"), _files(Path(source.path)) if local else seed]
+
+
+def _files(place: Path) -> list[Any]:
+    """Names, sizes and times of the files at a place; none for a hub id."""
+    files = sorted(place.glob("*")) if place.is_dir() else [place]
+    states = [(file.name, file.stat()) for file in files if file.is_file()]
+    return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
