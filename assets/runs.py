@@ -161,9 +161,12 @@ def _run_job(
     partition: str | None,
     outcome: Outcome,
 ) -> None:
-    result = definitions.resolve_job_def(phase).execute_in_process(
+    job = definitions.resolve_job_def(phase)
+    assets = frozenset(dg.AssetKey(key.split("/")) for key in selection)
+    # checks that are not named would be those of the whole home
+    checks = frozenset(key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in assets)
+    result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
         instance=instance,
-        asset_selection=[dg.AssetKey(key.split("/")) for key in selection],
         partition_key=partition,
         tags={PROCESS_TAG: this_process()},
         run_config=QUIET_LOGS,

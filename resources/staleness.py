@@ -131,10 +131,19 @@ def _differences(
         if path in record.extent and covers(record.extent, {path: value}):
             continue
         if recorded.get(path, value) != value:
-            yield f"{path}: {cut(str(recorded[path]), LONGEST_VALUE)}, the profile has {cut(str(value), LONGEST_VALUE)}"
+            name, one, other = _narrowed(path, recorded[path], value)
+            yield f"{name}: {cut(str(one), LONGEST_VALUE)}, the profile has {cut(str(other), LONGEST_VALUE)}"
     for role, model in models.items():
         made_with = record.inputs.get("models", {}).get(role)
         if made_with != model:
             yield f"another {role}: {made_with and made_with[0]}, the profile has {model[0]}"
     if record.code_version != code_version:
         yield f"rows of code version {record.code_version}, today's is {code_version}"
+
+
+def _narrowed(path: str, one: Any, other: Any) -> tuple[str, Any, Any]:
+    """The first part of a group of settings that differs: `rewards` becomes `rewards.alpha`."""
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return path, one, other
+    name = next(name for name in {**one, **other} if one.get(name) != other.get(name))
+    return _narrowed(f"{path}.{name}", one.get(name), other.get(name))
