@@ -45,7 +45,7 @@ def boxed_answer(text: str) -> str | None:
     start = boxes[-1].end()
     if text[start : start + 1] != "{":
         return _without_stops(_unbraced(text, start))
-    return text[start + 1 : _closing_brace(text, start + 1)].strip()
+    return text[start + 1 : closing_brace(text, start + 1)].strip()
 
 
 def hash_answer(text: str) -> str | None:
@@ -54,7 +54,7 @@ def hash_answer(text: str) -> str | None:
     return rest.strip().split("\n")[0].strip() if mark else None
 
 
-def _closing_brace(text: str, start: int) -> int:
+def closing_brace(text: str, start: int) -> int:
     """Where the brace opened before `start` closes, or the text's end."""
     depth, position = 1, start
     while position < len(text):
@@ -81,7 +81,7 @@ def _unbraced(text: str, start: int) -> str:
         position = run.end() if run else position
         if text[position : position + 1] != "{":
             return text[start:position]
-        position = min(_closing_brace(text, position + 1) + 1, len(text))
+        position = min(closing_brace(text, position + 1) + 1, len(text))
 
 
 def _stated_answer(rest: str) -> str:

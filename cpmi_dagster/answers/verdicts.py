@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from cpmi_dagster.answers.equivalence import math_verify
 from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.answers.equivalence.plain_text import plain_text
 
 CACHED_VERDICTS = 1 << 16
 
@@ -31,4 +32,4 @@ def equivalent(golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
 
 @lru_cache(maxsize=CACHED_VERDICTS)
 def _verified(gold: str, candidate: str) -> bool:
-    return math_verify.verify(gold, candidate)
+    return math_verify.verify(plain_text(gold), plain_text(candidate))

@@ -14,7 +14,11 @@ from cpmi_dagster.answers.equivalence.polynomials import Undecidable
 from cpmi_dagster.answers.equivalence.reading import read_form
 
 MAX_CHARACTERS = 400
-_UNFINISHED = re.compile(r"<<|>>|[-+*/=^(\[{\\_]\s*$")
+_UNFINISHED = re.compile(r"<<|>>|(?<!\\)\{\s*\}|[-+*/=^(\[{\\_:]\s*$")
+_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}")
+_COMMAND_NAMES = re.compile(r"\\(?:begin|end)\s*\{[A-Za-z]+\}")
+_PAIRS = (("{", "}"), ("([", ")]"))
+_CONGRUENCE = re.compile(r"\\(?:[pb]?mod|equiv|cong|mid)(?![A-Za-z])")
 
 
 def decide(gold: str, candidate: str) -> bool | None:
@@ -26,11 +30,19 @@ def decide(gold: str, candidate: str) -> bool | None:
     one, other = plain_text(gold), plain_text(candidate)
     if one == other != "":
         return True
-    first, second = read_form(one), read_form(other)
-    if first is None or second is None:
+    verdict = _compared(one, other)
+    if verdict is None:
         if one and one.replace(" ", "") == other.replace(" ", ""):
             return True
-        return False if _is_broken(gold) or _is_broken(candidate) else None
+        return None if is_formula(one) and is_formula(other) else False
+    return verdict
+
+
+def _compared(one: str, other: str) -> bool | None:
+    """What the forms of two plain texts decide; None where a text has none, or they leave it open."""
+    first, second = read_form(one), read_form(other)
+    if first is None or second is None:
+        return None
     try:
         verdict = compare(first, second)
     except (Undecidable, RecursionError):
@@ -40,8 +52,8 @@ def decide(gold: str, candidate: str) -> bool | None:
     return verdict
 
 
-def _is_broken(answer: str) -> bool:
-    """Whether the text is cut off or has unbalanced brackets."""
-    return bool(_UNFINISHED.search(answer)) or any(
-        answer.count(opening) != answer.count(closing) for opening, closing in ("{}", "()")
-    )
+def is_formula(text: str) -> bool:
+    """Whether a plain text is one whole formula, which algebra can judge: no prose, no congruence, nothing cut off."""
+    if _UNFINISHED.search(text) or _WORD.search(_COMMAND_NAMES.sub("", text)) or _CONGRUENCE.search(text):
+        return False
+    return all(sum(map(text.count, opening)) == sum(map(text.count, closing)) for opening, closing in _PAIRS)

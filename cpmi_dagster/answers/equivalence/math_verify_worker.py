@@ -31,19 +31,23 @@ def limit_memory() -> None:
 
 
 def judge(gold: str, candidate: str) -> bool:
-    """math-verify's verdict on one pair; a pair it fails on is not equivalent."""
-    from math_verify import parse, verify
+    """math-verify's verdict on two formulas without fences; a pair it fails on is not equivalent.
+
+    Left to itself, math-verify looks for an answer in a text and takes a part of it, such as its last number, where it
+    cannot read the whole.
+    """
+    from math_verify import LatexExtractionConfig, parse, verify
     from math_verify.errors import TimeoutException
 
+    whole_formula = [LatexExtractionConfig(boxed_match_priority=-1)]
     try:
-        parsed = [parse(_fenced(answer), parsing_timeout=PARSE_SECONDS) for answer in (gold, candidate)]
-        return bool(verify(parsed[0], parsed[1], timeout_seconds=VERIFY_SECONDS))
+        parsed = [
+            parse(f"${answer}$", whole_formula, fallback_mode="no_fallback", parsing_timeout=PARSE_SECONDS)
+            for answer in (gold, candidate)
+        ]
+        return all(parsed) and bool(verify(parsed[0], parsed[1], timeout_seconds=VERIFY_SECONDS))
     except (*FAILURES, TimeoutException):
         return False
-
-
-def _fenced(answer: str) -> str:
-    return answer if "$" in answer else f"${answer}$"
 
 
 def serve(requests: TextIO, replies: TextIO) -> None:

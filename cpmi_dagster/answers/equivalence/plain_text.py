@@ -5,6 +5,7 @@ r"""Plain text of an answer: what is only typesetting goes, what carries meaning
 "5225 \text{ cubic inches}"             -> "5225 cubic inches"
 "\left( 3, \frac{\pi}{2} \right)"       -> "( 3, \frac{\pi}{2} )"
 "120^{\circ}"                           -> "120"           (but "\sin 30^\circ" -> "\sin 30°")
+"\[ \boxed{60} \]"                       -> "60"
 "{6 \choose 3}", "10 sqrt(21)"          -> "\binom{6}{3}", "10 \sqrt(21)"
 """
 
@@ -12,9 +13,11 @@ import re
 from functools import lru_cache
 
 from cpmi_dagster.answers.equivalence.expressions import FUNCTIONS, TRIGONOMETRIC
+from cpmi_dagster.answers.extraction import closing_brace
 
 CACHED_TEXTS = 1 << 16
-_FENCED = re.compile(r"(?:\$\$?|\\\(|\\\[)(?P<inside>[^$]*?)(?:\$\$?|\\\)|\\\])", re.DOTALL)
+_FENCED = re.compile(r"(?<!\\)(?:\$\$?|\\\(|\\\[)(?P<inside>[^$]*?)(?:\$\$?|\\\)|\\\])", re.DOTALL)
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _UNBREAKABLE_COMMA = re.compile(r",\s*\\!\s*|\{,\}")
 _UNIT_LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter"}
 _UNIT_LETTER = re.compile(rf"(?<![A-Za-z.])[{''.join(_UNIT_LETTERS)}](?![A-Za-z.])")
@@ -112,9 +115,20 @@ def _with_braces(fraction: re.Match[str]) -> str:
 
 def _unfence(text: str) -> str:
     text = _trim(text)
-    while fenced := _FENCED.fullmatch(text):
-        text = _trim(fenced["inside"])
-    return _FENCED.sub(r" \g<inside> ", text) if text.count("$") > 1 and "\\$" not in text else text
+    while (inside := _inside(text)) is not None:
+        text = _trim(inside)
+    text = _BOX.sub("", text)
+    has_fences = text.count("$") > 1 and "\\$" not in text
+    return _FENCED.sub(r" \g<inside> ", text) if has_fences or "\\(" in text or "\\[" in text else text
+
+
+def _inside(text: str) -> str | None:
+    """What the fences or the box around a whole text hold."""
+    if fenced := _FENCED.fullmatch(text):
+        return fenced["inside"]
+    box = _BOX.match(text)
+    is_whole = box and text[box.end() : box.end() + 1] == "{" and closing_brace(text, box.end() + 1) == len(text) - 1
+    return text[box.end() + 1 : -1] if box and is_whole else None
 
 
 def _trim(text: str) -> str:

@@ -21,7 +21,8 @@ from cpmi_dagster.answers.equivalence.polynomials import Rational, Undecidable
 DIGITS = 60
 AGREEING_DIGITS = 45
 LARGEST_MAGNITUDE = 1 << 16
-VANISHING_MAGNITUDE = -60
+VANISHING_MAGNITUDE, TINY_MAGNITUDE = -60, -400
+BITS_OF_A_DIGIT = 3.3219
 LARGEST_ARGUMENT = 10_000
 CACHED_VALUES = 1 << 14
 POSITIVE_POINTS, POINTS = 2, 3
@@ -88,14 +89,26 @@ def _agree_with_base(one: str, other: str, base: str) -> bool | None:
 
 
 def _equal(one: Number | None, other: Number | None) -> bool | None:
+    """Whether two values are the same.
+
+    Returns:
+        None where a small term may have been lost beside a huge one, or where the values may be what rounding left of
+        zero; smaller values than that are products or powers.
+    """
     if one is None or other is None:
         return None
     with _lock:
         size = max(_context.mag(one), _context.mag(other))
         difference = _context.mag(one - other)
-    if difference == -_context.inf:
-        return True
-    return None if size < VANISHING_MAGNITUDE else bool(difference < size - AGREEING_DIGITS / 0.30103)
+    agreeing_bits = AGREEING_DIGITS * BITS_OF_A_DIGIT
+    if difference < size - agreeing_bits or difference == -_context.inf:
+        is_trusted = size < agreeing_bits and (difference == -_context.inf or not _may_be_noise(size))
+        return True if is_trusted else None
+    return None if _may_be_noise(size) else False
+
+
+def _may_be_noise(size: int) -> bool:
+    return TINY_MAGNITUDE < size < VANISHING_MAGNITUDE
 
 
 def _value(text: str, point: "_Point") -> Number | None:

@@ -53,7 +53,7 @@ _WORDS = re.compile(r"[A-Za-z](?:[A-Za-z '’.]|(?<=[A-Za-z]{2})-(?=[A-Za-z]{2})
 _UNREADABLE_SIDES = re.compile(r"\\(?:in|equiv)(?![A-Za-z])|\\begin|\\dots|\|")
 _OPTION = re.compile(r"\(([A-Z])\)")
 _DECIMALS = re.compile(r"\.(\d+)")
-_IN_BASE = re.compile(r"(-?[0-9A-F.]+)_\{?(\d+|[A-Za-z]+)\}?")
+_IN_BASE = re.compile(r"(-?[0-9A-F.]+)_\{?(-?\d+|[A-Za-z]+)\}?")
 _SIGNS = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 _SIGN_OF = {("\\pm", "+"): "+", ("\\pm", "-"): "-", ("\\mp", "+"): "-", ("\\mp", "-"): "+"}
 _RATIO_OF_NUMBERS = re.compile(r"\d\s*(?::|\bto\b)\s*\d")

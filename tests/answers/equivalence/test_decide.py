@@ -31,6 +31,8 @@ MORE_SAME = [
     (r"\frac15\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1/5\\2/5\end{pmatrix}"), ("0.333333", "1/3"),
     ("1.414214", r"\sqrt2"), (r"\ln 2", "0.693147"), (r"\sqrt[3]{-8}", "-2"), ("-80\\leq y", "y\\geq -80"),
     (r"\overline{CD}", "CD"), ("a_1 + a_2", "a_{2}+a_1"), (r"\theta = 30^\circ", "30"), ("2^{100}+1", "1+4^{50}"),
+    (r"\[ \boxed{60} \]", "60"), (r"$x = \boxed{5}$.", "5"),
+    (r"\frac{3^{2014}}{2^{2014} \cdot 2014!}", r"1.5^{2014}/2014!"),
     (r"\sin^{-1} x", r"\arcsin x"), (r"2 \pm i \mp 3", "i - 1, 5 - i"),
 ]  # fmt: skip
 DIFFERENT = [
@@ -51,8 +53,17 @@ MORE_DIFFERENT = [
     (r"(0,1)\cup(1,2)", "(0,2)"), (r"x>1 \text{ and } x<3", r"x>1 \text{ or } x<3"), ("0.333334", "1/3"),
     ("3.14159", r"\pi"), ("f(2)+f(3)", "5f"), (r"\{1,2\}", "(1,2)"), ("10^{40}+\\sin 1", "10^{40}+\\cos 1"),
     ("(1,2,3)", r"(1,2)\cup(3,4)"), (r"\sin 30", r"\sin 30^\circ"), ("x^3=1", "x^2=1"),
+    (r"\boxed{60}", r"\boxed{60}+1"), (r"\[\binom{n}{2}\]", r"-\[\binom{n}{2}\]"),
+    (r"\frac{1}{2004!}", r"\frac{1}{3004!}"),
+    (r"\frac{1}{2} \max A \text{ or less}", "3"), (r"x \equiv 1 \pmod 4", r"x \equiv 1 \pmod 8"),
+    (r"she wins if \(n \le 2\)", r"she wins if \(n \ge 2\)"), ("200203_{-4}", "200203_{-5}"), ("25_{6}", "25_{}"),
 ]  # fmt: skip
 UNDECIDED = [
+    (r"\binom{4025}{2012}", r"\binom{4025}{2013}", True),
+    (r"\binom{4025}{2012}", r"\binom{4025}{2012}+1", False),
+    (r"10^{60}+\sin 1", r"10^{60}+\cos 1", False),
+    (r"\frac{1}{2} \max A + 3", r"\frac{3}{2} \max A + 3", False),
+    (r"\lfloor x \rfloor + 2", r"\lfloor y \rfloor + 2", False),
     (r"\sum_{k=1}^{3} k", "6", True),
     (r"\sqrt{x^2}", "x", False),
     (r"\lfloor 2.5 \rfloor", "3", False),
