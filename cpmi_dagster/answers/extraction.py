@@ -3,9 +3,12 @@ r"""Find the final answer in a text.
 extract_answer("… so 6 + 6 = 12.\n#### 12")                   -> "12"
 extract_answer(r"Therefore $x = \boxed{\frac{2}{3}}$.")       -> "\frac{2}{3}"
 extract_answer("She has 18 - 12 = 6 left. The answer is: 6")  -> "6"
+extract_answer("Therefore, she ran **108** meters.")          -> "108"    (see `conclusions`)
 """
 
 import re
+
+from cpmi_dagster.answers.conclusions import concluded_value
 
 _STATEMENT = re.compile(r"(?P<mark>the (?:final )?answer is\s*:|####|^(?:a|answer)\s*:)|the (?:final )?answer is",
                         re.IGNORECASE | re.MULTILINE)  # fmt: skip
@@ -17,12 +20,24 @@ _NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
 _STOPS = ".,;"
 
 
-def extract_answer(text: str) -> str | None:
-    r"""The answer that a solution, or a line of one, ends in.
+def extract_answer(text: str, is_complete: bool = True) -> str | None:
+    """The answer that a solution, or a line of one, ends in: the announced one, else what its last sentence concludes.
+
+    Args:
+        is_complete: False for a text that was cut off; its last sentence is then no conclusion.
+
+    Returns:
+        None if the text has no answer.
+    """
+    return announced_answer(text) or (concluded_value(text) if is_complete else None)
+
+
+def announced_answer(text: str) -> str | None:
+    r"""The answer that a text announces.
 
     Returns:
         What follows the last `####` or `The answer is:`, or is in the last `\boxed{}`, whichever comes last; an
-        `answer is` without a colon counts only where there is no box. None if the text states no answer.
+        `answer is` without a colon counts only where there is no box. None if the text announces no answer.
     """
     boxed = boxed_answer(text)
     statements = list(_STATEMENT.finditer(text))

@@ -57,7 +57,7 @@ def sample_candidates(
 
 def _graded_candidates(problems: Sequence[dict[str, Any]], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
     pairs = [(problem, one) for problem, group in zip(problems, generations, strict=True) for one in group]
-    answers = [extract_answer(one.text) for _, one in pairs]
+    answers = [extract_answer(one.text, not one.truncated) for _, one in pairs]
     return pl.DataFrame(
         {
             "benchmark": [problem["benchmark"] for problem, _ in pairs],

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.extraction import announced_answer, extract_answer
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import Rollouts
@@ -58,12 +58,11 @@ class Prefix:
         """The text that is continued."""
         return render_context(self.question, self.steps)
 
-    def answer(self, continuation: str) -> str | None:
+    def answer(self, continuation: Generation) -> str | None:
         """The answer of the trajectory that a continuation completes: its own, else the one the prefix states."""
-        answer = extract_answer(continuation)
-        if answer is None and self.steps and states_answer(self.steps[-1]):
-            return extract_answer(self.steps[-1])
-        return answer
+        if self.steps and states_answer(self.steps[-1]):
+            return announced_answer(continuation.text) or announced_answer(self.steps[-1])
+        return extract_answer(continuation.text, not continuation.truncated)
 
 
 def prefix_rollouts(
@@ -153,7 +152,7 @@ def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None =
 def _graded(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]], first: int) -> pl.DataFrame:
     """One row per rollout, numbered from `first`, with its answer and whether it is correct."""
     rows = [
-        (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one.text), prefix.gold_answer, one)
+        (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one), prefix.gold_answer, one)
         for prefix, group in zip(prefixes, generations, strict=True)
         for number, one in enumerate(group, first)
     ]

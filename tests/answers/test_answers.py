@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
-from cpmi_dagster.answers.extraction import boxed_answer, extract_answer, hash_answer
+from cpmi_dagster.answers.extraction import announced_answer, boxed_answer, extract_answer, hash_answer
 from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
 
 needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -52,6 +54,42 @@ def read_rows(path: str) -> Iterator[dict[str, Any]]:
 )
 def test_the_last_statement_of_an_answer_wins(text: str, answer: str | None):
     assert extract_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Therefore, she ran **108** meters.", "108"),
+        ("She has 12 hats. So, it took James 2 hours to walk to the store.", "2"),
+        (r"Thus, the value of \(f(4)\) is \(\frac{13}{2}\).", r"\frac{13}{2}"),
+        (r"The values with $f(x) = g(x)$ are $x = 5$ and $x = -2$.", "x = 5, x = -2"),
+        (r"So the sum is \[ x + y = 2 \times 3 = 6 \]", "6"),
+        ("Therefore, the total cost is $1,250.50.", "1,250.50"),
+        ("75 + 1 = 76.", "76"),
+        ("Therefore, yes. The skater faces **west**.", "west"),
+        ("She is done.\n\n# Answer\n\n29", "29"),
+        ("### Final Answer\nThe last digit is **6**.", "6"),
+        ("**Answer:** the smallest is 10.", "10"),
+        ("If she has 12 hats, she needs 3.", None),
+        ("The value cannot be found from 3 and 4.", None),
+        ("She has 18 - 12 = 6 hats. Each of them", None),
+        ("So she has 6 hats and needs 1", None),
+        ("That is correct.", None),
+        (r"It holds for all values of \(n\).", None),
+        (r"So \(\boxed{}\).", None),
+    ],
+)
+def test_without_an_announcement_the_last_finished_sentence_is_read(text: str, answer: str | None):
+    assert announced_answer(text) is None
+    assert extract_answer(text) == answer
+    assert extract_answer(text, is_complete=False) is None
+
+
+@given(count=st.integers(0, 10**6), seen=st.integers(0, 10**6), cut=st.integers(1, 40))
+def test_a_sentence_that_is_cut_anywhere_has_no_answer(count: int, seen: int, cut: int):
+    sentence = f"She saw {seen} of them. Therefore, the number of hats is {count}."
+    assert extract_answer(sentence) == str(count)
+    assert extract_answer(sentence[: -min(cut, len("Therefore, the number of hats is"))]) is None
 
 
 def test_an_unclosed_box_reaches_to_the_end():
