@@ -5,8 +5,9 @@ r"""Hard negatives: wrong answers that a reader of the steps might give (section
          HardNegative("17", "plus_minus_1"), HardNegative("16", "plus_minus_2")
 
 Model samples come first, in the order sampled; what equals the gold answer or an earlier negative is dropped; edits of
-the gold answer (`mistakes`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
-Trajectories with the same prompt share its samples: no trajectory's negatives depend on the others in its batch.
+the gold answer (`mistakes`), of a size the question allows, fill what is missing. A trajectory for which fewer than M
+can be found keeps what it has. Trajectories with the same prompt share its samples: no trajectory's negatives depend
+on the others in its batch.
 """
 
 import re
@@ -50,13 +51,16 @@ class NegativesResult:
     cost: Cost
 
 
-def heuristic_negatives(gold: str, count: int, seed: int) -> list[HardNegative]:
+def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") -> list[HardNegative]:
     """Wrong answers of the gold answer's form, made by changing one thing in it; the seed decides which changes.
+
+    Args:
+        question: Where it asks for a probability, an angle or an amount, the wrong answers could be one.
 
     Returns:
         At most `count`; none equivalent to the gold answer or to another.
     """
-    return _distinct(gold, _heuristics(gold, seed), count)
+    return _distinct(gold, _heuristics(gold, seed, question), count)
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
@@ -71,11 +75,13 @@ def clean_sample(text: str, max_characters: int) -> str | None:
     return answer if answer and _is_whole(answer) and len(answer) <= max_characters else None
 
 
-def choose_negatives(gold: str, samples: Sequence[str], negatives: Negatives, seed: int) -> list[HardNegative]:
+def choose_negatives(
+    gold: str, samples: Sequence[str], negatives: Negatives, seed: int, question: str = ""
+) -> list[HardNegative]:
     """Sampled continuations of the hard-negative prompt first; heuristics, by the seed, for what is missing."""
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
     sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
-    return _distinct(gold, chain(sampled, _heuristics(gold, seed)), negatives.count)
+    return _distinct(gold, chain(sampled, _heuristics(gold, seed, question)), negatives.count)
 
 
 def hard_negatives(
@@ -100,9 +106,9 @@ def hard_negatives(
     samples, cost = _sample(trajectories, engine, negatives, seed)
     rows: list[tuple[str, int, str, str]] = []
     short: list[str] = []
-    golds = trajectories.select("trajectory_id", "gold_answer").iter_rows()
-    for (name, gold), texts in zip(golds, samples, strict=True):
-        chosen = choose_negatives(gold, texts, negatives, trajectory_seed(seed, name))
+    problems = trajectories.select("trajectory_id", "question", "gold_answer").iter_rows()
+    for (name, question, gold), texts in zip(problems, samples, strict=True):
+        chosen = choose_negatives(gold, texts, negatives, trajectory_seed(seed, name), question)
         rows += [(name, rank, negative.answer, negative.source) for rank, negative in enumerate(chosen, start=1)]
         if len(chosen) < negatives.count:
             short.append(name)
@@ -151,8 +157,8 @@ def _is_whole(answer: str) -> bool:
     return opened == closed and answer.count("{") == answer.count("}")
 
 
-def _heuristics(gold: str, seed: int) -> Iterator[HardNegative]:
-    return (HardNegative(*proposal) for proposal in islice(propose(gold, seed), MOST_PROPOSALS))
+def _heuristics(gold: str, seed: int, question: str) -> Iterator[HardNegative]:
+    return (HardNegative(*proposal) for proposal in islice(propose(gold, seed, question), MOST_PROPOSALS))
 
 
 def _distinct(gold: str, proposed: Iterable[HardNegative], count: int) -> list[HardNegative]:

@@ -198,6 +198,15 @@ def test_without_an_engine_all_negatives_are_heuristic():
     assert "model" not in result.negatives["source"]
 
 
+def test_the_question_decides_what_can_be_wrong():
+    chances = some_trajectories(3).with_columns(
+        question=pl.lit("What is the probability of rain?"), gold_answer=pl.lit("0.35")
+    )
+    answers = hard_negatives(chances, None, Negatives(), seed=0).negatives["answer"]
+    assert answers.cast(pl.Float64).is_between(0, 1).all()
+    assert "0.65" in answers
+
+
 def test_a_trajectory_with_too_few_negatives_is_named():
     trajectories = some_trajectories(1).with_columns(gold_answer=pl.lit("?"))
     result = hard_negatives(trajectories, None, Negatives(), seed=0)

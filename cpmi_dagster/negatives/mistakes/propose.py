@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, zip_longest
 
+from cpmi_dagster.negatives.mistakes.asked import Asked, is_possible, propose_rest, what_is_asked
 from cpmi_dagster.negatives.mistakes.chains import is_chain, propose_chain_changes, propose_last_side
 from cpmi_dagster.negatives.mistakes.digits import is_in_base, propose_digit_changes, propose_wider_digit_changes
 from cpmi_dagster.negatives.mistakes.fraction_changes import propose_constant_swaps, propose_fraction_swaps
@@ -29,6 +30,7 @@ from cpmi_dagster.negatives.mistakes.numerals import is_plain_number
 from cpmi_dagster.negatives.mistakes.operators import propose_operator_changes, propose_sign_changes
 from cpmi_dagster.negatives.mistakes.plausible import is_nonsense, is_unpolished
 from cpmi_dagster.negatives.mistakes.proposal import Proposal
+from cpmi_dagster.negatives.mistakes.repeated import in_all_places
 from cpmi_dagster.negatives.mistakes.words import propose_phrases, propose_words
 
 CACHED_GOLDS = 1 << 14
@@ -56,10 +58,11 @@ _SIGNED = re.compile(r"[-+]|^\(.*,|^\\left\s*\(|matrix|(?<![A-Z]{2})=")
 _WORDS = re.compile(r"\\(?:text\w*|mbox|mathrm)\{[^{}]*\}|\\[A-Za-z]+")
 
 
-def propose(answer: str, seed: int) -> Iterator[Proposal]:
+def propose(answer: str, seed: int, question: str = "") -> Iterator[Proposal]:
     """Edits of an answer, each text once, the answer itself never; none of a text too long to be an answer.
 
-    The seed decides the order of the kinds, and of the edits of one kind.
+    The seed decides the order of the kinds, and of the edits of one kind. Edits that cannot answer the question, such
+    as a probability above 1, come last of all.
     """
     stripped = answer.strip()
     if len(stripped) > LONGEST_ANSWER:
@@ -67,7 +70,7 @@ def propose(answer: str, seed: int) -> Iterator[Proposal]:
     gold = brace_arguments(stripped)
     rng = random.Random(f"{seed}:{answer}".encode("utf-8", "surrogatepass"))
     seen = {answer, stripped, gold}
-    for proposal in chain.from_iterable(_mixed(tier, rng) for tier in _tiers(gold)):
+    for proposal in chain.from_iterable(_mixed(tier, rng) for tier in _tiers(gold, what_is_asked(question, stripped))):
         written = written_like(proposal.answer, stripped)
         if written not in seen:
             seen.add(written)
@@ -75,16 +78,21 @@ def propose(answer: str, seed: int) -> Iterator[Proposal]:
 
 
 @lru_cache(maxsize=CACHED_GOLDS)
-def _tiers(gold: str) -> tuple[list[Proposal], ...]:
-    """Likely mistakes, less likely ones, last resorts, and edits that would have been simplified further."""
+def _tiers(gold: str, asked: Asked) -> tuple[list[Proposal], ...]:
+    """Likely mistakes, less likely ones, last resorts, edits that would have been simplified, impossible answers."""
     tiers: list[list[Proposal]] = []
     unpolished: list[Proposal] = []
-    for proposers in _proposers(gold):
+    impossible: list[Proposal] = []
+    for place, proposers in enumerate(_proposers(gold)):
         tiers.append([])
-        for proposal in chain.from_iterable(proposer(gold) for proposer in proposers):
-            if not is_nonsense(proposal.answer, gold):
+        of_question = propose_rest(gold, asked) if place == 0 else ()
+        for edit, heuristic in chain(of_question, *(proposer(gold) for proposer in proposers)):
+            proposal = Proposal(in_all_places(gold, edit), heuristic)
+            if not is_possible(proposal.answer, asked):
+                impossible.append(proposal)
+            elif not is_nonsense(proposal.answer, gold):
                 (unpolished if is_unpolished(proposal.answer, gold) else tiers[-1]).append(proposal)
-    return (*tiers, unpolished)
+    return (*tiers, unpolished, impossible)
 
 
 def _proposers(gold: str) -> Tiers:
