@@ -7,6 +7,7 @@ Relation(x ≥ 2), Collection("[)", [2, ∞])        -> True
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from cpmi_dagster.answers.equivalence import points
@@ -17,6 +18,7 @@ from cpmi_dagster.answers.equivalence.forms import (
     SET,
     TUPLE,
     UNION,
+    Choice,
     Collection,
     Equation,
     Form,
@@ -33,9 +35,9 @@ from cpmi_dagster.answers.equivalence.polynomials import (
     is_opaque,
     multiply,
     scale,
-    symbol,
 )
 from cpmi_dagster.answers.equivalence.relations import as_set, letters, same_relations
+from cpmi_dagster.answers.equivalence.units import size_of, split_letter
 
 ROUNDED_DECIMALS = 6
 _UNORDERED = {LIST, SET}
@@ -47,10 +49,12 @@ def compare(gold: Form, candidate: Form) -> bool | None:
     match gold, candidate:
         case Quantity(), Quantity():
             return _compare_quantities(gold, candidate)
+        case (Choice(), _) | (_, Choice()):
+            return _compare_choices(gold, candidate)
         case Words(), Words():
             return squeeze(gold.text) == squeeze(candidate.text)
-        case (Words(text), Quantity(value)) | (Quantity(value), Words(text)):
-            return _is_letter(value, text)
+        case (Words(text), Quantity() as other) | (Quantity() as other, Words(text)):
+            return len(text) == 1 and other.text.strip("() ").lower() == text
         case (Words(), _) | (_, Words()):
             return False
         case (Relation(), _) | (_, Relation()):
@@ -67,8 +71,12 @@ def compare(gold: Form, candidate: Form) -> bool | None:
 
 
 def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
+    if candidate.unit and not gold.unit:
+        gold = _with_letter_as_unit(gold)
+    elif gold.unit and not candidate.unit:
+        candidate = _with_letter_as_unit(candidate)
     if _measure(gold) and _measure(candidate) and _measure(gold) != _measure(candidate):
-        return False
+        return _are_same_size(gold, candidate)
     if gold.name and candidate.name and _are_different_names(gold.name, candidate.name):
         return _compare_equations(gold, candidate)
     equal = gold.value == candidate.value
@@ -89,6 +97,22 @@ def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
 def _measure(quantity: Quantity) -> str:
     """The unit; an empty one agrees with every other."""
     return "%" if quantity.percent else quantity.unit
+
+
+def _with_letter_as_unit(quantity: Quantity) -> Quantity:
+    """`5000 m` beside `5 km`: the letter behind the number is a unit, too."""
+    if (found := split_letter(quantity.text)) is None or quantity.percent:
+        return quantity
+    value, unit = found
+    return replace(quantity, value=read_expression(value), unit=unit, text=value)
+
+
+def _are_same_size(gold: Quantity, candidate: Quantity) -> bool:
+    """Whether quantities in different units are the same; never where the units measure different things."""
+    one, other = size_of(gold.unit), size_of(candidate.unit)
+    if one is None or other is None or one[0] != other[0]:
+        return False
+    return scale(gold.value, one[1]) == scale(candidate.value, other[1])
 
 
 def _are_different_names(name: str, other: str) -> bool:
@@ -142,9 +166,13 @@ def squeeze(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def _is_letter(value: Polynomial, text: str) -> bool:
-    """A single letter was read as a variable; it may be an option letter."""
-    return len(text) == 1 and any(value == symbol(letter) for letter in (text, text.upper()))
+def _compare_choices(gold: Form, candidate: Form) -> bool | None:
+    """A choice's letter, its answer, or both say which it is."""
+    if isinstance(gold, Choice) and isinstance(candidate, Choice):
+        return gold.letter == candidate.letter and compare(gold.answer, candidate.answer)
+    choice, other = (gold, candidate) if isinstance(gold, Choice) else (candidate, gold)
+    assert isinstance(choice, Choice)
+    return compare(Words(choice.letter), other) or compare(choice.answer, other)
 
 
 def _compare_relations(gold: Form, candidate: Form) -> bool | None:

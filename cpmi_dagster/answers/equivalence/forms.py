@@ -9,7 +9,8 @@ r"""What kinds of answers there are.
 "1, -2"                      -> Collection("", [1, -2])            "\{1, -2\}" -> Collection("{}", [1, -2])
 "\begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix}" -> Collection("matrix", [row, row])
 "(-\infty, 2) \cup [3, 4)"   -> Collection("cup", [interval, interval])
-"\text{Sunday}"              -> Words("sunday")
+"\text{Sunday}", "True"      -> Words("sunday"), Words("yes")
+"(B) 12", "B. Paris"         -> Choice("b", Quantity({1: 12})), Choice("b", Words("paris"))
 """
 
 from dataclasses import dataclass
@@ -39,6 +40,14 @@ class Words:
     """Short text, in lower case."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice's letter, in lower case, with what the choice says."""
+
+    letter: str
+    answer: "Form"
 
 
 @dataclass(frozen=True)
@@ -79,4 +88,4 @@ class Collection:
     items: tuple["Form", ...]
 
 
-Form = Quantity | Words | InBase | Equation | Relation | Collection
+Form = Quantity | Words | Choice | InBase | Equation | Relation | Collection

@@ -4,7 +4,8 @@ r"""Plain text of an answer: what is only typesetting goes, what carries meaning
 "\$1,\!234.50"                          -> "1234.50"
 "5225 \text{ cubic inches}"             -> "5225 cubic inches"
 "\left( 3, \frac{\pi}{2} \right)"       -> "( 3, \frac{\pi}{2} )"
-"120^{\circ}"                           -> "120"           (but "\sin 30^\circ" -> "\sin 30°")
+"120^{\circ}", "30'"                    -> "120 degrees", "30 arcminutes"   (but "x^\circ" -> "x", "\sin 30°" stays)
+"58\,500", "\langle 1, 2 \rangle"       -> "58500", "( 1, 2 )"
 "\[ \boxed{60} \]"                       -> "60"
 "{6 \choose 3}", "10 sqrt(21)"          -> "\binom{6}{3}", "10 \sqrt(21)"
 """
@@ -40,13 +41,23 @@ _BARE_NAME = re.compile(
 )
 _BARE_ROOT = re.compile(r"\\sqrt\s*(\d|[A-Za-z])")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_SPACED_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\\[,; ]|~|[\u2009\u202f])\d{3})+(?!\d)|^\d{1,3}(?: \d{3})+$")
+_NOT_A_DIGIT = re.compile(r"\D")
+_ARC = (
+    (re.compile(r"(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°)\s*[CF]?"), " degrees"),
+    (re.compile(r"(?:''|″|\^\s*\{\s*\\prime\s*\\prime\s*\})"), " arcseconds"),
+    (re.compile(r"(?:'|′|\^\s*(?:\{\s*\\prime\s*\}|\\prime))"), " arcminutes"),
+)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_MODULUS = re.compile(r"\(?\s*\\?[pb]?mod(?![A-Za-z])\s*\{?\s*(\w+)\s*\}?\s*\)?")
 _DEGREES = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|°")
 _MONEY = re.compile(r"\\?\$|[€£¥]")
 _BLANKS = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]+")
 _COMMANDS = {
     "lvert": "|", "rvert": "|", "vert": "|", "lt": "<", "gt": ">", "to": " to ", "degree": "^\\circ ",
     "leq": "\\le ", "leqslant": "\\le ", "geq": "\\ge ", "geqslant": "\\ge ", "neq": "\\ne ", "approx": "",
-    "varnothing": "\\emptyset ", "ldots": "\\dots ", "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]",
+    "varnothing": "\\emptyset ", "ldots": "\\dots ", "lbrace": "\\{", "rbrace": "\\}", "langle": "(", "rangle": ")",
+    "colon": ":", "lbrack": "[", "rbrack": "]",
 }  # fmt: skip
 _SYNONYM = re.compile(rf"\\({'|'.join(_COMMANDS)})(?![A-Za-z])")
 _SYMBOLS = {
@@ -70,16 +81,27 @@ def plain_text(answer: str) -> str:
         if answer.isascii()
         else _ROOT_SIGN.sub(r"\\sqrt{\1}", answer.translate(_SYMBOL_TABLE)).replace("√", "\\sqrt ")
     )
-    text = _BARE_NAME.sub(r"\\\g<0>", text)
+    text = _SPACED_THOUSANDS.sub(lambda number: _NOT_A_DIGIT.sub("", number.group()), _BARE_NAME.sub(r"\\\g<0>", text))
+    if "mod" in text:
+        text = _MODULUS.sub(r"\\pmod{\1}", text)
     if "\\" in text or "{,}" in text:
         text = _plain_latex(text)
     if "=" in text:
         text = text.replace("<=", "\\le ").replace(">=", "\\ge ")
     if "," in text and _BRACKETS.isdisjoint(text):
         text = _THOUSANDS.sub(lambda number: number.group().replace(",", ""), text)
+    text = _with_unit_of_arc(text)
     if "\\" in text or not text.isascii():
         text = _DEGREES.sub("°" if _TRIGONOMETRIC.search(text) else "", text)
     return _trim(_BLANKS.sub(" ", _MONEY.sub("", text)))
+
+
+def _with_unit_of_arc(text: str) -> str:
+    """A number alone with its degrees, minutes or seconds as a word."""
+    number = _NUMBER.match(text)
+    rest = text[number.end() :].strip() if number else ""
+    unit = next((unit for sign, unit in _ARC if rest and sign.fullmatch(rest)), None)
+    return number.group() + unit if number and unit else text
 
 
 def _plain_latex(text: str) -> str:

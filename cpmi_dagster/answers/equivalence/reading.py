@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import product, takewhile
 
 from cpmi_dagster.answers.equivalence.expressions import read_expression
 from cpmi_dagster.answers.equivalence.forms import (
@@ -20,6 +20,7 @@ from cpmi_dagster.answers.equivalence.forms import (
     MATRIX,
     SET,
     UNION,
+    Choice,
     Collection,
     Equation,
     Form,
@@ -28,8 +29,16 @@ from cpmi_dagster.answers.equivalence.forms import (
     Relation,
     Words,
 )
-from cpmi_dagster.answers.equivalence.polynomials import Undecidable, add, as_rational, number, scale
-from cpmi_dagster.answers.equivalence.relations import read_relation
+from cpmi_dagster.answers.equivalence.polynomials import (
+    Polynomial,
+    Undecidable,
+    add,
+    as_rational,
+    number,
+    real_value,
+    scale,
+)
+from cpmi_dagster.answers.equivalence.relations import letters, read_relation
 from cpmi_dagster.answers.equivalence.units import split_unit
 
 MAX_SIGNS = 3
@@ -38,6 +47,10 @@ CACHED_FORMS = 1 << 16
 _NUMBER_WORDS = {
     "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
     "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12",
+}  # fmt: skip
+_SAME_VERDICT = {
+    "yes": "yes", "true": "yes", "no": "no", "false": "no", "unknown": "unknown", "uncertain": "unknown",
+    "undetermined": "unknown", "cannot be determined": "unknown",
 }  # fmt: skip
 _NUMBER = re.compile(r"(-?)(?:([0-9]{1,18}(?:\.[0-9]{1,18})?)|\\frac\{([0-9]{1,18})\}\{([0-9]{1,18})\})")
 _NAME = re.compile(
@@ -52,6 +65,8 @@ _JOINT = re.compile(r"(?<![A-Za-z\\])(and|or)(?![A-Za-z])")
 _WORDS = re.compile(r"[A-Za-z](?:[A-Za-z '’.]|(?<=[A-Za-z]{2})-(?=[A-Za-z]{2}))*")
 _UNREADABLE_SIDES = re.compile(r"\\(?:in|equiv)(?![A-Za-z])|\\begin|\\dots|\|")
 _OPTION = re.compile(r"\(([A-Z])\)")
+_CHOICE = re.compile(r"(?:\(([A-J])\)|([A-J])[).:])\s+(\S.*)", re.DOTALL)
+_SET_BUILDER = re.compile(r"\s*([A-Za-z])\s*(?:\\in\s*\(-\\infty,\\infty\)\s*)?(?:\\mid|\||:)\s*(.+)", re.DOTALL)
 _DECIMALS = re.compile(r"\.(\d+)")
 _IN_BASE = re.compile(r"(-?[0-9A-F.]+)_\{?(-?\d+|[A-Za-z]+)\}?")
 _SIGNS = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
@@ -75,8 +90,8 @@ def _read(text: str) -> Form:
     if found := _NUMBER.fullmatch(text):
         return _simple_number(text, *found.groups())
     readers: tuple[Callable[[str], Form | None], ...] = (
-        _read_words, _read_matrix, _read_in_base, _read_membership, _read_operation, _read_brackets, _read_list,
-        _read_ratio, read_relation, _read_sides, _read_signs,
+        _read_choice, _read_words, _read_matrix, _read_in_base, _read_membership, _read_operation, _read_brackets,
+        _read_list, _read_ratio, read_relation, _read_sides, _read_signs,
     )  # fmt: skip
     for reader in readers:
         if (form := reader(text)) is not None:
@@ -97,13 +112,21 @@ def _simple_number(text: str, sign: str, decimal: str | None, top: str | None, b
 def _read_words(text: str) -> Form | None:
     if option := _OPTION.fullmatch(text):
         return Words(option.group(1).lower())
-    if not _WORDS.fullmatch(text) or len(text) == 1 or (len(text) <= 3 and text.islower() and text.isalpha()):
-        return None
-    words = text.lower().strip(" .'’-")
+    words = " ".join(text.lower().strip(" .'’-").split())
     if words in _NUMBER_WORDS:
         return _read_quantity(_NUMBER_WORDS[words])
+    if words in _SAME_VERDICT:
+        return Words(_SAME_VERDICT[words])
+    if not _WORDS.fullmatch(text) or len(text) == 1 or (len(text) <= 3 and text.islower() and text.isalpha()):
+        return None
     parts = [part for part in _LIST_COMMA.split(words) if part]
-    return Words(" ".join(words.split())) if len(parts) < 2 else Collection(LIST, tuple(Words(part) for part in parts))
+    return Words(words) if len(parts) < 2 else Collection(LIST, tuple(Words(part) for part in parts))
+
+
+def _read_choice(text: str) -> Form | None:
+    """A choice's letter in front of what the choice says."""
+    choice = _CHOICE.fullmatch(text)
+    return Choice((choice[1] or choice[2]).lower(), _read(choice[3])) if choice else None
 
 
 def _read_matrix(text: str) -> Form | None:
@@ -138,13 +161,23 @@ def _read_brackets(text: str) -> Form | None:
     if text == "\\emptyset":
         return Collection(SET, ())
     if text.startswith("\\{") and text.endswith("\\}"):
-        return _flat(_each(SET, split_top_level(text[2:-2])))
+        return _read_set(text[2:-2])
     if text[0] not in "([" or text[-1] not in ")]" or not _is_balanced(text[1:-1]):
         return None
     items = split_top_level(text[1:-1])
     if len(items) > 1:
         return _each(text[0] + text[-1], items)
     return _read_matrix(text[1:-1].strip())
+
+
+def _read_set(inside: str) -> Form:
+    """The elements of a set, or the inequality that they satisfy."""
+    builder = _SET_BUILDER.fullmatch(inside)
+    elements = _flat(_each(SET, split_top_level(builder[2] if builder else inside)))
+    first = elements.items[0] if len(elements.items) == 1 else None
+    if builder and not (isinstance(first, Relation) and letters(first) == {builder[1]}):
+        raise Undecidable("set of what satisfies a condition")
+    return first if isinstance(first, Relation) else elements
 
 
 def _read_list(text: str) -> Form | None:
@@ -183,19 +216,22 @@ def _read_sides(text: str) -> Form | None:
     """An assignment or a chain of equal numbers is its last side; other equations keep both sides."""
     if "=" not in text or _UNREADABLE_SIDES.search(text):
         return None
-    *left, right = (side.strip() for side in text.split("="))
-    if len(left) == 1 and _NAME.fullmatch(right) and not _NAME.fullmatch(left[0]):
-        left, right = [right], left[0]
-    if all(_NAME.fullmatch(side) for side in left):
-        form = _read(right)
-        return replace(form, name=left[-1]) if isinstance(form, Quantity) else form
-    forms = [_read(side) for side in [*left, right]]
+    sides = [side.strip() for side in text.split("=")]
+    if len(sides) == 2 and _NAME.fullmatch(sides[1]) and not _NAME.fullmatch(sides[0]):
+        sides.reverse()
+    names = list(takewhile(_NAME.fullmatch, sides[:-1]))
+    forms = [_read(side) for side in sides[len(names) :]]
     values = [form.value for form in forms if isinstance(form, Quantity)]
-    if len(values) == len(forms) and all(as_rational(value) is not None for value in values):
-        return forms[-1]
-    if len(values) != 2 or len(forms) != 2:
+    last = forms[-1]
+    if len(forms) == 1 or (len(values) == len(forms) and all(map(_is_constant, values))):
+        return replace(last, name=names[-1]) if names and isinstance(last, Quantity) else last
+    if len(values) != 2 or len(sides) != 2:
         raise Undecidable("chain of equations")
     return Equation(add(values[0], scale(values[1], -1)))
+
+
+def _is_constant(value: Polynomial) -> bool:
+    return as_rational(value) is not None or real_value(value) is not None
 
 
 def _read_quantity(text: str) -> Form:

@@ -5,6 +5,7 @@ r"""Units behind a number, brought to one spelling.
 """
 
 import re
+from fractions import Fraction
 
 _UNIT = re.compile(r"(?P<value>.*[0-9)}%]|.*\\pi)(?P<gap>\s*)(?<![A-Za-z\\])(?P<words>[A-Za-z][A-Za-z. /-]+?)\.?"
                    r"\s*(?:\^\s*\{?\s*(?P<power>[23])\s*\}?)?", re.DOTALL)  # fmt: skip
@@ -22,8 +23,24 @@ _SPELLINGS = {
     "am": "a.m.", "pm": "p.m.", "a.m": "a.m.", "p.m": "p.m.", "gal": "gallon", "oz": "ounce", "ml": "milliliter",
     "h": "hour", "s": "second", "litre": "liter", "mg": "milligram", "yd": "yard", "mi": "mile",
 }  # fmt: skip
+_LENGTH, _MASS, _TIME, _MONEY = "length", "mass", "time", "money"
+_SIZES: dict[str, tuple[str, int, Fraction]] = {
+    name: (kind, power, Fraction(size))
+    for kind, power, sizes in (
+        (_LENGTH, 1, {"kilometer": 1000, "meter": 1, "decimeter": "0.1", "centimeter": "0.01", "millimeter": "0.001",
+                      "inch": "0.0254", "foot": "0.3048", "yard": "0.9144", "mile": "1609.344"}),
+        (_LENGTH, 3, {"liter": "0.001", "milliliter": "0.000001"}),
+        (_MASS, 1, {"kilogram": 1000, "gram": 1, "milligram": "0.001", "pound": "453.59237", "ounce": "28.349523125"}),
+        (_TIME, 1, {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}),
+        (_MONEY, 1, {"dollar": 100, "cent": 1}),
+    )
+    for name, size in sizes.items()
+}  # fmt: skip
+_LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter", "l": "liter"}
+_LETTER_BEHIND = re.compile(rf"(?P<value>.*[0-9)}}])\s*(?P<letter>[{''.join(_LETTERS)}])"
+                            r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?", re.DOTALL)  # fmt: skip
 _ORDINALS = {"st", "nd", "rd", "th"}
-_KNOWN = {*_SPELLINGS, *_SPELLINGS.values(), *_ORDINALS, *_PERCENT}
+_KNOWN = {*_SIZES, *_SPELLINGS, *_SPELLINGS.values(), *_ORDINALS, *_PERCENT}
 
 
 def split_unit(text: str) -> tuple[str, str]:
@@ -40,6 +57,32 @@ def split_unit(text: str) -> tuple[str, str]:
     if words in _PERCENT:
         return f"{found['value']}%", ""
     return found["value"].strip(), _POWERS[found["power"]] + words
+
+
+def split_letter(text: str) -> tuple[str, str] | None:
+    """Value and unit of a text that ends in a letter which may be a unit, as in `5000 m`; None for any other."""
+    found = _LETTER_BEHIND.fullmatch(text)
+    return (found["value"], _POWERS[found["power"]] + _LETTERS[found["letter"]]) if found else None
+
+
+def size_of(unit: str) -> tuple[str, Fraction] | None:
+    """The dimension of a unit, as `split_unit` spells it, and its size in the dimension's basic unit; None if unknown.
+
+    size_of("kilometer per hour")  ->  ("length1/time1", 5/18)
+    """
+    top, _, bottom = unit.partition(" per ")
+    one, other = _size_of_part(top), _size_of_part(bottom)
+    if not bottom or one is None or other is None:
+        return None if bottom else one
+    return f"{one[0]}/{other[0]}", one[1] / other[1]
+
+
+def _size_of_part(unit: str) -> tuple[str, Fraction] | None:
+    prefix, power = next(((prefix, int(power or 1)) for power, prefix in _POWERS.items() if unit.startswith(prefix)))
+    if (known := _SIZES.get(unit.removeprefix(prefix))) is None:
+        return None
+    dimension, exponent, size = known
+    return f"{dimension}{exponent * power}", size**power
 
 
 def _is_unit(written: str, spelled: str, is_apart: bool) -> bool:
