@@ -17,7 +17,7 @@ from cpmi_dagster.answers.equivalence.expressions import FUNCTIONS, TRIGONOMETRI
 from cpmi_dagster.answers.extraction import closing_brace
 
 CACHED_TEXTS = 1 << 16
-_FENCED = re.compile(r"(?<!\\)(?:\$\$?|\\\(|\\\[)(?P<inside>[^$]*?)(?:\$\$?|\\\)|\\\])", re.DOTALL)
+_FENCED = re.compile(r"(?<!\\)(?:\$\$?|\\\(|\\\[)(?P<inside>(?:\\\$|[^$])*?)(?:\$\$?|\\\)|\\\])", re.DOTALL)
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _UNBREAKABLE_COMMA = re.compile(r",\s*\\!\s*|\{,\}")
 _UNIT_LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter"}
@@ -43,14 +43,14 @@ _BARE_ROOT = re.compile(r"\\sqrt\s*(\d|[A-Za-z])")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _SPACED_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\\[,; ]|~|[\u2009\u202f])\d{3})+(?!\d)|^\d{1,3}(?: \d{3})+$")
 _NOT_A_DIGIT = re.compile(r"\D")
+_DEGREES = re.compile(r"(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|°)(?:\s*[CF](?![A-Za-z0-9]))?")
 _ARC = (
-    (re.compile(r"(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°)\s*[CF]?"), " degrees"),
+    (_DEGREES, " degrees"),
     (re.compile(r"(?:''|″|\^\s*\{\s*\\prime\s*\\prime\s*\})"), " arcseconds"),
     (re.compile(r"(?:'|′|\^\s*(?:\{\s*\\prime\s*\}|\\prime))"), " arcminutes"),
 )
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _MODULUS = re.compile(r"\(?\s*\\?[pb]?mod(?![A-Za-z])\s*\{?\s*(\w+)\s*\}?\s*\)?")
-_DEGREES = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|°")
 _MONEY = re.compile(r"\\?\$|[€£¥]")
 _BLANKS = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]+")
 _COMMANDS = {
