@@ -15,19 +15,19 @@ SHARD_EXAMPLES = 5
 @stage(
     "alignment/trajectories",
     also=["alignment/rejected_rows"],
-    code_version="2",
+    code_version="3",
     inputs=["sources/math_shepherd", "sources/reference_problems"],
     lineage={
         "steps": ["sources/math_shepherd.input"],
         "shepherd_labels": ["sources/math_shepherd.label", "sources/math_shepherd.value"],
         "final_answer": ["sources/math_shepherd.input"],
         "gold_answer": ["sources/reference_problems.answer"],
-        "match_source": ["sources/reference_problems.problem_id"],
+        "match_source": ["sources/reference_problems.problem_id", "sources/math_shepherd.source_id"],
         "reason": ["sources/math_shepherd.input", "sources/math_shepherd.label"],
     },
 )
 def trajectories(run: StageRun, shard: str) -> StageOutput:
-    """Parse each row into steps, find its question among the references, take that problem's answer as gold."""
+    """Parse each row into steps; its gold answer is its own, or that of the reference its question is found in."""
     parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
     parsed, repeated = without_duplicates(parsed)
     index = run.once(

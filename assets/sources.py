@@ -25,6 +25,7 @@ PERCENT = 100
 
 @stage(
     "sources/math_shepherd",
+    code_version="2",
     sources=lambda settings: {"math_shepherd": settings.sources.math_shepherd},
     settings=["shards"],
 )
@@ -44,9 +45,10 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
     advance = run.track("reading", PERCENT)
     source = run.settings.sources.math_shepherd
     rows = run.sources.stream(source)
+    ids: dict[str, int] = {}
     first, percent, batch = 0, 0, list(islice(rows, BATCH_ROWS))
     while batch:
-        yield number_rows((row for row, _ in batch), first, run.settings.shards)
+        yield number_rows((row for row, _ in batch), first, run.settings.shards, ids)
         first, read = first + len(batch), int(PERCENT * batch[-1][1])
         advance(read - percent)
         percent, batch = read, list(islice(rows, BATCH_ROWS))

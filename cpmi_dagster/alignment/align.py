@@ -1,4 +1,4 @@
-r"""Find each question in GSM8K or MATH and give its trajectories their gold answer.
+r"""Find each question among reference problems and give its trajectories their gold answer.
 
     questions                              references                                    result
     "Find  $\dfrac12+x$ if $x=3$."         0: "Find $\frac{1}{2} + x$ if $x = 3$."       0, normalized, 1.0
@@ -7,6 +7,7 @@ r"""Find each question in GSM8K or MATH and give its trajectories their gold ans
 Kinds of match, each tried where the stricter one finds nothing: `exact` text; `whitespace` (Unicode and blanks aside);
 `normalized` (typesetting aside); `fuzzy` (see `fuzzy.py`). A form shared by references with different answers
 decides nothing, and the looser kinds are not tried then. Questions are aligned once, however many rows share them.
+A row with a gold answer of its own needs no reference: its kind is `given`, its source `given/split/id`.
 """
 
 from collections import defaultdict
@@ -27,7 +28,9 @@ FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
     ("whitespace", compact),
     ("normalized", normal_key),
 )
-FUZZY = "fuzzy"
+FUZZY, GIVEN = "fuzzy", "given"
+OWN_TASK, OWN_SPLIT = "OWN", "train"
+NO_REFERENCES = "the row has no gold answer, and the profile names no references to find one in"
 NO_MATCH = "the question is in none of the reference problems"
 AMBIGUOUS = "the question fits reference problems with different answers"
 EMPTY_ANSWER = "the reference problem {} has an empty gold answer"
@@ -73,6 +76,8 @@ class ReferenceIndex:
 
     def find(self, question: str) -> Match:
         """The reference that a question matches."""
+        if not self._rows:
+            return Match(None, reason=NO_REFERENCES)
         if not normal_key(question).text:
             return Match(None, reason=NO_MATCH)
         for kind, form in FORMS:
@@ -110,22 +115,44 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
 
 
 def align_trajectories(parsed: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Give every parsed row its gold answer; each row is in exactly one of the two results.
+    """Give every parsed row its gold answer, its own where it has one; each row is in exactly one of the two results.
 
     Returns:
         Rows of `alignment.trajectories`, and rejected rows: stage `align` without a match, `answer` where the match has
         no gold answer.
     """
+    has_own = pl.col("gold_answer").is_not_null()
+    own = parsed.filter(has_own).with_columns(
+        pl.concat_str(
+            pl.lit(GIVEN),
+            pl.col("split").fill_null(OWN_SPLIT),
+            pl.coalesce("source_id", pl.col("row_number").cast(pl.String)),
+            separator="/",
+        ).alias("match_source"),
+        pl.lit(GIVEN).alias("match_kind"),
+        pl.lit(1.0).alias("match_score"),
+    )
+    matched = _matched(parsed.filter(~has_own).drop("gold_answer"), index)
+    has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
+    rows = pl.concat([own, matched.filter(has_gold).select(own.columns)]).sort("row_number")
+    ids = {question: question_id(question) for question in rows["question"].unique()}
+    aligned = rows.with_columns(
+        trajectory_id=trajectory_id_of("row_number"),
+        question_id=pl.Series([ids[question] for question in rows["question"]], dtype=pl.String),
+        task=_task(),
+    )
+    return aligned.select(Trajectories.column_names()), _rejected(matched.filter(~has_gold))
+
+
+def _matched(parsed: pl.DataFrame, index: ReferenceIndex) -> pl.DataFrame:
+    """The rows with their questions' matches and these references' names and answers; `reason` where there is none."""
     found = pl.DataFrame(
-        [(question, question_id(question), *match) for question, match in _match(parsed["question"], index).items()],
-        schema={"question": pl.String(), "question_id": pl.String(), **MATCH_COLUMNS, "reason": pl.String()},
+        [(question, *match) for question, match in _match(parsed["question"], index).items()],
+        schema={"question": pl.String(), **MATCH_COLUMNS, "reason": pl.String()},
         orient="row",
     )
     named = found.join(name_references(index.references), on="reference_row", how="left")
-    rows = parsed.join(named, on="question", how="left", maintain_order="left")
-    has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
-    aligned = rows.filter(has_gold).with_columns(trajectory_id=trajectory_id_of("row_number"), task=_task())
-    return aligned.select(Trajectories.column_names()), _rejected(rows.filter(~has_gold))
+    return parsed.join(named, on="question", how="left", maintain_order="left")
 
 
 def name_references(references: pl.DataFrame) -> pl.DataFrame:
@@ -143,9 +170,10 @@ def _match(questions: pl.Series, index: ReferenceIndex) -> dict[str, Match]:
 
 
 def _task() -> pl.Expr:
-    """The row's task, else the reference's source: only Math-Shepherd's rows name their task."""
+    """The row's task, else the reference's source, else that it is the user's own."""
     source = pl.col("match_source").str.split("/").list.first().str.to_uppercase()
-    return pl.when(pl.col("task") == "").then(source).otherwise(pl.col("task"))
+    of_reference = pl.when(pl.col("match_kind") == GIVEN).then(pl.lit(OWN_TASK)).otherwise(source)
+    return pl.when(pl.col("task") == "").then(of_reference).otherwise(pl.col("task"))
 
 
 def _rejected(rows: pl.DataFrame) -> pl.DataFrame:

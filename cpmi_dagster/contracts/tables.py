@@ -30,11 +30,18 @@ class MathShepherd(dy.Schema):
     """Raw rows of the trajectory source, before anything is checked."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source")
-    input = dy.String(description="question and steps, each step closed by the marker `ки`")
+    input = dy.String(description="question and steps; each step closed by the marker `ки`, if they come that way")
     label = dy.String(description="the same text with `+` or `-` in place of each marker")
-    task = dy.String(description="GSM8K or MATH, as the source says; empty where it does not")
+    task = dy.String(description="task as the source says, e.g. GSM8K or MATH; empty where it does not")
     value = dy.List(dy.String(), nullable=True, description="step labels of sources that keep them beside the text")
     defect = dy.String(nullable=True, description="why the row cannot be read; null for nearly all")
+    source_id = dy.String(
+        nullable=True, description="the user's own id; this and what follows: rows of question and steps"
+    )
+    question = dy.String(nullable=True, description="question as the row has it; null for other forms")
+    steps = dy.List(dy.String(), nullable=True, description="steps as the row has them; null for other forms")
+    gold_answer = dy.String(nullable=True, description="gold answer as the row has it; null where it has none")
+    split = dy.String(nullable=True, description="split as the row has it; null where it has none")
 
 
 class ReferenceProblems(dy.Schema):
@@ -84,16 +91,19 @@ class Trajectories(dy.Schema):
     """Parsed and aligned rows: a question, its steps, its gold answer."""
 
     trajectory_id = dy.String(primary_key=True, description="`t` + row number of the source, 9 digits")
+    source_id = dy.String(nullable=True, description="the user's own id of the row; null where it has none")
     question_id = dy.String(description="hash of the normalised question; decides the shard")
     row_number = dy.Int64(min=0, description="0-based row of sources.math_shepherd")
-    task = dy.String(description="GSM8K or MATH")
+    task = dy.String(description="GSM8K, MATH, or as the source says; OWN where nothing does")
     question = dy.String(min_length=1, description="question text")
     steps = dy.List(dy.String(), min_length=1, description="steps in order, without their `Step i:` headers")
-    shepherd_labels = dy.List(dy.Bool(), min_length=1, description="Math-Shepherd's label of each step, true = +")
+    shepherd_labels = dy.List(
+        dy.Bool(), min_length=1, nullable=True, description="the source's label of each step, true = +; null without"
+    )
     final_answer = dy.String(nullable=True, description="answer the trajectory ends in; null if it states none")
-    gold_answer = dy.String(min_length=1, description="answer of the reference problem")
-    match_source = dy.String(description="reference the question was found in, as source/split/problem_id")
-    match_kind = dy.String(description="exact, whitespace, normalized or fuzzy")
+    gold_answer = dy.String(min_length=1, description="answer of the reference problem, or the row's own")
+    match_source = dy.String(description="where it is from: source/split/problem_id, or given/split/id of the row")
+    match_kind = dy.String(description="exact, whitespace, normalized or fuzzy; given where the row has the answer")
     match_score = dy.Float64(min=0, max=1, description="1 for exact kinds, similarity for fuzzy ones")
 
 

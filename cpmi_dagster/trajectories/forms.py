@@ -6,29 +6,46 @@ r"""The forms a trajectory source may have, each brought into Math-Shepherd's.
                        {"completions": [{"text": "2 + 3 = 5.", "rating": 1}], "chosen_completion": 0}]}}
     -> RawRow(input="2 + 3? Step 1: 2 + 3 = 5. ки", label="2 + 3? Step 1: 2 + 3 = 5. +", …)
 
-Only Math-Shepherd's rows say whether their problem is GSM8K's or MATH's; the task of the others is where they align.
+    any others     {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a7", "gold_answer": 5, "labels": ["+"]}
+    -> RawRow(input="2 + 3?\n2 + 3 = 5.", value=["+"], source_id="a7", question="2 + 3?", steps=["2 + 3 = 5."], …)
+
+Rows of question and steps need no more than that: `id`, `gold_answer`, `labels`, `task` and `split` may be left out.
+Their question and steps are taken as they are, without markers and headers.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from math import isfinite
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from cpmi_dagster.files.text import Text
-from cpmi_dagster.trajectories.step_segments import MARKER, has_header
+from cpmi_dagster.files.text import Identifier, Text, encodable
+from cpmi_dagster.trajectories.step_segments import MARKER, clean, has_header
 
-FORMS = "input and label (Math-Shepherd); prompt, completions and labels (TRL); question and label (PRM800K)"
+FORMS = (
+    "input and label (Math-Shepherd); prompt, completions and labels (TRL); question and label (PRM800K); or question "
+    "and steps (any trajectories)"
+)
 RATING_OF_ERROR = -1
+MARKS = {True: "+", False: "-", "+": "+", "-": "-"}
 
 
 class RawRow(NamedTuple):
-    """A row as `sources.math_shepherd` holds it; `defect` says why it cannot become a trajectory, if that is known."""
+    """A row as `sources.math_shepherd` holds it; `defect` says why it cannot become a trajectory, if that is known.
+
+    What follows `defect` is of rows of question and steps alone.
+    """
 
     input: str
     label: str = ""
     task: str = ""
     value: Sequence[str] | None = None
     defect: str | None = None
+    source_id: str | None = None
+    question: str | None = None
+    steps: Sequence[str] | None = None
+    gold_answer: str | None = None
+    split: str | None = None
 
 
 class MathShepherdRow(BaseModel):
@@ -134,10 +151,79 @@ class Prm800kRow(BaseModel):
         return TrlRow(prompt=self.question.problem, completions=steps, labels=labels).raw()
 
 
-def form_of(row: Mapping[str, Any]) -> type[MathShepherdRow | TrlRow | Prm800kRow] | None:
+def _answer_text(value: Any) -> Any:
+    """A gold answer as text; a number is an answer too, a blank text is none."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return clean(encodable(value)) or None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or (isinstance(value, float) and not isfinite(value))
+    ):
+        raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write a text or a number")
+    return str(value)
+
+
+def _mark(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str) or value not in MARKS:
+        raise ValueError("a label is true, false, 1, 0, `+` or `-`")
+    return MARKS[value]
+
+
+def _filled(text: str) -> str:
+    if not clean(text):
+        raise ValueError("it is empty")
+    return text
+
+
+Filled = Annotated[Text, AfterValidator(_filled)]
+
+
+class QuestionRow(BaseModel):
+    """A question and its steps, from whatever source; all else may be left out."""
+
+    question: Filled
+    steps: list[Filled] = Field(min_length=1)
+    id: Identifier | None = None
+    gold_answer: Annotated[str | None, BeforeValidator(_answer_text)] = None
+    labels: list[Annotated[str, BeforeValidator(_mark)]] | None = None
+    task: Text | None = None
+    split: Text | None = None
+
+    @model_validator(mode="after")
+    def _labels_fit(self) -> "QuestionRow":
+        if self.labels is not None and len(self.labels) != len(self.steps):
+            raise ValueError(f"{len(self.steps)} steps but {len(self.labels)} labels")
+        return self
+
+    def raw(self) -> RawRow:
+        """The row as it is, with question and steps joined as its input."""
+        return RawRow(
+            "\n".join([self.question, *self.steps]),
+            task=clean(self.task or ""),
+            value=self.labels,
+            source_id=id_text(self.id),
+            question=self.question,
+            steps=self.steps,
+            gold_answer=self.gold_answer,
+            split=clean(self.split or "") or None,
+        )
+
+
+def id_text(value: Any) -> str | None:
+    """The id of a row of question and steps, as text; None for none, and for what is no id."""
+    is_id = isinstance(value, str | int) and not isinstance(value, bool)
+    return (clean(encodable(str(value))) or None) if is_id else None
+
+
+def form_of(row: Mapping[str, Any]) -> type[MathShepherdRow | TrlRow | Prm800kRow | QuestionRow] | None:
     """Which form a row has, by its columns; None for none of them."""
     if "input" in row:
         return MathShepherdRow
     if "prompt" in row and "completions" in row:
         return TrlRow
-    return Prm800kRow if isinstance(row.get("question"), Mapping) and "label" in row else None
+    if isinstance(row.get("question"), Mapping) and "label" in row:
+        return Prm800kRow
+    return QuestionRow if "question" in row and "steps" in row else None

@@ -21,8 +21,9 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.contracts.tables import RejectedRows, Trajectories
+from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows, Trajectories
 from cpmi_dagster.errors import MalformedRow
+from cpmi_dagster.trajectories.forms import RawRow
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, split_question, split_row
 
 LABEL_OF_MARK = {"+": True, "-": False}
@@ -30,8 +31,8 @@ EXCERPT_CHARACTERS = 120
 
 _MARK = re.compile(rf"(?:{MARKER} ?)?[+-]|{MARKER}")
 
-_PARSED = ("row_number", "task", "question", "steps", "shepherd_labels", "final_answer")
-PARSED_COLUMNS = Trajectories.create_empty().select(_PARSED).schema
+_PARSED = ("row_number", "task", "question", "steps", "shepherd_labels", "final_answer", "source_id", "gold_answer")
+PARSED_COLUMNS = {**Trajectories.create_empty().select(_PARSED).schema, "split": pl.String()}
 REJECTED_COLUMNS = RejectedRows.create_empty().schema
 
 
@@ -93,25 +94,25 @@ def parse_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Parse a frame of raw rows; every row is in exactly one of the two results.
 
     Args:
-        rows: Columns row_number, input, label, task, value and defect of `sources.math_shepherd`.
+        rows: Columns of `sources.math_shepherd`.
 
     Returns:
-        Parsed rows (`PARSED_COLUMNS`), and rejected ones (`REJECTED_COLUMNS`): stage `read` where the source's row has
-        a defect, else stage `parse`.
+        Parsed rows (`PARSED_COLUMNS`; labels, id, gold answer and split are null where the row has none), and rejected
+        ones (`REJECTED_COLUMNS`): stage `read` where the source's row has a defect, else stage `parse`.
     """
     parsed: dict[str, list[Any]] = {column: [] for column in PARSED_COLUMNS}
     rejected: dict[str, list[Any]] = {column: [] for column in REJECTED_COLUMNS}
-    raw = rows.select("row_number", "task", "input", "label", "value", "defect").iter_rows()
-    for row_number, task, text, label, value, defect in raw:
-        if defect is not None:
-            _append(rejected, (row_number, "read", defect, text[:EXCERPT_CHARACTERS]))
+    for row_number, *fields in rows.select(MathShepherd.column_names()).iter_rows():
+        raw = RawRow(*fields)
+        if raw.defect is not None:
+            _append(rejected, (row_number, "read", raw.defect, raw.input[:EXCERPT_CHARACTERS]))
             continue
         try:
-            row = parse_row(text, label, value)
+            read = _read(raw)
         except MalformedRow as error:
-            _append(rejected, (row_number, "parse", str(error), text[:EXCERPT_CHARACTERS]))
+            _append(rejected, (row_number, "parse", str(error), raw.input[:EXCERPT_CHARACTERS]))
         else:
-            _append(parsed, (row_number, task, row.question, row.steps, row.shepherd_labels, row.final_answer))
+            _append(parsed, (row_number, raw.task, *read, raw.source_id, raw.gold_answer, raw.split))
     return pl.DataFrame(parsed, schema=PARSED_COLUMNS), pl.DataFrame(rejected, schema=REJECTED_COLUMNS)
 
 
@@ -133,6 +134,16 @@ def without_duplicates(parsed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame
         pl.format("the same question and steps as row {}", "first").alias("reason"),
         pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
     )
+
+
+def _read(raw: RawRow) -> tuple[str, Sequence[str], Sequence[bool] | None, str | None]:
+    """Question, steps, labels and final answer of a row; one of question and steps has them already."""
+    if raw.question is None or raw.steps is None:
+        row = parse_row(raw.input, raw.label, raw.value)
+        return row.question, row.steps, row.shepherd_labels, row.final_answer
+    steps = [clean(step) for step in raw.steps]
+    labels = None if raw.value is None else [LABEL_OF_MARK[mark] for mark in raw.value]
+    return clean(raw.question), steps, labels, extract_answer(steps[-1])
 
 
 def _append(columns: dict[str, list[Any]], row: tuple[Any, ...]) -> None:

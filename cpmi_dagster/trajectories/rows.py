@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.trajectories.forms import FORMS, RawRow, form_of
+from cpmi_dagster.trajectories.forms import FORMS, QuestionRow, RawRow, form_of, id_text
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
@@ -39,20 +39,26 @@ class Unreadable:
 Row = Mapping[str, Any] | Unreadable
 
 
-def number_rows(rows: Iterable[Row], first: int, shards: int) -> pl.DataFrame:
+def number_rows(rows: Iterable[Row], first: int, shards: int, ids: dict[str, int] | None = None) -> pl.DataFrame:
     """A batch of source rows with the columns of `sources.math_shepherd` and their shard.
 
-    `first` is the number of the first of them in the source, from 0.
+    Args:
+        first: number of the first of them in the source, from 0.
+        shards: how many there are.
+        ids: rows by the ids of earlier batches, to which those of this one are added; a row with the id of an earlier
+            one gets a defect that names it.
 
     Raises:
         SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
+    ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
         raw = read_row(row)
         if number == 0 and raw.defect and isinstance(row, Mapping) and form_of(row) is None:
             raise SourceError(f"the trajectory source has columns {', '.join(row)}; it needs {FORMS}")
-        shard = _shard_of(question_of(raw.input), shards)
+        raw = _with_own_id(raw, number, ids)
+        shard = _shard_of(raw.question or question_of(raw.input), shards)
         for column, value in zip(columns.values(), (number, *raw, shard), strict=True):
             column.append(value)
     return pl.DataFrame(columns, schema=ROW_SCHEMA)
@@ -70,7 +76,18 @@ def read_row(row: Row) -> RawRow:
         return form.model_validate(row).raw()
     except ValidationError as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        return RawRow(encodable(text), defect=str(first_complaint(error)))
+        source_id = id_text(row.get("id")) if form is QuestionRow else None
+        return RawRow(encodable(text), defect=str(first_complaint(error)), source_id=source_id)
+
+
+def _with_own_id(row: RawRow, number: int, ids: dict[str, int]) -> RawRow:
+    """The row, with a defect where a sound row before it has the same id."""
+    if row.source_id is None or row.defect is not None:
+        return row
+    earlier = ids.setdefault(row.source_id, number)
+    if earlier == number:
+        return row
+    return row._replace(defect=f'row {earlier} has the id "{row.source_id}" already; give every row its own')
 
 
 @lru_cache(maxsize=CACHED_SHARDS)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.alignment.align import (
     AMBIGUOUS,
     NO_MATCH,
+    NO_REFERENCES,
     ReferenceIndex,
     align_questions,
     align_trajectories,
@@ -154,7 +155,10 @@ def test_rows_come_back_in_order_however_often_a_question_repeats():
 
 
 def parsed_rows(*questions: str) -> pl.DataFrame:
-    rows = [(10 + place, "MATH", question, ["So."], [True], "7") for place, question in enumerate(questions)]
+    rows = [
+        (10 + place, "MATH", question, ["So."], [True], "7", None, None, None)
+        for place, question in enumerate(questions)
+    ]
     return pl.DataFrame(rows, schema=PARSED_COLUMNS, orient="row")
 
 
@@ -169,6 +173,34 @@ def test_every_parsed_row_is_aligned_or_rejected_with_its_reason():
         (12, "answer", "the reference problem math/train/6 has an empty gold answer"),
         (13, "align", AMBIGUOUS),
     ]
+
+
+def test_a_row_with_a_gold_answer_needs_no_reference():
+    parsed = parsed_rows("What is $3-x$ when $x=10$?", "Who?", "Who else?").with_columns(
+        task=pl.Series(["MATH", "", ""]),
+        gold_answer=pl.Series(["8", "Ann", None]),
+        source_id=pl.Series(["a7", None, "b1"]),
+        split=pl.Series(["test", None, None]),
+    )
+    trajectories, rejected = align_trajectories(parsed, ReferenceIndex(REFERENCES.clear()))
+    own = trajectories.select("task", "gold_answer", "match_source", "match_kind", "match_score", "source_id")
+    assert own.rows() == [
+        ("MATH", "8", "given/test/a7", "given", 1.0, "a7"),
+        ("OWN", "Ann", "given/train/11", "given", 1.0, None),
+    ]
+    assert trajectories["question_id"].to_list() == [question_id(text) for text in parsed["question"][:2]]
+    assert rejected.select("row_number", "stage", "reason").rows() == [(12, "align", NO_REFERENCES)]
+
+
+def test_rows_with_and_without_a_gold_answer_stay_in_order():
+    parsed = parsed_rows("Who?", "What is $3-x$ when $x=10$?", "Who?").with_columns(
+        gold_answer=pl.Series(["Ann", None, "Bob"]), task=pl.lit("")
+    )
+    trajectories, rejected = align_trajectories(parsed, ReferenceIndex(REFERENCES))
+    assert trajectories.select("row_number", "task", "gold_answer").rows() == [
+        (10, "OWN", "Ann"), (11, "MATH", "-7"), (12, "OWN", "Bob"),
+    ]  # fmt: skip
+    assert rejected.is_empty()
 
 
 def test_alignment_of_nothing_is_nothing():

@@ -13,6 +13,7 @@ from small_run import SHARED_DATA
 from cpmi_dagster.alignment.align import AMBIGUOUS, ReferenceIndex, align_trajectories
 from cpmi_dagster.alignment.references import read_references
 from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.trajectories.math_shepherd import PARSED_COLUMNS
 from cpmi_dagster.trajectories.question_text import compact, normal_key
 
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -233,8 +234,9 @@ def test_the_first_hundred_rows_of_math_shepherd_all_align(gsm8k_index: Referenc
             "steps": [["So."]] * len(rows),
             "shepherd_labels": [[True]] * len(rows),
             "final_answer": ["7"] * len(rows),
+            **dict.fromkeys(("source_id", "gold_answer", "split")),
         },
-        schema_overrides={"row_number": pl.Int64},
+        schema_overrides=PARSED_COLUMNS,
     )
     trajectories, rejected = align_trajectories(parsed, gsm8k_index)
     assert (trajectories.height, rejected.height) == (100, 0)

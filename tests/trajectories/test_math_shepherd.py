@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import MalformedRow
+from cpmi_dagster.trajectories.forms import RawRow
 from cpmi_dagster.trajectories.math_shepherd import (
     PARSED_COLUMNS,
     REJECTED_COLUMNS,
@@ -167,7 +168,7 @@ def test_no_text_breaks_the_parser(text: str, label: str, value: list[str] | Non
 
 
 def raw_rows(texts: list[tuple[str, str]]) -> pl.DataFrame:
-    rows = [(number, text, label, "GSM8K", None, None) for number, (text, label) in enumerate(texts)]
+    rows = [(number, *RawRow(text, label, "GSM8K")) for number, (text, label) in enumerate(texts)]
     return pl.DataFrame(rows, schema=MathShepherd.create_empty().schema, orient="row")
 
 

@@ -20,7 +20,11 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = ("input", "label", "task", "value", "prompt", "completions", "labels", "question")
+QUESTION = {"question": " 1 + 1? ", "steps": [" It is 2.\n", "Step 2: The answer is: 2"]}
+FIELDS = (
+    "input", "label", "task", "value", "prompt", "completions", "labels", "question", "steps", "id", "gold_answer",
+    "split",
+)  # fmt: skip
 
 
 def prm800k_step(*completions: tuple[str, int | None], chosen: int | None = None, written: str | None = None) -> dict:
@@ -83,6 +87,18 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({"question": {"problem": "1 + 1?"}, "label": {"steps": 3}}, "`label.steps`"),
         ({"a": 1}, "the row has columns a; it needs input and label"),
         (Unreadable("{", "not JSON", "rows.jsonl, line 2"), "not JSON"),
+        ({**QUESTION, "question": "\u200b "}, "`question`: it is empty"),
+        ({**QUESTION, "question": None}, "`question`"),
+        ({**QUESTION, "steps": []}, "`steps`: List should have at least 1 item"),
+        ({**QUESTION, "steps": "It is 2."}, "`steps`: Input should be a valid list"),
+        ({**QUESTION, "steps": ["It is 2.", " "]}, "`steps.1`: it is empty"),
+        ({**QUESTION, "labels": [True]}, "2 steps but 1 labels"),
+        ({**QUESTION, "labels": [True, "perhaps"]}, "`labels.1`: a label is true, false, 1, 0, `+` or `-`"),
+        ({**QUESTION, "gold_answer": True}, "`gold_answer`: a gold answer of the wrong kind, bool"),
+        ({**QUESTION, "gold_answer": ["2"]}, "a gold answer of the wrong kind, list"),
+        ({**QUESTION, "gold_answer": {}}, "a gold answer of the wrong kind, dict"),
+        ({**QUESTION, "gold_answer": float("nan")}, "a gold answer of the wrong kind, float"),
+        ({**QUESTION, "id": 1.5}, "`id`: it must be a text or a whole number"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_rejected_with_its_defect(row, defect):
@@ -91,6 +107,59 @@ def test_a_row_that_cannot_be_read_is_rejected_with_its_defect(row, defect):
     assert parsed["row_number"].to_list() == [0]
     assert rejected.select("row_number", "stage").rows() == [(1, "read")]
     assert defect in rejected["reason"][0]
+
+
+def test_rows_of_question_and_steps_are_taken_as_they_are():
+    row = {**QUESTION, "id": 7, "gold_answer": 2, "labels": [1, "-"], "task": "SUMS", "split": "dev"}
+    raw = read_row(row)
+    assert (raw.input, raw.value) == ("\n".join([QUESTION["question"], *QUESTION["steps"]]), ["+", "-"])
+    parsed, rejected = parse_rows(number_rows([row], first=0, shards=1))
+    assert rejected.is_empty()
+    assert parsed.row(0, named=True) == {
+        "row_number": 0,
+        "task": "SUMS",
+        "question": "1 + 1?",
+        "steps": ["It is 2.", "Step 2: The answer is: 2"],
+        "shepherd_labels": [True, False],
+        "final_answer": "2",
+        "source_id": "7",
+        "gold_answer": "2",
+        "split": "dev",
+    }
+
+
+@pytest.mark.parametrize(("given", "text"), [(0.5, "0.5"), (" 3 ", "3"), ("", None), (" ", None), (None, None)])
+def test_a_gold_answer_is_a_text_or_a_number_and_a_blank_one_is_none(given, text):
+    assert read_row({**QUESTION, "gold_answer": given})[:10] == read_row({**QUESTION, "gold_answer": text})[:10]
+    assert read_row({**QUESTION, "gold_answer": given}).gold_answer == text
+
+
+def test_question_and_steps_are_enough():
+    parsed, _ = parse_rows(number_rows([QUESTION], first=0, shards=1))
+    absent = parsed.select("shepherd_labels", "source_id", "gold_answer", "split")
+    assert absent.row(0) == (None, None, None, None)
+    assert parsed["task"].to_list() == [""]
+
+
+def test_an_id_that_an_earlier_row_has_is_rejected_also_in_another_batch_and_shard():
+    batches = [
+        [{**QUESTION, "id": "a", "steps": []}, {**QUESTION, "id": "a"}],
+        [{**QUESTION, "question": f"{n} + 1?", "id": name} for n, name in enumerate(["b", "a", 7, "7", None, None])],
+    ]
+    ids: dict[str, int] = {}
+    rows = pl.concat([number_rows(batch, first, 4, ids) for batch, first in zip(batches, (0, 2), strict=True)])
+    reasons = {number: defect for number, defect in rows.select("row_number", "defect").iter_rows() if defect}
+    assert list(reasons) == [0, 3, 5]
+    assert reasons[3] == 'row 1 has the id "a" already; give every row its own'
+    assert reasons[5] == 'row 4 has the id "7" already; give every row its own'
+    assert rows["source_id"].to_list() == ["a", "a", "b", "a", "7", "7", None, None]
+
+
+@given(st.text().map(lambda text: f"{text}?"), st.integers(1, 9))
+def test_a_question_of_any_text_stays_in_its_shard(question, shards):
+    rows = number_rows([{**QUESTION, "question": question}], first=0, shards=shards)
+    parsed, _ = parse_rows(rows)
+    assert [shard_key(question_id(text), shards) for text in parsed["question"]] == rows["shard"].to_list()
 
 
 def test_a_file_of_another_kind_is_refused_at_its_first_row():
