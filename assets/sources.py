@@ -7,7 +7,7 @@ import polars as pl
 
 from cpmi_dagster.alignment.references import read_references
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
-from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels, StepTruth
+from cpmi_dagster.contracts.tables import BenchmarkProblems, ReferenceProblems, StepLabels, StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -88,12 +88,15 @@ def step_labels(run: StageRun) -> StageOutput:
     settings=["sources.references"],
 )
 def reference_problems(run: StageRun) -> StageOutput:
-    """The reference solution's `#### n` or last `\\boxed{}` is the gold answer."""
+    """The gold answer is the set's own, or the `#### n`, last `\\boxed{}` or announcement of the solution.
+
+    Empty where the profile names no references: then every trajectory must have its gold answer.
+    """
     read = [
         read_references(run.sources.rows(source), source.source, source.split, source.config)
         for source in run.settings.sources.references
     ]
-    return StageOutput(pl.concat(read))
+    return StageOutput(pl.concat([ReferenceProblems.create_empty(), *read]))
 
 
 def _benchmarks(settings: Settings) -> dict[str, DataSource]:

@@ -23,11 +23,11 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.alignment.align import align_questions
-from cpmi_dagster.alignment.references import ReferenceName, read_references
+from cpmi_dagster.alignment.references import read_references
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.negatives.settings import Negatives
 
-REFERENCE_FILES: dict[ReferenceName, tuple[str, ...]] = {
+REFERENCE_FILES: dict[str, tuple[str, ...]] = {
     "gsm8k": ("gsm8k/train.jsonl.gz", "gsm8k/test.jsonl"),
     "math": ("math/train.jsonl.gz", "math/test_without_math500_odd.jsonl.gz"),
 }
@@ -77,7 +77,7 @@ def reference_texts(data: Path | None) -> Iterator[str]:
             yield f"{row['question']}\n{row['solution']}\n"
 
 
-def _reference_rows(data: Path | None, subset: ReferenceName) -> pl.DataFrame:
+def _reference_rows(data: Path | None, subset: str) -> pl.DataFrame:
     if data is None:
         return pl.DataFrame(_world()[f"{subset}_train"])
     rows = [row for name in REFERENCE_FILES[subset] for row in _json_lines(data / name)]
@@ -91,7 +91,7 @@ def _world() -> dict[str, list[Any]]:
     return dict(world_rows())
 
 
-def _attempts(data: Path | None, subset: ReferenceName) -> Iterator[tuple[str, str, str, str, list[str]]]:
+def _attempts(data: Path | None, subset: str) -> Iterator[tuple[str, str, str, str, list[str]]]:
     """Rows of `COLUMNS`; in the embedded world a problem's own solution, sentence by sentence, is its attempt."""
     if data is None:
         references = read_references(_reference_rows(None, subset), subset, "all")

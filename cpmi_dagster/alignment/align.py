@@ -19,7 +19,7 @@ import polars as pl
 from cpmi_dagster.alignment.fuzzy import FuzzyIndex
 from cpmi_dagster.answers.equivalence.decide import decide
 from cpmi_dagster.contracts.tables import RejectedRows, Trajectories
-from cpmi_dagster.trajectories.identifiers import trajectory_id_of
+from cpmi_dagster.trajectories.identifiers import GIVEN, trajectory_id_of
 from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS
 from cpmi_dagster.trajectories.question_text import compact, drawing, normal_key, question_id
 
@@ -28,7 +28,7 @@ FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
     ("whitespace", compact),
     ("normalized", normal_key),
 )
-FUZZY, GIVEN = "fuzzy", "given"
+FUZZY = "fuzzy"
 OWN_TASK, OWN_SPLIT = "OWN", "train"
 NO_REFERENCES = "the row has no gold answer, and the profile names no references to find one in"
 NO_MATCH = "the question is in none of the reference problems"

@@ -1,35 +1,40 @@
-r"""Reference problems of GSM8K and MATH with the gold answer taken out of each solution.
+r"""Reference problems with their gold answers, which GSM8K and MATH have in their solutions.
 
-    GSM8K  {"question": "Natalia sold clips …", "answer": "Natalia sold 48/2 = … \n#### 72"}                    -> 72
-    MATH   {"problem": "Compute …", "level": "Level 2", "type": "Algebra", "solution": "… $\boxed{\frac{2}{3}}$."}
-                                                                                                     -> \frac{2}{3}
+    GSM8K   {"question": "Natalia sold clips …", "answer": "Natalia sold 48/2 = … \n#### 72"}                   -> 72
+    MATH    {"problem": "Compute …", "level": "Level 2", "type": "Algebra", "solution": "… $\boxed{\frac{2}{3}}$."}
+                                                                                                    -> \frac{2}{3}
+    others  {"question": "How many …", "solution": "…", "answer": "72"}                                        -> 72
+            {"problem": "How many …", "solution": "… The answer is: 72"}                                       -> 72
+            {"question": "How many …", "answer": 72}                                                           -> 72
 
-Thousands commas of GSM8K answers are dropped (`1,600` becomes `1600`), as that set's own grader does. A MATH solution
-with an empty box has an empty answer; its trajectories are rejected when they are aligned.
+Thousands commas of GSM8K answers are dropped (`1,600` becomes `1600`), as that set's own grader does. A solution
+without an answer, such as one with an empty box, gives an empty answer; its trajectories are rejected when they are
+aligned.
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import boxed_answer, hash_answer
+from cpmi_dagster.answers.extraction import boxed_answer, extract_answer, hash_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.text import number_text
 
-ReferenceName = Literal["gsm8k", "math"]
-
-QUESTION_AND_SOLUTION_FIELDS = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
+PUBLISHED = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
+QUESTION_FIELDS = ("question", "problem")
 ID_FIELDS = ("id", "unique_id")
 SUBJECT_FIELDS = ("type", "subject")
 
 
-def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, config: str | None = None) -> pl.DataFrame:
+def read_references(rows: pl.DataFrame, source: str, split: str, config: str | None = None) -> pl.DataFrame:
     """Bring problems of one source into the shape of `sources.reference_problems`.
 
     Args:
-        rows: GSM8K rows (question, answer) or MATH rows (problem, solution; level, type or subject, id or unique_id
-            where there are such columns).
-        source: Which of the two.
+        rows: GSM8K rows (question, answer), MATH rows (problem, solution) or those of another set (question or problem;
+            answer, solution or both); level, type or subject, id or unique_id where there are such columns.
+        source: Name of the set: gsm8k, math or another.
         split: Split the rows are filed under.
         config: Part of the source that the rows are; it prefixes the row number in the ids of rows without id.
 
@@ -46,18 +51,49 @@ def read_references(rows: pl.DataFrame, source: ReferenceName, split: str, confi
     return pl.DataFrame(problems, schema=ReferenceProblems.create_empty().schema, orient="row")
 
 
-def _read_problem(row: dict[str, Any], number: str, source: ReferenceName, split: str) -> tuple[str | None, ...]:
-    fields = QUESTION_AND_SOLUTION_FIELDS[source]
+def _read_problem(row: dict[str, Any], number: str, source: str, split: str) -> tuple[str | None, ...]:
+    where = f"row {number} of {source}/{split}"
+    question, solution, answer = _published(row, source, where) if source in PUBLISHED else _other(row, where)
+    problem_id = _first_present(row, ID_FIELDS) or number
+    level, subject = _first_present(row, ("level",)), _first_present(row, SUBJECT_FIELDS)
+    return source, split, problem_id, question, solution, answer, level, subject
+
+
+def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, str, str]:
+    """Question, solution and answer of a problem of GSM8K or MATH."""
+    fields = PUBLISHED[source]
     for field in fields:
         if not isinstance(row.get(field), str):
-            raise SourceError(
-                f"row {number} of {source}/{split} has no text in `{field}`; {source} rows need {' and '.join(fields)}"
-            )
+            raise SourceError(f"{where} has no text in `{field}`; {source} rows need {' and '.join(fields)}")
     question, solution = (row[field] for field in fields)
-    problem_id = _first_present(row, ID_FIELDS) or number
     answer = (hash_answer(solution) or "").replace(",", "") if source == "gsm8k" else boxed_answer(solution)
-    level, subject = _first_present(row, ("level",)), _first_present(row, SUBJECT_FIELDS)
-    return source, split, problem_id, question, solution, answer or "", level, subject
+    return question, solution, answer or ""
+
+
+def _other(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
+    """Question, solution and answer of a problem of any other set.
+
+    With both fields, the answer is `answer` as it is. With one, it is what that text ends in; an `answer` of one line
+    that announces none is the answer itself.
+    """
+    question = next((text for field in QUESTION_FIELDS if (text := _text(row, field)) is not None), None)
+    solution, answer = _text(row, "solution"), _text(row, "answer")
+    if question is not None and solution is not None:
+        return question, solution, (extract_answer(solution) or "") if answer is None else answer
+    if question is not None and answer is not None:
+        return question, answer, extract_answer(answer) or ("" if "\n" in answer else answer)
+    lacking = "`question` or `problem`" if question is None else "`answer` or `solution`"
+    raise SourceError(
+        f"{where} has no text in {lacking}; reference problems need `question` or `problem`, and `answer`, `solution` "
+        "or both"
+    )
+
+
+def _text(row: Mapping[str, Any], field: str) -> str | None:
+    value = row.get(field)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number_text(value)
+    return value.strip() if isinstance(value, str) else None
 
 
 def _first_present(row: dict[str, Any], fields: tuple[str, ...]) -> str | None:

@@ -18,10 +18,11 @@ import polars as pl
 from rapidfuzz import fuzz, process
 
 from cpmi_dagster.alignment.align import AMBIGUOUS, FORMS, FUZZY, NO_MATCH, name_references
+from cpmi_dagster.trajectories.identifiers import GIVEN
 from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS
 
 EXAMPLES = 20
-MATCH_KINDS = (*(kind for kind, _ in FORMS), FUZZY)
+MATCH_KINDS = (GIVEN, *(kind for kind, _ in FORMS), FUZZY)
 
 _OF_ONE_ROW = re.compile(
     r"(?P<kept>`[^`]*`)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b[a-z]\w*/\w+/\S+|(?<![\w.])\d+(?:\.\d+)?(?!\w)"

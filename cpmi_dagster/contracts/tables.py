@@ -45,14 +45,14 @@ class MathShepherd(dy.Schema):
 
 
 class ReferenceProblems(dy.Schema):
-    """GSM8K and MATH problems with their solutions and extracted gold answers."""
+    """Problems of GSM8K, MATH or any other set with their solutions and gold answers."""
 
-    source = dy.String(primary_key=True, description="gsm8k or math")
+    source = dy.String(primary_key=True, description="name of the set, e.g. gsm8k or math")
     split = dy.String(primary_key=True, description="train or test")
     problem_id = dy.String(primary_key=True, description="id in the source, or its 0-based row")
     question = dy.String(description="question text as the source has it")
-    solution = dy.String(description="reference solution")
-    answer = dy.String(description="gold answer from `#### n` or the last `\\boxed{}`; empty where the source has none")
+    solution = dy.String(description="reference solution, or the answer where there is no other")
+    answer = dy.String(description="gold answer, of its own or from the solution; empty where the source has none")
     level = dy.String(nullable=True, description="difficulty as the source says")
     subject = dy.String(nullable=True, description="subject as the source says")
 
@@ -122,7 +122,7 @@ class SelectedTrajectories(dy.Schema):
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     question_id = dy.String(description="hash of the normalised question")
     shard = dy.String(description="partition key, e.g. 003")
-    task = dy.String(description="GSM8K or MATH")
+    task = dy.String(description="alignment.trajectories.task")
     composition = dy.String(description="mixed (both + and - labels) or pure")
 
 
@@ -220,7 +220,7 @@ class Cpmi80k(dy.Schema):
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     question_id = dy.String(description="hash of the normalised question")
-    task = dy.String(description="GSM8K or MATH")
+    task = dy.String(description="alignment.trajectories.task")
     question = dy.String(description="question text")
     steps = dy.List(dy.String(), min_length=1, description="steps in order")
     gold_answer = dy.String(description="gold answer")

@@ -33,6 +33,11 @@ FilledText = Annotated[Text, AfterValidator(_filled)]
 Identifier = Annotated[str | int, BeforeValidator(_identifier)]
 
 
+def number_text(value: float) -> str:
+    """A number as one would write it: 18 for 18 and for 18.0, which is what many formats make of it."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def cut(text: str, characters: int) -> str:
     """The text where it fits; else its beginning and a `…`, in that many characters."""
     return text if len(text) <= characters else text[: characters - 1] + "…"

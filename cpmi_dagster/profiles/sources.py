@@ -4,20 +4,22 @@ sources:
   math_shepherd: {path: "miniature:math_shepherd"}
   step_labels:
     my_judge: {path: ./labels.jsonl}          a user-supplied reward type, named `my_judge`
-  references:
+  references:                                 where gold answers are looked up; none where every row has its own
     - {source: gsm8k, hub: openai/gsm8k, config: main, split: train}
+    - {source: my_set, path: ./problems.jsonl}
   benchmarks:
     math500: {hub: HuggingFaceH4/MATH-500, split: test}
 """
 
 import re
-from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.rewards.registry import is_taken
+from cpmi_dagster.trajectories.identifiers import GIVEN
 
+REFERENCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 KEYS_OF_A_SOURCE = ("path", "hub", "name")
 
@@ -47,9 +49,19 @@ class DataSource(Frozen):
 
 
 class ReferenceSource(DataSource):
-    """A set of problems with reference solutions."""
+    """A set of problems with gold answers: gsm8k, math, or a set of another name and of any origin."""
 
-    source: Literal["gsm8k", "math"]
+    source: str
+
+    @field_validator("source")
+    @classmethod
+    def _is_a_name(cls, source: str) -> str:
+        if not REFERENCE_NAME.fullmatch(source) or source == GIVEN:
+            raise ValueError(
+                f"`{source}` cannot name references; use lower-case letters, digits, hyphens and underscores, and not "
+                f"`{GIVEN}`, which is the name of answers that come with the trajectories"
+            )
+        return source
 
 
 class StepLabelSource(DataSource):
@@ -64,15 +76,10 @@ class Sources(Frozen):
     math_shepherd: DataSource
     step_truth: DataSource | None = None
     step_labels: dict[str, StepLabelSource] = Field(default={}, description="user-supplied labels, by name")
-    references: tuple[ReferenceSource, ...]
+    references: tuple[ReferenceSource, ...] = Field(
+        default=(), description="problems in which gold answers are looked up for trajectories that have none"
+    )
     benchmarks: dict[str, DataSource] = Field(default={}, description="benchmarks and question sets, by name")
-
-    @field_validator("references")
-    @classmethod
-    def _at_least_one(cls, references: tuple[ReferenceSource, ...]) -> tuple[ReferenceSource, ...]:
-        if not references:
-            raise ValueError("questions are aligned with references; name one, as {source: gsm8k, hub: openai/gsm8k}")
-        return references
 
     @field_validator("step_labels")
     @classmethod

@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from cpmi_dagster.files.text import Identifier, Text, encodable
+from cpmi_dagster.files.text import Identifier, Text, encodable, number_text
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, has_header
 
 FORMS = (
@@ -163,7 +163,7 @@ def _answer_text(value: Any) -> Any:
         or (isinstance(value, float) and not isfinite(value))
     ):
         raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write a text or a number")
-    return str(value)
+    return number_text(value)
 
 
 def _mark(value: Any) -> Any:

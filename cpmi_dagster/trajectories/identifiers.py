@@ -2,6 +2,9 @@
 
 import polars as pl
 
+GIVEN = "given"
+"""How gold answers are found that come with the trajectories, and the source that they are filed under."""
+
 
 def shard_name(number: int) -> str:
     """Partition key of a shard: 3 is `003`."""

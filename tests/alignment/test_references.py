@@ -49,6 +49,33 @@ def test_rows_without_id_are_named_by_the_part_of_the_source_they_stand_in():
     assert pl.concat(problems)["problem_id"].to_list() == ["0", "algebra/0", "geometry/0"]
 
 
+@pytest.mark.parametrize(
+    ("row", "solution", "answer"),
+    [
+        ({"question": "How many?", "solution": "Count. #### 7", "answer": "8 hats"}, "Count. #### 7", "8 hats"),
+        ({"problem": "How many?", "solution": r"So $\boxed{7}$."}, r"So $\boxed{7}$.", "7"),
+        ({"problem": "How many?", "solution": "Count.\nThe answer is: 7"}, "Count.\nThe answer is: 7", "7"),
+        ({"question": "How many?", "answer": "Count.\n#### 1,600"}, "Count.\n#### 1,600", "1,600"),
+        ({"question": "How many?", "answer": "seven hats"}, "seven hats", "seven hats"),
+        ({"question": "How many?", "answer": "Count.\nSeven."}, "Count.\nSeven.", ""),
+        ({"question": "How many?", "answer": 7.0}, "7", "7"),
+        ({"question": "How many?", "answer": None, "solution": "Just look."}, "Just look.", ""),
+    ],
+)
+def test_the_answer_of_any_other_set_is_its_own_or_that_of_its_solution(row: dict, solution: str, answer: str):
+    problem = read_references(pl.DataFrame([row]), "my_set", "test").row(0, named=True)
+    assert (problem["question"], problem["solution"], problem["answer"]) == ("How many?", solution, answer)
+    assert (problem["source"], problem["split"], problem["problem_id"]) == ("my_set", "test", "0")
+
+
+@pytest.mark.parametrize(
+    ("row", "lacking"), [({"answer": "7"}, "`question` or `problem`"), ({"question": "a"}, "`answer` or `solution`")]
+)
+def test_a_row_of_another_set_without_its_fields_is_named(row: dict, lacking: str):
+    with pytest.raises(SourceError, match=f"row 0 of my_set/train has no text in {lacking}; reference problems need"):
+        read_references(pl.DataFrame([row]), "my_set", "train")
+
+
 def test_no_rows_give_no_problems():
     assert read_references(pl.DataFrame(), "math", "train").schema == ReferenceProblems.create_empty().schema
 

@@ -125,7 +125,14 @@ def test_an_unknown_key_is_named(tmp_path):
         ("extends: miniature\nhome: 5\n", "`home: 5` is no folder"),
         ("extends: miniature\nhome: null\n", "`home: None` is no folder"),
         ('extends: miniature\nhome: ""\n', "`home: ''` is no folder"),
-        ("extends: miniature\nsources: {references: []}\n", "`sources.references` is wrong: .*name one"),
+        (
+            "extends: miniature\nsources: {references: [{source: given, path: .}]}\n",
+            "`sources.references.0.source` is wrong: `given` cannot name references",
+        ),
+        (
+            "extends: miniature\nsources: {references: [{source: My Set, path: .}]}\n",
+            "`My Set` cannot name references; use lower-case letters",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, text, message):
