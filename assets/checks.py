@@ -8,6 +8,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import main_rows
 from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
@@ -41,7 +42,7 @@ def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.Asse
 
 @dg.asset_check(asset=TRAJECTORIES.split("/"))
 def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """At least nine rows of ten find their reference problem."""
+    """At least nine rows of ten have a gold answer, their own or that of the reference they match."""
     kept = _rows(lake, TRAJECTORIES, settings).height
     rejected = _rows(lake, "alignment/rejected_rows", settings).height
     rate = kept / (kept + rejected) if kept + rejected else 0.0
@@ -52,16 +53,19 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
 
 @dg.asset_check(asset=SELECTED.split("/"))
 def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """GSM8K : MATH and mixed : pure are those of the profile."""
+    """GSM8K : MATH and mixed : pure are those of the profile, as far as tasks and labels tell."""
     chosen = lake.read(SELECTED)
+    selection, lifted = applicable(settings.selection, _rows(lake, TRAJECTORIES, settings))
     wanted = {
-        "gsm8k_share": (settings.selection.gsm8k_share, chosen["task"] == "GSM8K"),
-        "mixed_share": (settings.selection.mixed_share, chosen["composition"] == "mixed"),
+        "gsm8k_share": (selection.gsm8k_share, chosen["task"].str.to_uppercase() == GSM8K),
+        "mixed_share": (selection.mixed_share, chosen["composition"] == MIXED),
     }
     actual = {name: float(hits.sum()) / max(chosen.height, 1) for name, (_, hits) in wanted.items()}
     off = [n for n, (share, _) in wanted.items() if share is not None and abs(actual[n] - share) > RATIO_TOLERANCE]
     return dg.AssetCheckResult(
-        passed=not off and chosen.height > 0, severity=dg.AssetCheckSeverity.WARN, metadata=actual
+        passed=not off and chosen.height > 0,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={**actual, "lifted": "; ".join(lifted) or "nothing"},
     )
 
 

@@ -22,6 +22,7 @@ def soft_labels(run: StageRun) -> StageOutput:
 
 @stage(
     "dataset/cpmi_80k",
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives", "labels/step_rewards", "dataset/soft_labels"],
     settings=["demand.negatives"],
     lineage={
@@ -41,6 +42,7 @@ def cpmi_80k(run: StageRun) -> StageOutput:
 
 @stage(
     "dataset/dataset_statistics",
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["selection"],
     eager=True,

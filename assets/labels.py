@@ -216,7 +216,10 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
         seed=run.settings.seed,
     )
     own = own_labels.own_rewards(given, trajectories)
-    notes = own_labels.notes_on_others(given, run.read(SELECTED))
+    notes = [
+        *rewards.notes_on_unlabelled(trajectories, run.settings.rewards.types),
+        *own_labels.notes_on_others(given, run.read(SELECTED)),
+    ]
     return StageOutput(own_labels.joined(frame, own), model=run.models.identity("labeler"), notes=notes)
 
 

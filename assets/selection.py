@@ -7,6 +7,7 @@ from resources.stage_run import StageOutput, StageRun
 
 @stage(
     "selection/selected_trajectories",
+    code_version="2",
     inputs=["alignment/trajectories"],
     settings=["selection", "shards"],
     lineage={

@@ -14,10 +14,18 @@ from cpmi_dagster.trajectories.identifiers import shard_key
 from resources.database import Database, ask
 from resources.lake import FileRecord, Lake
 
+NAMED = """
+    select trajectory_id from alignment.trajectories where trajectory_id = $id or source_id = $id
+    order by trajectory_id = $id desc limit 1
+"""
+REJECTED = """
+    select row_number, reason from alignment.rejected_rows join sources.math_shepherd using (row_number)
+    where source_id = $id order by row_number limit 1
+"""
 ONE_ROW = {
     "trajectory": "select * from alignment.trajectories where trajectory_id = $id",
     "source row": """
-        select s.row_number, s.task, s.input, s.label from sources.math_shepherd s
+        select s.row_number, s.task, s.input, s.label, s.value from sources.math_shepherd s
         join alignment.trajectories t using (row_number) where t.trajectory_id = $id
     """,
     "reference problem": """
@@ -67,6 +75,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
 
     Args:
         settings: the profile; its home holds the published results and the files behind them.
+        trajectory_id: of `alignment.trajectories`, or the id that the user's row has (`source_id`).
         step: 0-based step; all by default.
 
     Raises:
@@ -75,9 +84,10 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
     """
     lake = Lake(settings.home)
     with Database(lake).reader() as connection:
+        trajectory_id = _resolved(connection, trajectory_id)
         found = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}
         facts = {title: next(rows.iter_rows(named=True), {}) for title, rows in found.items()}
-        _check(connection, facts["trajectory"], trajectory_id, step)
+        _check_step(facts["trajectory"], trajectory_id, step)
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
     shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
     groups = GROUPS if facts["selection"] else GROUPS[:-1]
@@ -91,13 +101,19 @@ def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, s
     return ask(connection, sql, {name: wanted[name] for name in wanted if f"${name}" in sql})
 
 
-def _check(
-    connection: duckdb.DuckDBPyConnection, trajectory: Mapping[str, Any], trajectory_id: str, step: int | None
-) -> None:
-    if not trajectory:
-        first = ask(connection, "select min(trajectory_id) from selection.selected_trajectories").item()
-        example = f", for example {first}" if first else ""
-        raise CpmiError(f"there is no trajectory `{trajectory_id}`; alignment.trajectories lists the ids{example}")
+def _resolved(connection: duckdb.DuckDBPyConnection, name: str) -> str:
+    """The trajectory id behind a name: itself, or that of the row with this id."""
+    if (found := ask(connection, NAMED, {"id": name})).height:
+        return found.item()
+    if (rejected := ask(connection, REJECTED, {"id": name})).height:
+        row_number, reason = rejected.row(0)
+        raise CpmiError(f"row {row_number} with the id `{name}` is no trajectory, it was rejected: {reason}")
+    first = ask(connection, "select min(trajectory_id) from selection.selected_trajectories").item()
+    example = f", for example {first}" if first else ""
+    raise CpmiError(f"there is no trajectory `{name}`; alignment.trajectories lists the ids{example}")
+
+
+def _check_step(trajectory: Mapping[str, Any], trajectory_id: str, step: int | None) -> None:
     steps: Sequence[str] = trajectory["steps"]
     if step is not None and not 0 <= step < len(steps):
         raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")

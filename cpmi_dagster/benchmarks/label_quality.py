@@ -1,8 +1,8 @@
 """How well labels rank true correct steps above wrong ones, where the truth is known.
 
 Every reward type gets the ROC-AUC of its raw rewards against the true step labels, with a bootstrap interval over
-questions, and its paired difference to Monte-Carlo labels. Math-Shepherd's own labels are included as `math_shepherd`,
-with + as 1 and - as 0:
+questions, and its paired difference to Monte-Carlo labels. The source's own labels are included as `math_shepherd`,
+with + as 1 and - as 0, over the steps that have them:
 
     trajectory  step  correct   mc      cpmi    math_shepherd
     t000000007  0     yes       0.875   0.41    1
@@ -26,7 +26,7 @@ STEP = ["trajectory_id", "step_index"]
 def label_quality(
     step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
 ) -> pl.DataFrame:
-    """ROC-AUC of every reward type, and of Math-Shepherd's labels, against the truth.
+    """ROC-AUC of every reward type, and of the source's labels where it has some, against the truth.
 
     Args:
         step_rewards: `StepRewards` columns.
@@ -64,10 +64,13 @@ def label_quality_differences(
     aucs = _resampled_aucs(step_rewards, trajectories, step_truth, samples, seed)
     if aucs and baseline not in aucs:
         raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
+    against = {name: aucs[baseline] for name in aucs if name != baseline}
+    if CORPUS_LABELS in against and aucs[CORPUS_LABELS].n != aucs[baseline].n:
+        labelled = trajectories.filter(pl.col("shepherd_labels").is_not_null())
+        of_baseline = step_rewards.filter(reward_type=baseline)
+        against[CORPUS_LABELS] = _resampled_aucs(of_baseline, labelled, step_truth, samples, seed)[baseline]
     rows = [
-        {"reward_type": name, "baseline": baseline} | asdict(auc.minus(aucs[baseline]))
-        for name, auc in aucs.items()
-        if name != baseline
+        {"reward_type": name, "baseline": baseline} | asdict(aucs[name].minus(other)) for name, other in against.items()
     ]
     figures = dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64)
     schema = {"reward_type": pl.String, "baseline": pl.String, **figures, "n": pl.Int64}
@@ -75,22 +78,23 @@ def label_quality_differences(
 
 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
-    """One row per step with known truth: trajectory_id, step_index, question_id, correct, math_shepherd.
+    """One row per step with known truth: trajectory_id, step_index, question_id, correct, math_shepherd (or null).
 
     Raises:
         BenchmarkError: a trajectory has more or fewer true labels than steps.
     """
     both = trajectories.join(step_truth.select("row_number", "correct"), on="row_number")
-    if row := first_row(both.filter(pl.col("correct").list.len() != pl.col("shepherd_labels").list.len())):
+    if row := first_row(both.filter(pl.col("correct").list.len() != pl.col("steps").list.len())):
         raise BenchmarkError(
-            f"trajectory {row['trajectory_id']} has {len(row['shepherd_labels'])} steps, but the truth of source row "
+            f"trajectory {row['trajectory_id']} has {len(row['steps'])} steps, but the truth of source row "
             f"{row['row_number']} has {len(row['correct'])}; correct the truth's source"
         )
+    unlabelled = pl.lit(None, dtype=pl.Boolean).repeat_by(pl.col("correct").list.len())
     return both.select(
         "trajectory_id",
         "question_id",
         "correct",
-        pl.col("shepherd_labels").alias(CORPUS_LABELS),
+        pl.col("shepherd_labels").fill_null(unlabelled).alias(CORPUS_LABELS),
         pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
     ).explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
 
@@ -102,11 +106,14 @@ def _resampled_aucs(
     steps = true_steps(labelled, step_truth).sort(STEP)
     if steps.is_empty():
         return {}
-    truth, questions = steps["correct"].to_numpy(), steps["question_id"].to_numpy()
     types = step_rewards["reward_type"].unique(maintain_order=True)
-    rewards = {name: _rewards_of(name, step_rewards, steps) for name in types}
-    rewards[CORPUS_LABELS] = steps[CORPUS_LABELS].cast(pl.Float64).to_numpy()
-    return {name: bootstrap_auc(values, truth, questions, samples, seed) for name, values in rewards.items()}
+    rewards = {name: (_rewards_of(name, step_rewards, steps), steps) for name in types if name != CORPUS_LABELS}
+    if (own := steps.drop_nulls(CORPUS_LABELS)).height:
+        rewards[CORPUS_LABELS] = (own[CORPUS_LABELS].cast(pl.Float64).to_numpy(), own)
+    return {
+        name: bootstrap_auc(values, over["correct"].to_numpy(), over["question_id"].to_numpy(), samples, seed)
+        for name, (values, over) in rewards.items()
+    }
 
 
 def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFrame) -> np.ndarray:

@@ -197,7 +197,7 @@ def query(
 
 @app.command(epilog="Example: `cpmi trace t000000017 2`")
 def trace(
-    trajectory_id: Annotated[str, typer.Argument(help="As in alignment.trajectories.")],
+    trajectory_id: Annotated[str, typer.Argument(help="As in alignment.trajectories, or the id of your row.")],
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
     profile: ProfileOption = None,
 ) -> None:

@@ -177,6 +177,8 @@ def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
+        if value is None:
+            continue
         lines = value if isinstance(value, list) else [value]
         table.add_row(name, escape("\n".join(str(line) for line in lines)))
     return table

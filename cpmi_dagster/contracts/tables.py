@@ -123,7 +123,7 @@ class SelectedTrajectories(dy.Schema):
     question_id = dy.String(description="hash of the normalised question")
     shard = dy.String(description="partition key, e.g. 003")
     task = dy.String(description="alignment.trajectories.task")
-    composition = dy.String(description="mixed (both + and - labels) or pure")
+    composition = dy.String(description="mixed (both + and - labels), pure, or unlabelled")
 
 
 class HardNegatives(dy.Schema):
@@ -219,13 +219,14 @@ class Cpmi80k(dy.Schema):
     """The data set: one row per trajectory, with its step labels as lists."""
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    source_id = dy.String(nullable=True, description="the user's own id of the row; null where it has none")
     question_id = dy.String(description="hash of the normalised question")
     task = dy.String(description="alignment.trajectories.task")
     question = dy.String(description="question text")
     steps = dy.List(dy.String(), min_length=1, description="steps in order")
     gold_answer = dy.String(description="gold answer")
     hard_negatives = dy.List(dy.String(), description="wrong answers used, by rank")
-    shepherd_labels = dy.List(dy.Bool(), description="Math-Shepherd's label of each step")
+    shepherd_labels = dy.List(dy.Bool(), nullable=True, description="the source's label of each step; null without")
     rewards = dy.List(dy.Float64(), description="CPMI reward of each step (default conditioning), nats per token")
     soft_labels = dy.List(dy.Float64(), description="CPMI soft label of each step, in [0, 1]")
 

@@ -18,6 +18,7 @@ LABEL_AUC = "Label AUC"
 DIFFERENCE = "Difference to MC"
 COUNT_ROWS = {
     "trajectories": "Total samples",
+    "unlabelled_trajectories": "Samples without labels of their source",
     "questions": "Questions",
     "most_trajectories_per_question": "Most trajectories of a question",
     "steps": "Steps",
@@ -58,6 +59,7 @@ def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
     parts = [
         Measurement(row, column, share * whole, n=count)
         for row, (name, whole, columns) in PART_ROWS.items()
+        if name in statistics
         for column, share in zip(columns, (statistics[name], 1 - statistics[name]), strict=True)
     ]
     return measured_frame([*counts, *parts])

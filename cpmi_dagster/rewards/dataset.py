@@ -6,6 +6,8 @@ t000000017     Weng earns $12 ...   [She earned..., So ...]   [0.42, -0.11]  [0.
 
 import polars as pl
 
+from cpmi_dagster.errors import TrainingError
+
 KEY = "trajectory_id"
 DATASET_REWARD = "cpmi"
 
@@ -27,7 +29,9 @@ def cpmi_80k(
     answers = negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
     rewards = step_lists(step_rewards, "reward", DATASET_REWARD).rename({"reward": "rewards"})
     labels = step_lists(soft_labels, "soft_label", DATASET_REWARD).rename({"soft_label": "soft_labels"})
-    columns = trajectories.select(KEY, "question_id", "task", "question", "steps", "gold_answer", "shepherd_labels")
+    columns = trajectories.select(
+        KEY, "source_id", "question_id", "task", "question", "steps", "gold_answer", "shepherd_labels"
+    )
     return columns.join(answers, on=KEY).join(rewards, on=KEY).join(labels, on=KEY).sort(KEY)
 
 
@@ -40,8 +44,16 @@ def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, rew
 
     Returns:
         Columns trajectory_id, question_id, question, steps (list of strings), labels (list of floats, one per step).
+
+    Raises:
+        TrainingError: no step has a label of this type.
     """
     labels = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "labels"})
+    if labels.is_empty():
+        raise TrainingError(
+            f"no step has a label of type `{reward_type}` to learn from; take recipes of this reward type out of the "
+            "profile, or give trajectories that have such labels"
+        )
     return trajectories.select(KEY, "question_id", "question", "steps").join(labels, on=KEY).sort(KEY)
 
 

@@ -182,9 +182,10 @@ def rand_merge(evidence: Evidence) -> pl.DataFrame:
 
 
 def corpus_labels(evidence: Evidence) -> pl.DataFrame:
-    """The corpus's own labels, + as 1 and - as 0."""
+    """The corpus's own labels, + as 1 and - as 0, of the trajectories that it labels."""
     labels = pl.col("shepherd_labels")
-    numbered = evidence.trajectories.select("trajectory_id", step_index=pl.int_ranges(labels.list.len()), reward=labels)
+    labelled = evidence.trajectories.filter(labels.is_not_null())
+    numbered = labelled.select("trajectory_id", step_index=pl.int_ranges(labels.list.len()), reward=labels)
     return numbered.explode("step_index", "reward").with_columns(pl.col("reward").cast(pl.Float64))
 
 

@@ -6,6 +6,8 @@ t000000007  0     mc            0.75
 t000000007  1     cpmi         -0.42
 """
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from cpmi_dagster.contracts.tables import StepRewards
@@ -44,3 +46,15 @@ def step_rewards(
     by_type = [reward_type(name).compute(evidence).with_columns(reward_type=pl.lit(name)) for name in rewards.types]
     labelled = pl.concat(by_type, how="vertical_relaxed") if by_type else StepRewards.create_empty()
     return StepRewards.cast(labelled.select(StepRewards.column_names())).sort(StepRewards.primary_key())
+
+
+def notes_on_unlabelled(trajectories: pl.DataFrame, types: Iterable[str]) -> list[str]:
+    """A sentence for each reward type that is the corpus's own labels, where it leaves trajectories without any.
+
+    Args:
+        trajectories: column shepherd_labels.
+        types: names of reward types.
+    """
+    without = trajectories["shepherd_labels"].null_count()
+    names = [name for name in types if without and reward_type(name).kind == "corpus"]
+    return [f"`{name}` has no rewards for {without:,} trajectories that have no labels" for name in names]

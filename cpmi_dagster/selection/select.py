@@ -3,9 +3,11 @@
     trajectories                                    settings                             selected
     50,000 GSM8K, 60,000 MATH, 60 % mixed     ->    80,000, 1:1, 7:3               ->    40,000 + 40,000, 56,000 mixed
 
-A trajectory is mixed if Math-Shepherd labels some of its steps `+` and some `-`. A problem is too hard if every step of
-every one of its trajectories is `-`. Within each cell of task and composition every question gives its first trajectory
-before any gives its second. The choice depends on the seed and the ids alone, not on the order of the rows.
+A trajectory is mixed if its source labels some of its steps `+` and some `-`. A problem is too hard if every step of
+every one of its trajectories is `-`. What the trajectories do not tell is not asked of them: without labels there is no
+mix and no question is too hard, and where none is of GSM8K or MATH there is no ratio of the two. Within each cell of
+task and composition every question gives its first trajectory before any gives its second. The choice depends on the
+seed and the ids alone, not on the order of the rows.
 """
 
 from collections import Counter
@@ -20,13 +22,13 @@ from cpmi_dagster.selection.quotas import CELLS, Cell, Shares, choose_quotas, ex
 from cpmi_dagster.selection.settings import Selection
 from cpmi_dagster.trajectories.identifiers import shard_key
 
-MIXED, PURE = "mixed", "pure"
-GSM8K = "GSM8K"
+MIXED, PURE, UNLABELLED = "mixed", "pure", "unlabelled"
+GSM8K, MATH = "GSM8K", "MATH"
 
 
 @dataclass(frozen=True)
 class SelectionResult:
-    """The selected trajectories, by id, and one sentence for each shortfall."""
+    """The selected trajectories, by id, and one sentence for each shortfall and each constraint that is lifted."""
 
     selected: pl.DataFrame
     shortfalls: list[str]
@@ -36,7 +38,7 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
     """Choose the trajectories to be labelled.
 
     Args:
-        trajectories: Columns trajectory_id, question_id, task, shepherd_labels.
+        trajectories: Columns trajectory_id, question_id, task, shepherd_labels (null where there are none).
         selection: How many, in which shares; null lifts a constraint.
         seed: Decides which trajectories of a question, and of which questions, are taken.
         shards: Number of shards, for the `shard` column.
@@ -45,16 +47,38 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
         Rows of `selection.selected_trajectories` in order of their ids. Where supply is short, the largest set that
         keeps the shares, and what was short.
     """
+    selection, lifted = applicable(selection, trajectories)
     candidates = _candidates(trajectories, selection, seed)
     counted = candidates.group_by("is_gsm8k", "is_mixed").len()
     supply = Counter({Cell(*flags): count for *flags, count in counted.iter_rows()})
     shares = Shares(exact_share(selection.gsm8k_share), exact_share(selection.mixed_share))
     wanted = selection.trajectories or candidates.height // shares.step * shares.step or candidates.height
     quotas = choose_quotas(supply, wanted, shares)
-    short = selection.trajectories is not None and name_shortfalls(supply, wanted, shares, quotas)
+    short = [] if selection.trajectories is None else name_shortfalls(supply, wanted, shares, quotas)
     chosen = _pick(candidates, quotas).sort("trajectory_id")
     shard = pl.Series("shard", [shard_key(question, shards) for question in chosen["question_id"]], dtype=pl.String)
-    return SelectionResult(chosen.with_columns(shard).select(SelectedTrajectories.column_names()), short or [])
+    return SelectionResult(chosen.with_columns(shard).select(SelectedTrajectories.column_names()), [*lifted, *short])
+
+
+def applicable(selection: Selection, trajectories: pl.DataFrame) -> tuple[Selection, list[str]]:
+    """The constraints that the trajectories can be held to, and one sentence for each that is lifted.
+
+    Args:
+        selection: As in the profile.
+        trajectories: Columns task, shepherd_labels; those that are chosen from.
+    """
+    lifted, notes = {}, []
+    if without := trajectories["shepherd_labels"].null_count():
+        unlabelled = f"{without:,} of {trajectories.height:,} trajectories have no labels"
+        if selection.mixed_share is not None:
+            lifted["mixed_share"] = None
+            notes.append(f"the share of mixed trajectories is not kept: {unlabelled}")
+        if selection.leave_out_too_hard:
+            notes.append(f"no question of a trajectory without labels is left out as too hard: {unlabelled}")
+    if selection.gsm8k_share is not None and trajectories.height and not _has_published_tasks(trajectories):
+        lifted["gsm8k_share"] = None
+        notes.append("the share of GSM8K is not kept: no trajectory is of GSM8K or MATH")
+    return selection.model_copy(update=lifted), notes
 
 
 def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selection: Selection) -> pl.DataFrame:
@@ -62,20 +86,26 @@ def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selec
 
     Args:
         selected: `selection.selected_trajectories`.
-        trajectories: Columns trajectory_id, steps, shepherd_labels; at least the selected ones.
+        trajectories: Columns trajectory_id, task, steps, shepherd_labels; those that were chosen from.
         selection: The targets.
 
     Returns:
-        Columns statistic, target (null where there is none), actual.
+        Columns statistic, target (null where there is none), actual. Shares of labels are those of the trajectories
+        that have labels, and absent where none has; that of GSM8K is absent where none is of GSM8K or MATH.
     """
+    selection, _ = applicable(selection, trajectories)
     steps = trajectories.join(selected.select("trajectory_id"), on="trajectory_id", how="semi")
     counts = steps["steps"].list.len()
-    labels = steps["shepherd_labels"].explode(empty_as_null=False)
+    labels = steps["shepherd_labels"].drop_nulls().explode(empty_as_null=False)
+    composition = selected["composition"]
+    labelled = composition.filter(composition != UNLABELLED)
     per_question = selected["question_id"].value_counts()["count"]
-    rows: list[tuple[str, float | None, float]] = [
+    of_gsm8k = _share(selected["task"].str.to_uppercase() == GSM8K) if _has_published_tasks(selected) else None
+    rows: list[tuple[str, float | None, float | None]] = [
         ("trajectories", selection.trajectories, selected.height),
-        ("gsm8k_share", selection.gsm8k_share, _share(selected["task"].str.to_uppercase() == GSM8K)),
-        ("mixed_share", selection.mixed_share, _share(selected["composition"] == MIXED)),
+        ("gsm8k_share", selection.gsm8k_share, of_gsm8k),
+        ("mixed_share", selection.mixed_share, _share(labelled == MIXED)),
+        ("unlabelled_trajectories", None, (selected.height - labelled.len()) or None),
         ("questions", None, selected["question_id"].n_unique()),
         ("most_trajectories_per_question", None, _largest(per_question)),
         ("steps", None, float(counts.sum())),
@@ -84,23 +114,25 @@ def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selec
         ("positive_step_share", None, _share(labels)),
         ("shards", None, selected["shard"].n_unique()),
     ]
-    return pl.DataFrame(
-        rows, schema={"statistic": pl.String, "target": pl.Float64, "actual": pl.Float64}, orient="row", strict=False
-    )
+    schema = {"statistic": pl.String, "target": pl.Float64, "actual": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row", strict=False).drop_nulls("actual")
 
 
 def _candidates(trajectories: pl.DataFrame, selection: Selection, seed: int) -> pl.DataFrame:
     """Eligible trajectories with their cell, in an order that the seed decides."""
     labels = pl.col("shepherd_labels").list
-    rows = trajectories.select(
-        "trajectory_id",
-        "question_id",
-        "task",
-        labels.any().alias("has_positive"),
-        pl.when(labels.any() & ~labels.all()).then(pl.lit(MIXED)).otherwise(pl.lit(PURE)).alias("composition"),
+    composition = (
+        pl.when(labels.len().is_null())
+        .then(pl.lit(UNLABELLED))
+        .when(labels.any() & ~labels.all())
+        .then(pl.lit(MIXED))
+        .otherwise(pl.lit(PURE))
     )
+    # a trajectory without labels may be right: its question is not too hard as far as is known
+    may_be_right = labels.any().fill_null(True).alias("may_be_right")
+    rows = trajectories.select("trajectory_id", "question_id", "task", may_be_right, composition.alias("composition"))
     if selection.leave_out_too_hard:
-        rows = rows.filter(pl.col("has_positive").any().over("question_id"))
+        rows = rows.filter(pl.col("may_be_right").any().over("question_id"))
     is_gsm8k = pl.col("task").str.to_uppercase() == GSM8K
     is_mixed = pl.col("composition") == MIXED
     return rows.with_columns(
@@ -139,8 +171,13 @@ def _pick(candidates: pl.DataFrame, quotas: Mapping[Cell, int]) -> pl.DataFrame:
     return pl.concat(picked)
 
 
-def _share(flags: pl.Series) -> float:
-    return float(flags.sum()) / max(1, flags.len())
+def _has_published_tasks(trajectories: pl.DataFrame) -> bool:
+    return trajectories["task"].str.to_uppercase().is_in([GSM8K, MATH]).any()
+
+
+def _share(flags: pl.Series) -> float | None:
+    """Share of those that are true; None where there are none."""
+    return float(flags.sum()) / flags.len() if flags.len() else None
 
 
 def _largest(counts: pl.Series) -> float:

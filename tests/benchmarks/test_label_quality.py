@@ -11,6 +11,7 @@ TRAJECTORIES = pl.DataFrame({
     "trajectory_id": ["t0", "t1", "t2"],
     "question_id": ["q0", "q1", "q1"],
     "row_number": [0, 1, 2],
+    "steps": [["a", "b"]] * 3,
     "shepherd_labels": [[True, True], [True, False], [False, False]],
 })  # fmt: skip
 TRUTH = pl.DataFrame({"row_number": [0, 1, 2], "correct": [[True, False], [True, False], [True, False]]})
@@ -42,6 +43,7 @@ def test_differences_are_taken_to_the_baseline_over_the_same_questions():
         "trajectory_id": [f"t{i}" for i in range(count)],
         "question_id": [f"q{i // 2}" for i in range(count)],
         "row_number": range(count),
+        "steps": [["a", "b"]] * count,
         "shepherd_labels": [[True, False]] * count,
     })  # fmt: skip
     truth = pl.DataFrame({"row_number": range(count), "correct": [[True, False]] * count})
@@ -56,6 +58,27 @@ def test_differences_are_taken_to_the_baseline_over_the_same_questions():
     assert set(differences) == {"noise", "math_shepherd"}
     assert differences["noise"]["high"] < 0 < differences["math_shepherd"]["low"]
     assert differences["noise"]["p_value"] < 0.05
+
+
+def test_without_labels_of_the_source_there_is_no_row_for_them():
+    none = TRAJECTORIES.with_columns(shepherd_labels=pl.lit(None, dtype=pl.List(pl.Boolean)))
+    given = rewards(mc=PERFECT, cpmi=REVERSED)
+    assert label_quality(given, none, TRUTH, samples=10, seed=0)["reward_type"].to_list() == ["mc", "cpmi"]
+    assert label_quality_differences(given, none, TRUTH, samples=10, seed=0)["reward_type"].to_list() == ["cpmi"]
+
+
+def test_where_some_trajectories_are_labelled_the_sources_labels_are_judged_on_these():
+    some = TRAJECTORIES.with_columns(
+        shepherd_labels=pl.when(trajectory_id="t0").then(None).otherwise("shepherd_labels")
+    )
+    given = rewards(mc=PERFECT)
+    own = rewards(math_shepherd=[0, 0, 1, 0, 0, 0]).filter(pl.col("trajectory_id") != "t0")
+    alone = TRAJECTORIES.filter(pl.col("trajectory_id") != "t0")
+    for labels in (given, pl.concat([given, own])):
+        quality = label_quality(labels, some, TRUTH, samples=10, seed=0)
+        assert quality.select("reward_type", "n").rows() == [("mc", 6), ("math_shepherd", 4)]
+        differences = label_quality_differences(labels, some, TRUTH, samples=10, seed=0)
+        assert differences.equals(label_quality_differences(given, alone, TRUTH, samples=10, seed=0))
 
 
 def test_steps_are_matched_to_their_truth():

@@ -169,7 +169,13 @@ def _check_cost_and_labels(name: str, label: str, share: float) -> None:
     _check_close(soft, [1 / (1 + math.exp(-z)) for z in (-1, 0, 2)])
     correct = [[False, True], [True]]
     trajectories = pl.DataFrame(
-        {"trajectory_id": ["t", "u"], "question_id": ["p", "q"], "row_number": [0, 1], "shepherd_labels": correct}
+        {
+            "trajectory_id": ["t", "u"],
+            "question_id": ["p", "q"],
+            "row_number": [0, 1],
+            "steps": [["a", "b"], ["c"]],
+            "shepherd_labels": correct,
+        }
     )
     truth = pl.DataFrame({"row_number": [0, 1], "correct": correct})
     frames = {"labels/step_rewards": rewards, "alignment/trajectories": trajectories, "sources/step_truth": truth}

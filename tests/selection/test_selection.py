@@ -13,7 +13,7 @@ from cpmi_dagster.selection.quotas import CELLS, Shares, choose_quotas, exact_sh
 from cpmi_dagster.selection.select import dataset_statistics, select_trajectories
 from cpmi_dagster.selection.settings import Selection
 
-LABELS = {"mixed": [True, False], "good": [True, True], "bad": [False, False]}
+LABELS = {"mixed": [True, False], "good": [True, True], "bad": [False, False], "none": None}
 
 
 def corpus(*kinds: tuple[str, str, int, int]) -> pl.DataFrame:
@@ -69,6 +69,51 @@ def test_problems_that_nobody_starts_well_are_left_out():
     assert chosen.height == 4
     lifted = Selection(trajectories=None, gsm8k_share=None, mixed_share=None, leave_out_too_hard=False)
     assert select_trajectories(rows, lifted, 0, 4).selected.height == rows.height
+
+
+def test_without_labels_the_mix_and_the_too_hard_rule_are_off_and_the_notes_say_so():
+    result = select_trajectories(corpus(("GSM8K", "none", 5, 4), ("MATH", "none", 5, 4)), Selection(), 0, 4)
+    assert result.selected.height == 40
+    assert set(result.selected["composition"]) == {"unlabelled"}
+    assert result.shortfalls[:2] == [
+        "the share of mixed trajectories is not kept: 40 of 40 trajectories have no labels",
+        "no question of a trajectory without labels is left out as too hard: 40 of 40 trajectories have no labels",
+    ]
+
+
+def test_a_question_with_an_unlabelled_trajectory_is_not_known_to_be_too_hard():
+    rows = pl.concat([corpus(("GSM8K", "bad", 2, 2)), corpus(("GSM8K", "none", 1, 1))]).with_columns(
+        trajectory_id=pl.format("t{}", pl.int_range(pl.len()))
+    )
+    lifted = Selection(trajectories=None, gsm8k_share=None)
+    chosen = select_trajectories(rows, lifted, 0, 4).selected
+    assert chosen.sort("trajectory_id")["composition"].to_list() == ["pure", "pure", "unlabelled"]
+    assert set(chosen["question_id"]) == {question_id("GSM8K 0")}
+
+
+def test_where_no_trajectory_is_of_gsm8k_or_math_their_ratio_is_lifted():
+    rows = corpus(("OWN", "mixed", 7, 1), ("SUMS", "good", 3, 1))
+    result = select_trajectories(rows, Selection(trajectories=10), 0, 4)
+    assert result.selected.height == 10
+    assert result.shortfalls == ["the share of GSM8K is not kept: no trajectory is of GSM8K or MATH"]
+    statistics = dataset_statistics(result.selected, rows, Selection(trajectories=10))
+    assert "gsm8k_share" not in statistics["statistic"]
+
+
+def test_statistics_of_labels_are_those_of_labelled_trajectories():
+    rows = pl.concat([corpus(("MATH", "mixed", 3, 1)), corpus(("MATH", "none", 2, 1))]).with_columns(
+        trajectory_id=pl.format("t{}", pl.int_range(pl.len()))
+    )
+    everything = Selection(trajectories=None, gsm8k_share=None)
+    chosen = select_trajectories(rows, everything, 0, 4).selected
+    table = {row["statistic"]: row for row in dataset_statistics(chosen, rows, everything).iter_rows(named=True)}
+    assert (table["mixed_share"]["target"], table["mixed_share"]["actual"]) == (None, 1)
+    assert table["positive_step_share"]["actual"] == 0.5
+    assert table["unlabelled_trajectories"]["actual"] == 2
+    unlabelled = rows.filter(pl.col("shepherd_labels").is_null())
+    chosen = select_trajectories(unlabelled, everything, 0, 4).selected
+    absent = {"mixed_share", "positive_step_share"}
+    assert not absent & set(dataset_statistics(chosen, unlabelled, everything)["statistic"])
 
 
 def test_every_question_gives_its_first_before_any_gives_its_second():
