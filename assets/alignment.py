@@ -17,6 +17,7 @@ SHARD_EXAMPLES = 5
     also=["alignment/rejected_rows"],
     code_version="3",
     inputs=["sources/math_shepherd", "sources/reference_problems"],
+    settings=["answers.identity"],
     lineage={
         "steps": ["sources/math_shepherd.input"],
         "shepherd_labels": ["sources/math_shepherd.label", "sources/math_shepherd.value"],
@@ -30,9 +31,8 @@ def trajectories(run: StageRun, shard: str) -> StageOutput:
     """Parse each row into steps; its gold answer is its own, or that of the reference its question is found in."""
     parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
     parsed, repeated = without_duplicates(parsed)
-    index = run.once(
-        run.version("sources/reference_problems"), lambda: ReferenceIndex(run.read("sources/reference_problems"))
-    )
+    version = run.version("sources/reference_problems"), run.settings.answers.identity
+    index = run.once(f"reference index {version}", lambda: _reference_index(run))
     aligned, unmatched = align_trajectories(parsed, index)
     rejected = pl.concat([malformed, repeated, unmatched]).sort("row_number")
     rows = aligned.height + rejected.height
@@ -44,6 +44,10 @@ def trajectories(run: StageRun, shard: str) -> StageOutput:
             "alignment": dg.MetadataValue.md(render_review(review)),
         },
     )
+
+
+def _reference_index(run: StageRun) -> ReferenceIndex:
+    return ReferenceIndex(run.read("sources/reference_problems"), run.settings.answers.comparison)
 
 
 STAGES = (trajectories,)

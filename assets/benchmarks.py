@@ -28,7 +28,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
     CANDIDATES,
     code_version="3",
     inputs=[PROBLEMS],
-    settings=["benchmarks.candidates", "benchmarks.sampling"],
+    settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
     models=["policy"],
     lineage={"correct": ["sources/benchmark_problems.answer"]},
 )
@@ -39,8 +39,9 @@ def candidate_solutions(run: StageRun, benchmark: str) -> StageOutput:
     best_of_n.check_gold_answers(problems)
     engine = run.models.engine("policy", settings.batch_sequences)
     advance = run.track(benchmark, problems.height)
+    comparison = run.settings.answers.comparison
     frame, cost = sample_candidates(
-        problems, engine, settings.candidates, settings.sampling, run.settings.seed, progress=advance
+        problems, engine, settings.candidates, settings.sampling, run.settings.seed, advance, comparison
     )
     pass_at_1 = int(frame["correct"].sum()) / max(frame.height, 1)
     return StageOutput(frame, model=engine.identity, cost=cost, metadata={"pass_at_1": pass_at_1})
@@ -100,7 +101,7 @@ def judge_predictions(run: StageRun) -> StageOutput:
     CHOICES,
     code_version="3",
     inputs=[PROBLEMS, CANDIDATES, MODELS],
-    settings=[*SCORING_SETTINGS, "benchmarks.best_of_n"],
+    settings=[*SCORING_SETTINGS, "benchmarks.best_of_n", "answers.identity"],
     lineage={"correct": ["benchmarks/candidate_solutions.correct"]},
     eager=True,
 )
@@ -114,7 +115,8 @@ def best_of_n_choices(run: StageRun, recipe: str) -> StageOutput:
         questions, on=["benchmark", "problem_id"]
     )
     probabilities = _scored(run, recipe, solutions)
-    choices = best_of_n.choose(candidates, probabilities, best_of_n.powers_of_two(run.settings.benchmarks.candidates))
+    ns, comparison = best_of_n.powers_of_two(run.settings.benchmarks.candidates), run.settings.answers.comparison
+    choices = best_of_n.choose(candidates, probabilities, ns, comparison)
     ties = {"tied_choices": best_of_n.ties(choices)}
     return StageOutput(choices.with_columns(recipe=pl.lit(recipe)), model=_identity(run, recipe), metadata=ties)
 

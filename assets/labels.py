@@ -35,6 +35,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "negatives.samples",
         "negatives.max_answer_characters",
         "negatives.sampling",
+        "answers.identity",
         "scoring.chunk_trajectories",
     ],
     grows=AXES["labels/hard_negatives"],
@@ -45,9 +46,10 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     """Sampled from the labeler with the paper's prompt; heuristic edits of the gold answer fill the rest (5.1)."""
     settings = run.settings
     engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if settings.negatives.samples else None
+    comparison = settings.answers.comparison
 
     def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
-        result = negatives.hard_negatives(chunk, engine, settings.negatives, settings.seed, advance)
+        result = negatives.hard_negatives(chunk, engine, settings.negatives, settings.seed, advance, comparison)
         notes = [f"{name} has fewer than {settings.negatives.count} hard negatives" for name in result.short]
         return StageOutput(result.negatives, run.models.identity("labeler"), result.cost, notes)
 
@@ -129,7 +131,7 @@ rolls_out = partial(
     model_stage,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rollouts.sampling", "rollouts.chunk_trajectories"],
+    settings=["rollouts.sampling", "rollouts.chunk_trajectories", "answers.identity"],
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
         "correct": ["alignment/trajectories.gold_answer"],
@@ -163,10 +165,20 @@ def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) 
     engine = run.models.engine(role, rollouts.batch_sequences)
     steps, count = run.extent.values()
     made = tuple(run.extent_before.values()) if run.extent_before else None
+    comparison = run.settings.answers.comparison
 
     def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         frame, cost = prefix_rollouts(
-            chunk, engine, count, rollouts.sampling, run.settings.seed, include_question, advance, steps, made
+            chunk,
+            engine,
+            count,
+            rollouts.sampling,
+            run.settings.seed,
+            include_question,
+            advance,
+            steps,
+            made,
+            comparison,
         )
         return StageOutput(frame, engine.identity, cost)
 

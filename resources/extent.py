@@ -50,8 +50,7 @@ def is_nothing(asked: Extent) -> bool:
 def recorded_setting(settings: Mapping[str, Any], path: str) -> Any:
     """A setting by its dotted path, of which the record may name a parent: `negatives.count` in `negatives`.
 
-    Raises:
-        KeyError: neither it nor a parent of it is recorded.
+    None where neither it nor a parent of it is recorded.
     """
     name, *rest = path.split(".")
     for number in range(len(rest) + 1):
@@ -61,18 +60,12 @@ def recorded_setting(settings: Mapping[str, Any], path: str) -> Any:
             for key in rest[number:]:
                 value = value[key]
             return value
-    raise KeyError(path)
+    return None
 
 
 def earlier_extent(settings: Mapping[str, Any], asked: Extent) -> dict[str, Any]:
     """The extent of a file that names none."""
-    extent: dict[str, Any] = {}
-    for axis in asked:
-        try:
-            extent[axis] = recorded_setting(settings, EARLIER_SETTINGS.get(axis, axis))
-        except KeyError:
-            extent[axis] = None
-    return extent
+    return {axis: recorded_setting(settings, EARLIER_SETTINGS.get(axis, axis)) for axis in asked}
 
 
 def _has(value: Any, wanted: Any) -> bool:

@@ -133,7 +133,7 @@ class Lake:
         valid = _checked(frame, record.table)
         complete = replace(
             record,
-            content=content_hash(valid),
+            content=content_hash(_filled(valid)),
             rows=valid.height,
             written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -231,6 +231,11 @@ def content_hash(frame: pl.DataFrame) -> str:
     buffer = io.BytesIO()
     frame.rechunk().write_ipc(buffer)
     return hashlib.sha256(buffer.getbuffer()).hexdigest()
+
+
+def _filled(frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns in which some row has a value: one that a later version adds, and fills for none, changes nothing."""
+    return frame.select(column.name for column in frame if frame.is_empty() or column.null_count() < frame.height)
 
 
 def rows_hash(frame: pl.DataFrame) -> str:

@@ -26,9 +26,15 @@ from resources.stage_run import SELECTED, TRAJECTORIES, asked_for, in_labeling_o
 
 FEWEST_CHUNKS = 2
 DEPENDS_ON: dict[Part, tuple[str, ...]] = {
-    "hard_negatives": ("seed", "negatives.samples", "negatives.max_answer_characters", "negatives.sampling"),
-    "policy_rollouts": ("seed", "rollouts.sampling"),
-    "prover_rollouts": ("seed", "rollouts.sampling"),
+    "hard_negatives": (
+        "seed",
+        "negatives.samples",
+        "negatives.max_answer_characters",
+        "negatives.sampling",
+        "answers.identity",
+    ),
+    "policy_rollouts": ("seed", "rollouts.sampling", "answers.identity"),
+    "prover_rollouts": ("seed", "rollouts.sampling", "answers.identity"),
 }
 """Tables that a run may have made already, and the settings that decide their rows; the length of chunks does not."""
 

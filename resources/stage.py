@@ -186,9 +186,8 @@ class Stage(Maker):
             "code_version": self.code_version,
             "columns": {key: _columns(key) for key in self.tables},
             "seed": run.settings.seed,
-            "settings": {
-                path: to_jsonable_python(attrgetter(path)(run.settings), by_alias=False) for path in self.settings
-            },
+            # what is not set changes no row, so that a setting which a later version adds makes none stale
+            "settings": {path: value for path in self.settings if (value := _setting(run, path)) is not None},
             "models": {
                 role: [run.models.identity(role), run.models.spec(role).dtype]
                 for role in self.models
@@ -271,6 +270,10 @@ stage = _declares(Stage)
 """Declare a stage; the arguments are the attributes of `Stage`."""
 model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declare a stage that runs a language or reward model."""
+
+
+def _setting(run: StageRun, path: str) -> Any:
+    return to_jsonable_python(attrgetter(path)(run.settings), by_alias=False)
 
 
 def _as_recorded(run: StageRun, facts: Mapping[str, Any], record: FileRecord) -> dict[str, Any]:

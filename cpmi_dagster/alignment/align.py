@@ -17,7 +17,7 @@ from typing import NamedTuple
 import polars as pl
 
 from cpmi_dagster.alignment.fuzzy import FuzzyIndex
-from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.contracts.tables import RejectedRows, Trajectories
 from cpmi_dagster.trajectories.identifiers import GIVEN, trajectory_id_of
 from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS
@@ -60,9 +60,10 @@ class ReferenceIndex:
     texts, and `Match.row` is translated back.
     """
 
-    def __init__(self, references: pl.DataFrame) -> None:
+    def __init__(self, references: pl.DataFrame, comparison: Comparison = BUILT_IN) -> None:
         """Index a frame with `question` and, where ambiguity is to be checked, `answer` columns."""
         self.references = references
+        self._comparison = comparison
         ordered = references.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
         self._rows: list[int] = ordered["row"].to_list()
         questions = ordered["question"].to_list()
@@ -95,7 +96,7 @@ class ReferenceIndex:
         return [place for place in places if not drawn or self._drawings[place] in ("", drawn)]
 
     def _same_answer(self, one: int, other: int) -> bool:
-        return self._answers is not None and decide(self._answers[one], self._answers[other]) is True
+        return self._answers is not None and self._comparison.clearly_same(self._answers[one], self._answers[other])
 
 
 def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.DataFrame:

@@ -14,17 +14,18 @@ from itertools import chain, combinations
 
 import polars as pl
 
-from cpmi_dagster.answers.verdicts import equivalent
+from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 
 NO_ANSWER = -1
 WRAPPING = re.compile(r"\s+|^\$+|\$+$|\.$")
 
 
-def with_answer_classes(candidates: pl.DataFrame) -> pl.DataFrame:
+def with_answer_classes(candidates: pl.DataFrame, comparison: Comparison = BUILT_IN) -> pl.DataFrame:
     """Add `answer_class`: number of the first candidate with an equal answer, -1 without an answer.
 
     Args:
         candidates: benchmark, problem_id, candidate, answer, correct.
+        comparison: says which wrong answers are the same.
 
     Returns:
         The candidates sorted by benchmark, problem and number, with `answer_class`.
@@ -34,7 +35,7 @@ def with_answer_classes(candidates: pl.DataFrame) -> pl.DataFrame:
     )
     problems = ordered.group_by("benchmark", "problem_id", maintain_order=True).agg("candidate", "text", "correct")
     rows = problems.select("candidate", "text", "correct").rows()
-    equal = _equal_pairs(_wrong_texts(texts, correct) for _, texts, correct in rows)
+    equal = _equal_pairs((_wrong_texts(texts, correct) for _, texts, correct in rows), comparison)
     classes = chain.from_iterable(answer_classes(numbers, texts, correct, equal) for numbers, texts, correct in rows)
     return ordered.drop("text").with_columns(pl.Series("answer_class", list(classes), dtype=pl.Int64))
 
@@ -65,8 +66,8 @@ def _wrong_texts(texts: Sequence[str | None], correct: Sequence[bool]) -> Iterab
     return dict.fromkeys(text for text, is_right in pairs if text is not None and not is_right)
 
 
-def _equal_pairs(distinct: Iterable[Iterable[str]]) -> set[tuple[str, str]]:
-    """Pairs of different texts of the same problem that are mathematically equal."""
+def _equal_pairs(distinct: Iterable[Iterable[str]], comparison: Comparison) -> set[tuple[str, str]]:
+    """Pairs of different texts of the same problem that are the same answer."""
     pairs = list(dict.fromkeys(pair for texts in distinct for pair in combinations(texts, 2)))
-    verdicts = equivalent([first for first, _ in pairs], [second for _, second in pairs])
+    verdicts = comparison.each([first for first, _ in pairs], [second for _, second in pairs])
     return {pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict}

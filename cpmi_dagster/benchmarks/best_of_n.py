@@ -16,6 +16,7 @@ from dataclasses import asdict
 
 import polars as pl
 
+from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.benchmarks.answer_classes import NO_ANSWER, with_answer_classes
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap_mean
@@ -54,13 +55,16 @@ def check_gold_answers(problems: pl.DataFrame) -> None:
         )
 
 
-def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) -> pl.DataFrame:
+def choose(
+    candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int], comparison: Comparison = BUILT_IN
+) -> pl.DataFrame:
     """Pick among the first n candidates of every problem, for every n and aggregation.
 
     Args:
         candidates: `CandidateSolutions` columns.
         scores: benchmark, problem_id, candidate, step_index, probability of one model.
         ns: numbers of candidates; none above what every problem has.
+        comparison: says which wrong answers are the same, for votes.
 
     Returns:
         `BestOfNChoices` columns but the recipe. Ties go to the first candidate, or the answer it gave first; `tied`
@@ -70,7 +74,7 @@ def choose(candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int]) ->
         BenchmarkError: candidates are missing, or scores do not cover their steps.
     """
     _check_candidates(candidates, ns)
-    rewarded = with_answer_classes(_with_rewards(candidates, scores)).sort(CANDIDATE)
+    rewarded = with_answer_classes(_with_rewards(candidates, scores), comparison).sort(CANDIDATE)
     parts = [part for n in ns for part in _choices(rewarded, n)]
     columns = (*PROBLEM, "n", "aggregation", "candidate", "correct", "tied")
     return pl.concat(parts, how="diagonal").select(columns).sort(*PROBLEM, "n", "aggregation")

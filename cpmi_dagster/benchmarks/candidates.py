@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.benchmarks.choices import grade_answer
 from cpmi_dagster.contracts.cost import Cost
@@ -30,6 +31,7 @@ def sample_candidates(
     sampling: Sampling,
     seed: int,
     progress: Callable[[int], None] | None = None,
+    comparison: Comparison = BUILT_IN,
 ) -> tuple[pl.DataFrame, Cost]:
     """Sample `count` solutions of every problem and grade their answers.
 
@@ -38,6 +40,7 @@ def sample_candidates(
         count: N.
         seed: same problems in the same order and same seed, same candidates.
         progress: called with the number of problems just finished.
+        comparison: says which answers to open questions are the gold answer.
 
     Returns:
         Columns of `benchmarks.candidate_solutions`, ordered as the problems, then by candidate; and their cost. Steps
@@ -48,14 +51,16 @@ def sample_candidates(
         prompts = [render_question(question) for question in part["question"]]
         part_seed = derived_seed(seed, [*part["benchmark"].unique(), *part["problem_id"]])
         generations, spent = timed_generate(engine, prompts, sampling, count, part_seed)
-        candidates.append(_graded_candidates(part.to_dicts(), generations))
+        candidates.append(_graded_candidates(part.to_dicts(), generations, comparison))
         cost += spent
         if progress:
             progress(part.height)
     return pl.concat(candidates), cost
 
 
-def _graded_candidates(problems: Sequence[dict[str, Any]], generations: Sequence[Sequence[Generation]]) -> pl.DataFrame:
+def _graded_candidates(
+    problems: Sequence[dict[str, Any]], generations: Sequence[Sequence[Generation]], comparison: Comparison
+) -> pl.DataFrame:
     pairs = [(problem, one) for problem, group in zip(problems, generations, strict=True) for one in group]
     answers = [extract_answer(one.text, not one.truncated) for _, one in pairs]
     return pl.DataFrame(
@@ -65,7 +70,7 @@ def _graded_candidates(problems: Sequence[dict[str, Any]], generations: Sequence
             "candidate": [number for group in generations for number in range(len(group))],
             "steps": [_lines(one.text) for _, one in pairs],
             "answer": answers,
-            "correct": _correct([problem for problem, _ in pairs], answers),
+            "correct": _correct([problem for problem, _ in pairs], answers, comparison),
             "generated_tokens": [one.tokens for _, one in pairs],
             "truncated": [one.truncated for _, one in pairs],
         },
@@ -73,11 +78,11 @@ def _graded_candidates(problems: Sequence[dict[str, Any]], generations: Sequence
     )
 
 
-def _correct(problems: Sequence[dict[str, Any]], answers: Sequence[str | None]) -> list[bool]:
+def _correct(problems: Sequence[dict[str, Any]], answers: Sequence[str | None], comparison: Comparison) -> list[bool]:
     """Open questions are graded together, those with choices by the option meant."""
     rows = [(problem["choices"], problem["answer"], answer) for problem, answer in zip(problems, answers, strict=True)]
     open_rows = [(gold, answer) for choices, gold, answer in rows if not choices]
-    verdicts = iter(graded([gold for gold, _ in open_rows], [answer for _, answer in open_rows]))
+    verdicts = iter(graded([gold for gold, _ in open_rows], [answer for _, answer in open_rows], comparison))
     return [grade_answer(gold, answer, choices) if choices else next(verdicts) for choices, gold, answer in rows]
 
 

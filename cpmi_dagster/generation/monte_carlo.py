@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.extraction import announced_answer, extract_answer
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
@@ -75,6 +76,7 @@ def prefix_rollouts(
     progress: Callable[[int], None] | None = None,
     steps: int | None = None,
     made: tuple[int | None, int] | None = None,
+    comparison: Comparison = BUILT_IN,
 ) -> tuple[pl.DataFrame, Cost]:
     """Complete every prefix of every trajectory `count` times and grade the answers (Eq. 1).
 
@@ -89,6 +91,7 @@ def prefix_rollouts(
         progress: called with the number of trajectories just finished.
         steps: complete only prefixes of at most this many steps; all when None.
         made: `steps` and `count` of rollouts that there are already, which are not drawn again.
+        comparison: says which answers are the gold answer.
 
     Returns:
         Columns of `labels.policy_rollouts`, ordered as the trajectories, then by prefix and rollout; and their cost.
@@ -104,7 +107,7 @@ def prefix_rollouts(
             generations, spent = timed_generate(
                 engine, prompts, sampling, portion.count, part_seed, first=portion.first
             )
-            rollouts.append(_graded(prefixes, generations, portion.first))
+            rollouts.append(_graded(prefixes, generations, portion.first, comparison))
             cost += spent
         if progress:
             progress(part.height)
@@ -149,7 +152,9 @@ def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None =
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
 
 
-def _graded(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]], first: int) -> pl.DataFrame:
+def _graded(
+    prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]], first: int, comparison: Comparison
+) -> pl.DataFrame:
     """One row per rollout, numbered from `first`, with its answer and whether it is correct."""
     rows = [
         (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one), prefix.gold_answer, one)
@@ -163,7 +168,7 @@ def _graded(prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generatio
             "prefix_length": lengths,
             "rollout": numbers,
             "answer": answers,
-            "correct": graded(golds, answers),
+            "correct": graded(golds, answers, comparison),
             "generated_tokens": [one.tokens for one in singles],
             "truncated": [one.truncated for one in singles],
         },

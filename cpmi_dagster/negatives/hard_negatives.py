@@ -18,8 +18,8 @@ from itertools import chain, islice
 
 import polars as pl
 
+from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.extraction import boxed_answer
-from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
@@ -60,7 +60,7 @@ def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") ->
     Returns:
         At most `count`; none equivalent to the gold answer or to another.
     """
-    return _distinct(gold, _heuristics(gold, seed, question), count)
+    return _distinct(gold, _heuristics(gold, seed, question), count, BUILT_IN)
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
@@ -76,12 +76,17 @@ def clean_sample(text: str, max_characters: int) -> str | None:
 
 
 def choose_negatives(
-    gold: str, samples: Sequence[str], negatives: Negatives, seed: int, question: str = ""
+    gold: str,
+    samples: Sequence[str],
+    negatives: Negatives,
+    seed: int,
+    question: str = "",
+    comparison: Comparison = BUILT_IN,
 ) -> list[HardNegative]:
     """Sampled continuations of the hard-negative prompt first; heuristics, by the seed, for what is missing."""
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
     sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
-    return _distinct(gold, chain(sampled, _heuristics(gold, seed, question)), negatives.count)
+    return _distinct(gold, chain(sampled, _heuristics(gold, seed, question)), negatives.count, comparison)
 
 
 def hard_negatives(
@@ -90,6 +95,7 @@ def hard_negatives(
     negatives: Negatives,
     seed: int,
     progress: Callable[[int], None] | None = None,
+    comparison: Comparison = BUILT_IN,
 ) -> NegativesResult:
     """Hard negatives of every trajectory.
 
@@ -99,6 +105,7 @@ def hard_negatives(
         negatives: How many, and how they are sampled.
         seed: For sampling (once for all of them) and, with each trajectory's id, for the heuristics.
         progress: Called with 1 after every trajectory.
+        comparison: Says which answers are the same.
 
     Returns:
         Rows of `labels.hard_negatives` in the order of the trajectories.
@@ -108,7 +115,7 @@ def hard_negatives(
     short: list[str] = []
     problems = trajectories.select("trajectory_id", "question", "gold_answer").iter_rows()
     for (name, question, gold), texts in zip(problems, samples, strict=True):
-        chosen = choose_negatives(gold, texts, negatives, trajectory_seed(seed, name), question)
+        chosen = choose_negatives(gold, texts, negatives, trajectory_seed(seed, name), question, comparison)
         rows += [(name, rank, negative.answer, negative.source) for rank, negative in enumerate(chosen, start=1)]
         if len(chosen) < negatives.count:
             short.append(name)
@@ -161,16 +168,13 @@ def _heuristics(gold: str, seed: int, question: str) -> Iterator[HardNegative]:
     return (HardNegative(*proposal) for proposal in islice(propose(gold, seed, question), MOST_PROPOSALS))
 
 
-def _distinct(gold: str, proposed: Iterable[HardNegative], count: int) -> list[HardNegative]:
+def _distinct(gold: str, proposed: Iterable[HardNegative], count: int, comparison: Comparison) -> list[HardNegative]:
     """The first `count` that differ from the gold answer and from one another."""
     chosen: list[HardNegative] = []
     for negative in proposed:
         if len(chosen) == count:
             break
-        if not any(_same(earlier, negative.answer) for earlier in (gold, *(other.answer for other in chosen))):
+        earlier = (gold, *(other.answer for other in chosen))
+        if all(comparison.different(answer, negative.answer) for answer in earlier):
             chosen.append(negative)
     return chosen
-
-
-def _same(one: str, other: str) -> bool:
-    return is_equivalent(one, other) or is_equivalent(other, one)

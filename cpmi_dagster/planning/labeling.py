@@ -149,7 +149,9 @@ def _scoring_work(
         elif "hard_negatives" in chunk.made:
             negatives = chunk.made["hard_negatives"].join(portion, on="trajectory_id", how="semi")
         else:
-            negatives = hard_negatives(portion, None, settings.negatives, settings.seed).negatives
+            comparison = settings.answers.comparison
+            found = hard_negatives(portion, None, settings.negatives, settings.seed, comparison=comparison)
+            negatives = found.negatives
         work, tokens = scoring_work(
             portion, negatives, labeler, scoring, hardware.card.device, contrasted=demand.negatives > 0
         )

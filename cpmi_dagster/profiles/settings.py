@@ -25,6 +25,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentNotRead
 
+from cpmi_dagster.answers.settings import Answers
 from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
@@ -81,6 +82,7 @@ class Settings(BaseSettings):
     shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
     sources: Sources
     models: Models
+    answers: Answers = Answers()
     selection: Selection = Selection()
     negatives: Negatives = Negatives()
     scoring: ProfileScoring = ProfileScoring()
@@ -290,7 +292,7 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:
-    """Make paths relative to the profile absolute: sources, models, accelerate's configuration, `home`."""
+    """Make paths relative to the profile absolute: sources, models, accelerate's configuration, answers, `home`."""
     folder = profile.parent
     kinds = {"sources": "path", "models": "name", "training": "accelerate"}
     own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
@@ -299,6 +301,9 @@ def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:
         for key, field in (("backbone", "name"), ("training", "accelerate")):
             if isinstance(recipe, dict) and key in recipe:
                 recipe[key] = _resolve_below(recipe[key], field, folder)
+    answers = own.get("answers")
+    if isinstance(answers, dict) and "equivalent" in answers:
+        own["answers"] = {**answers, "folder": str((folder / expanded(str(answers.get("folder") or "."))).absolute())}
     if isinstance(own.get("benchmarks"), dict):
         own["benchmarks"] = resolve_judges(own["benchmarks"], folder)
     if "home" not in own:

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from cpmi_dagster.contracts.tables import TABLES, fingerprinted_columns
+from cpmi_dagster.contracts.tables import TABLES, columns_of, fingerprinted_columns
 from cpmi_dagster.errors import LakeError
 from resources.lake import FOOTER_KEY, FileRecord, Lake, content_hash
 
@@ -95,6 +95,19 @@ def test_content_does_not_depend_on_the_run_that_wrote_it(lake):
     written = [lake.write(ROWS, FileRecord(KEY, "000", "f", *facts)) for facts in (("r", "m", "1"), ("s", "n", "2"))]
     assert {each.content for each in written} == {content_hash(ROWS)}
     assert content_hash(ROWS.reverse()) != content_hash(ROWS)
+
+
+def test_a_column_in_which_no_row_has_a_value_is_no_content(lake):
+    key, row = "sources/math_shepherd", {"row_number": 0, "input": "a", "label": "", "task": ""}
+    empty = dict.fromkeys(("value", "defect", "source_id", "question", "steps", "gold_answer", "split"))
+    schema = columns_of(TABLES[key])
+    frames = [
+        pl.DataFrame([{**row, **empty, **more}], schema={name: schema[name] for name in [*row, *empty]})
+        for more in ({}, {"split": "train"})
+    ]
+    bare, filled = (lake.write(frame, FileRecord(key, "000", "f", "r", "m", "1")).content for frame in frames)
+    assert bare == content_hash(pl.DataFrame([row]))
+    assert filled != bare
 
 
 def test_chunks_come_back_until_their_file_is_finished(lake):

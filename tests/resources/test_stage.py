@@ -314,6 +314,13 @@ def test_dagster_shows_schema_lineage_rows_and_preview(run_of):
     assert {"run_id", "model", "code_version"} <= set(columns)
 
 
+def test_a_setting_that_is_not_set_changes_nothing(run_of):
+    declared = counting_stage([], settings=["negatives.count", "answers.identity"])
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    assert declared.dependencies(run, "000")["settings"] == {"negatives.count": 4}
+
+
 def test_a_setting_that_is_no_setting_fails_at_once(run_of):
     @stage(NEGATIVES, settings=["nothing.there"])
     def make(run: StageRun, shard: str) -> StageOutput:
