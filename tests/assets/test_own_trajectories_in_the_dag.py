@@ -1,0 +1,122 @@
+"""Trajectories from anywhere, from their file to the data set: own ids and gold answers, no labels, no references."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+from small_run import run_all
+
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources.lake import Lake
+from resources.trace import trace
+
+SELECTED = ("sources/math_shepherd", "sources/reference_problems", "alignment", "selection")
+STAGES = (*SELECTED, "sources/step_labels", "labels", "dataset")
+PROFILE = {
+    "extends": "files",
+    "shards": 1,
+    "sources": {"math_shepherd": {"path": "./rows.jsonl"}, "references": [], "benchmarks": {}},
+    "negatives": {"samples": 0},
+    "scoring": {"templates": 1},
+    "selection": {"gsm8k_share": 0.5, "mixed_share": 0.7, "leave_out_too_hard": True},
+}
+
+
+def row(number: int, **more: object) -> dict:
+    total = number + 3
+    return {
+        "id": f"row-{number}",
+        "question": f"Ann has {number} hats and buys 3 more. How many hats has she?",
+        "steps": [f"She buys 3 hats. {number} + 3 = {total}.", f"The answer is: {total}"],
+        "gold_answer": total,
+        **more,
+    }
+
+
+def profile(folder: Path, rows: list[dict], **changes: object) -> Settings:
+    (folder / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    (folder / "own.yaml").write_text(yaml.safe_dump({**PROFILE, **changes}), encoding="utf-8")
+    return load_settings(folder / "own.yaml", folder / "home")
+
+
+def run(settings: Settings, *only: str) -> Lake:
+    outcome = run_all(settings, only=only or STAGES)
+    assert not outcome.failures, outcome.failures
+    return Lake(settings.home)
+
+
+def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_by_id(tmp_path):
+    rows = [row(number) for number in range(6)]
+    twice, without_answer = row(3, question="Who?"), row(7, gold_answer=None)
+    settings = profile(tmp_path, [*rows, twice, without_answer], shards=2)
+    lake = run(settings)
+    assert lake.read("alignment/rejected_rows").sort("row_number").select("row_number", "stage", "reason").rows() == [
+        (6, "read", 'row 3 has the id "row-3" already; give every row its own'),
+        (7, "align", "the row has no gold answer, and the profile names no references to find one in"),
+    ]
+    chosen = lake.read("selection/selected_trajectories")
+    assert set(chosen["composition"]) == {"unlabelled"}
+    record = lake.record("selection/selected_trajectories", None)
+    assert record is not None
+    assert [note.split(":")[0] for note in record.notes] == [
+        "the share of mixed trajectories is not kept",
+        "no question of a trajectory without labels is left out as too hard",
+        "the share of GSM8K is not kept",
+    ]
+    data = lake.read("dataset/cpmi_80k").sort("trajectory_id")
+    assert data.select("source_id", "task", "gold_answer").rows() == [
+        (f"row-{number}", "OWN", str(number + 3)) for number in range(6)
+    ]
+    assert data["soft_labels"].list.len().to_list() == [2] * 6
+    assert data["shepherd_labels"].null_count() == 6
+    assert trace(settings, "row-4").facts["trajectory"]["match_source"] == "given/train/row-4"
+    with pytest.raises(CpmiError, match="row 7 with the id `row-7` is no trajectory, it was rejected: the row has no"):
+        trace(settings, "row-7")
+
+
+@pytest.mark.slow
+def test_a_source_that_labels_some_rows_has_rewards_of_its_labels_for_these(tmp_path):
+    rows = [row(number, **({"labels": ["+", "-"]} if number < 2 else {})) for number in range(4)]
+    settings = profile(tmp_path, rows, rewards={"types": ["cpmi", "math_shepherd"]})
+    lake = run(settings)
+    rewards = lake.read("labels/step_rewards")
+    labelled = rewards.filter(reward_type="math_shepherd").sort("trajectory_id", "step_index")
+    assert labelled.select("trajectory_id", "reward").rows() == [
+        ("t000000000", 1.0), ("t000000000", 0.0), ("t000000001", 1.0), ("t000000001", 0.0),
+    ]  # fmt: skip
+    assert rewards.filter(reward_type="cpmi").height == 8
+    record = lake.record("labels/step_rewards", "000")
+    assert record is not None
+    assert list(record.notes) == ["`math_shepherd` has no rewards for 2 trajectories that have no labels"]
+    statistics = dict(lake.read("dataset/dataset_statistics").select("statistic", "actual").iter_rows())
+    assert (statistics["unlabelled_trajectories"], statistics["positive_step_share"]) == (2, 0.5)
+
+
+@pytest.mark.slow
+def test_a_recipe_of_labels_that_the_source_lacks_fails_in_one_sentence(tmp_path):
+    recipes = [{"name": "corpus_bce", "reward_type": "math_shepherd"}]
+    settings = profile(tmp_path, [row(1), row(2)], rewards={"types": ["math_shepherd"]}, recipes=recipes)
+    run(settings)
+    failures = run_all(settings, only=("models",)).failures
+    assert any("no step has a label of type `math_shepherd` to learn from" in failure for failure in failures)
+
+
+@pytest.mark.slow
+def test_answers_of_the_users_problems_are_compared_by_the_users_function(tmp_path):
+    numbers = tmp_path / "numbers.py"
+    numbers.write_text("def same(gold, candidate):\n    return gold[-1] == candidate[-1]\n", encoding="utf-8")
+    up_to_negatives = (*SELECTED, "labels/hard_negatives")
+    answers = {"answers": {"equivalent": "numbers:same"}}
+    lake = run(profile(tmp_path, [row(10)], **answers), *up_to_negatives)
+    last_digits = lake.read("labels/hard_negatives")["answer"].str.slice(-1).to_list()
+    assert len({"3", *last_digits}) == 1 + len(last_digits) == 5
+    numbers.write_text("def same(gold, candidate):\n    return len(gold) == len(candidate)\n", encoding="utf-8")
+    lake = run(profile(tmp_path, [row(10)], **answers), *up_to_negatives)
+    lengths = lake.read("labels/hard_negatives").select(pl.col("answer").str.len_chars()).to_series().to_list()
+    assert len({2, *lengths}) == 1 + len(lengths)
+    numbers.write_text("def same(gold, candidate):\n    return int('?')\n", encoding="utf-8")
+    failures = run_all(profile(tmp_path, [row(10)], **answers), only=up_to_negatives).failures
+    assert any("`numbers:same` cannot compare the answers '13' and " in failure for failure in failures), failures
