@@ -5,9 +5,9 @@ from itertools import islice
 
 import polars as pl
 
-from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
-from cpmi_dagster.contracts.tables import BenchmarkProblems, ReferenceProblems, StepLabels, StepTruth
+from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels, StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -96,7 +96,7 @@ def reference_problems(run: StageRun) -> StageOutput:
         read_references(run.sources.rows(source), source.source, source.split, source.config)
         for source in run.settings.sources.references
     ]
-    return StageOutput(pl.concat([ReferenceProblems.create_empty(), *read]))
+    return StageOutput(together(read))
 
 
 def _benchmarks(settings: Settings) -> dict[str, DataSource]:

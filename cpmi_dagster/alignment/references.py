@@ -12,7 +12,7 @@ without an answer, such as one with an empty box, gives an empty answer; its tra
 aligned.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -49,6 +49,22 @@ def read_references(rows: pl.DataFrame, source: str, split: str, config: str | N
         _read_problem(row, f"{place}{number}", source, split) for number, row in enumerate(rows.iter_rows(named=True))
     ]
     return pl.DataFrame(problems, schema=ReferenceProblems.create_empty().schema, orient="row")
+
+
+def together(problems: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The problems of all sources, rows of `sources.reference_problems`.
+
+    Raises:
+        SourceError: two problems have the same source, split and id.
+    """
+    everything = pl.concat([ReferenceProblems.create_empty(), *problems])
+    if repeated := everything.filter(~pl.struct(ReferenceProblems.primary_key()).is_first_distinct()).rows():
+        source, split, problem_id, *_ = repeated[0]
+        raise SourceError(
+            f"two problems of {source}/{split} have the id `{problem_id}`; give the rows an `id` of their own each, or "
+            "their files another `source` or `split`"
+        )
+    return everything
 
 
 def _read_problem(row: dict[str, Any], number: str, source: str, split: str) -> tuple[str | None, ...]:

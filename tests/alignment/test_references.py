@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 
@@ -74,6 +74,15 @@ def test_the_answer_of_any_other_set_is_its_own_or_that_of_its_solution(row: dic
 def test_a_row_of_another_set_without_its_fields_is_named(row: dict, lacking: str):
     with pytest.raises(SourceError, match=f"row 0 of my_set/train has no text in {lacking}; reference problems need"):
         read_references(pl.DataFrame([row]), "my_set", "train")
+
+
+def test_two_problems_with_one_id_are_refused():
+    rows = pl.DataFrame({"question": ["a", "b"], "answer": ["1", "2"]})
+    train, test = (read_references(rows, "my_set", split) for split in ("train", "test"))
+    assert together([train, test]).height == 4
+    assert together([]).is_empty()
+    with pytest.raises(SourceError, match="two problems of my_set/test have the id `0`; give the rows an `id`"):
+        together([train, test, test])
 
 
 def test_no_rows_give_no_problems():
