@@ -136,12 +136,8 @@ def align_trajectories(parsed: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.
     matched = _matched(parsed.filter(~has_own).drop("gold_answer"), index)
     has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
     rows = pl.concat([own, matched.filter(has_gold).select(own.columns)]).sort("row_number")
-    ids = {question: question_id(question) for question in rows["question"].unique()}
-    aligned = rows.with_columns(
-        trajectory_id=trajectory_id_of("row_number"),
-        question_id=pl.Series([ids[question] for question in rows["question"]], dtype=pl.String),
-        task=_task(),
-    )
+    identified = rows.join(_question_ids(parsed["question"]), on="question", how="left", maintain_order="left")
+    aligned = identified.with_columns(trajectory_id=trajectory_id_of("row_number"), task=_task())
     return aligned.select(Trajectories.column_names()), _rejected(matched.filter(~has_gold))
 
 
@@ -154,6 +150,12 @@ def _matched(parsed: pl.DataFrame, index: ReferenceIndex) -> pl.DataFrame:
     )
     named = found.join(name_references(index.references), on="reference_row", how="left")
     return parsed.join(named, on="question", how="left", maintain_order="left")
+
+
+def _question_ids(questions: pl.Series) -> pl.DataFrame:
+    """Every different question with its id."""
+    ids = [(question, question_id(question)) for question in questions.unique(maintain_order=True)]
+    return pl.DataFrame(ids, schema={"question": pl.String(), "question_id": pl.String()}, orient="row")
 
 
 def name_references(references: pl.DataFrame) -> pl.DataFrame:

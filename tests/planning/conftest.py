@@ -49,6 +49,7 @@ def home(trajectories, tmp_path, monkeypatch):
         task=pl.lit("GSM8K"),
         shepherd_labels=pl.col("steps").list.eval(pl.lit(True)),
         final_answer=pl.lit(None, pl.String),
+        source_id=pl.lit(None, pl.String),
         match_source=pl.lit("gsm8k/train/0"),
         match_kind=pl.lit("exact"),
         match_score=pl.lit(1.0),
