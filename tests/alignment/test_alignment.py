@@ -252,7 +252,11 @@ def test_blanks_of_any_kind_and_compatible_characters_keep_the_match(question: s
     assert align_questions(pl.DataFrame({"question": [wide]}), references)["reference_row"].to_list() == [0]
 
 
-@given(question=SENTENCES, place=st.integers(0, 200), other=st.sampled_from("0123456789+-<>=*/"))
+@given(
+    question=SENTENCES.filter(lambda text: any(map(str.isalnum, text))),
+    place=st.integers(0, 200),
+    other=st.sampled_from("0123456789+-<>=*/"),
+)
 def test_one_changed_digit_or_sign_never_matches(question: str, place: int, other: str):
     places = [number for number, character in enumerate(question) if character in "0123456789+-<>=*/"]
     if not places:
@@ -260,7 +264,7 @@ def test_one_changed_digit_or_sign_never_matches(question: str, place: int, othe
     at = places[place % len(places)]
     changed = question[:at] + other + question[at + 1 :]
     found = align_questions(pl.DataFrame({"question": [changed]}), pl.DataFrame({"question": [question]}))
-    assert (found["reference_row"].to_list() == [0]) == (changed == question and any(map(str.isalnum, question)))
+    assert (found["reference_row"].to_list() == [0]) == (changed == question)
 
 
 @given(order=st.permutations(range(8)), asked=st.permutations(range(8)))
