@@ -127,7 +127,7 @@ def test_references_that_agree_by_the_function_are_no_conflict():
 
 def test_hard_negatives_differ_by_the_function():
     samples = ["Anna", "Bob", "Bert", "Carl"]
-    chosen = choose_negatives("Ann", samples, Negatives(count=2), 0, INITIALS)
+    chosen = choose_negatives("Ann", samples, Negatives(count=2), 0, comparison=INITIALS)
     assert [negative.answer for negative in chosen] == ["Bob", "Carl"]
 
 

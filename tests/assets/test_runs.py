@@ -1,12 +1,11 @@
 """What `cpmi run` selects, and what it refuses."""
 
-import polars as pl
 import pytest
 from small_run import run_all
 
 from assets.automation import INGEST, LABEL, PHASES
 from assets.runs import _alike, check_shards, chosen_tables
-from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.contracts.tables import TABLES, MathShepherd
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
@@ -47,8 +46,7 @@ def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(t
 def test_a_home_with_more_shards_than_the_profile_is_refused(tmp_path):
     settings = load_settings("miniature", tmp_path)
     lake = Lake(tmp_path)
-    row = {"row_number": 0, "input": "a", "label": "b", "task": "GSM8K", "value": ["+"], "defect": None}
-    rows = pl.DataFrame([row])
+    rows = MathShepherd.create_empty()
     lake.write(rows, FileRecord("sources/math_shepherd", "003", "f", "r", "", "1"))
     check_shards(lake, settings)
     lake.write(rows, FileRecord("sources/math_shepherd", "007", "f", "r", "", "1"))
