@@ -22,11 +22,12 @@ from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress, Progress
 from resources.stage import Stage
+from resources.starter import write_starter
 from resources.trace import trace
 
 __all__ = [
     "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
-    "run_with_progress", "serve_ui", "trace",
+    "run_with_progress", "serve_ui", "trace", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

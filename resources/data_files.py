@@ -1,7 +1,7 @@
-"""Rows of one local file, read as a stream: JSON Lines, JSON or Parquet, plain or gzipped.
+"""Rows of local files, read as a stream: JSON Lines, JSON or Parquet, plain or gzipped.
 
-    rows.jsonl.gz, line 3: {"input": "Ann has …"}    ->  ({"input": "Ann has …"}, 0.62)     62 % of the file is read
-    rows.jsonl.gz, line 4: {"input": "Ann            ->  (Unreadable("{\\"input\\": \\"Ann", "not JSON: …"), 0.63)
+    rows.jsonl.gz, line 3: {"input": "Ann …"}    ->  ({"input": "Ann …"}, 0.62, "line 3")     62 % of the file is read
+    rows.jsonl.gz, line 4: {"input": "Ann        ->  (Unreadable("{\\"input\\": \\"Ann", "not JSON: …"), 0.63, "line 4")
 
 Lines are read here and not by `datasets`, whose JSON reader refuses a whole file for one broken line, or for one line
 with other types than the first ones.
@@ -12,9 +12,9 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.trajectories.rows import Row, Unreadable
@@ -25,8 +25,42 @@ BYTE_ORDER_MARK = "\ufeff"
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_file(file: Path) -> Iterator[tuple[Row, float]]:
-    """Rows of a file, each with the share of the file that has been read.
+class ReadRow(NamedTuple):
+    """A row, the share of its source that has been read, and its place in the source: `line 3`, `b.jsonl, line 3`."""
+
+    row: Row
+    share: float
+    place: str
+
+
+def local_files(path: Path) -> list[Path]:
+    """The file, or the data files of the folder in name order.
+
+    Raises:
+        SourceError: there is none.
+    """
+    candidates = [path] if path.is_file() else sorted(path.glob("*"))
+    files = [file for file in candidates if file.is_file() and file.name.lower().endswith(SUFFIXES)]
+    if not files:
+        raise SourceError(f"there is no data at {path}; give a file or folder of {', '.join(SUFFIXES)}")
+    return files
+
+
+def read_files(files: Sequence[Path]) -> Iterator[ReadRow]:
+    """Rows of several files, one after the other.
+
+    Raises:
+        SourceError: a file is truncated, or is not what its name says.
+    """
+    sizes = [file.stat().st_size for file in files]
+    for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
+        name = f"{file.name}, " if len(files) > 1 else ""
+        for row, share, place in read_file(file):
+            yield ReadRow(row, (sum(sizes[:number]) + share * size) / max(1, sum(sizes)), name + place)
+
+
+def read_file(file: Path) -> Iterator[ReadRow]:
+    """Rows of a file.
 
     Raises:
         SourceError: the file is truncated, or is not what its name says.
@@ -40,7 +74,7 @@ def read_file(file: Path) -> Iterator[tuple[Row, float]]:
         raise SourceError(f"{file} is damaged ({error}); fetch it again") from error
 
 
-def _parquet_rows(file: Path) -> Iterator[tuple[Row, float]]:
+def _parquet_rows(file: Path) -> Iterator[ReadRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -48,12 +82,12 @@ def _parquet_rows(file: Path) -> Iterator[tuple[Row, float]]:
         with pq.ParquetFile(file) as parquet:
             rows = (row for batch in parquet.iter_batches(PARQUET_BATCH) for row in batch.to_pylist())
             for number, row in enumerate(rows, start=1):
-                yield row, number / parquet.metadata.num_rows
+                yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is no Parquet file, or is damaged ({first_line(error)})") from error
 
 
-def _json_rows(file: Path) -> Iterator[tuple[Row, float]]:
+def _json_rows(file: Path) -> Iterator[ReadRow]:
     """A JSON array of objects; it is read whole."""
     with _open(file) as stream:
         try:
@@ -63,16 +97,17 @@ def _json_rows(file: Path) -> Iterator[tuple[Row, float]]:
     if not isinstance(rows, list):
         raise SourceError(f"{file} must hold a JSON array of objects; one object a line belongs in a .jsonl file")
     for number, row in enumerate(rows, start=1):
-        yield _row(row, json.dumps(row), f"{file}, row {number}"), number / len(rows)
+        place = f"row {number}"
+        yield ReadRow(_row(row, json.dumps(row), f"{file}, {place}"), number / len(rows), place)
 
 
-def _lines(file: Path) -> Iterator[tuple[Row, float]]:
+def _lines(file: Path) -> Iterator[ReadRow]:
     size = max(1, file.stat().st_size)
     with _open(file) as stream:
         for number, line in enumerate(stream, start=1):
             if line.strip():
-                text = line.strip().removeprefix(BYTE_ORDER_MARK)
-                yield _read_line(text, f"{file}, line {number}"), _position(stream) / size
+                text, place = line.strip().removeprefix(BYTE_ORDER_MARK), f"line {number}"
+                yield ReadRow(_read_line(text, f"{file}, {place}"), _position(stream) / size, place)
 
 
 def _read_line(line: str, place: str) -> Row:

@@ -18,7 +18,7 @@ from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.trajectories.rows import Row, Unreadable
-from resources.data_files import SUFFIXES, read_file
+from resources.data_files import local_files, read_files
 from resources.hub import HubLock
 
 if TYPE_CHECKING:
@@ -74,11 +74,7 @@ class DataSources:
     def _files(self, source: DataSource) -> list[Path]:
         place = str(source.path)
         path = self._world_file(place.removeprefix(MINIATURE)) if place.startswith(MINIATURE) else Path(place)
-        candidates = [path] if path.is_file() else sorted(path.glob("*"))
-        files = [file for file in candidates if file.is_file() and file.name.lower().endswith(SUFFIXES)]
-        if not files:
-            raise SourceError(f"there is no data at {path}; give a file or folder of {', '.join(SUFFIXES)}")
-        return files
+        return local_files(path)
 
     def _world_file(self, name: str) -> Path:
         from cpmi_dagster.miniature import WORLD_FILES, write_world
@@ -104,11 +100,8 @@ class DataSources:
         return source.revision or HubLock(self._home).revision("dataset", str(source.hub))
 
     def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
-        files = self._files(source)
-        sizes = [file.stat().st_size for file in files]
-        for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
-            for row, share in read_file(file):
-                yield row, (sum(sizes[:number]) + share * size) / max(1, sum(sizes))
+        for row, share, _ in read_files(self._files(source)):
+            yield row, share
 
     def _hub_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         from datasets import load_dataset

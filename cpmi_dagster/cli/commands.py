@@ -1,4 +1,4 @@
-"""The `cpmi` command: run, status, plan, score, judge, evaluate, query, trace, ui.
+"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, ui.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal. Each command
 imports what it needs, so that `cpmi --help` loads neither polars nor torch.
@@ -40,6 +40,25 @@ DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
 # without a terminal rich assumes 80 columns, too few for the tables
 OUT, ERR = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
+
+
+@app.command(epilog="Example: `cpmi init --input trajectories.jsonl --model Qwen/Qwen3-8B-Base --output mine.yaml`")
+def init(
+    input: Annotated[Path, typer.Option(help="Trajectories: .jsonl, .json, .parquet, .gz, or a folder of them.")],
+    model: Annotated[str, typer.Option(help="Labeler and backbone: local folder, hub id, or miniature:labeler.")],
+    output: Annotated[
+        Path | None, typer.Option(help="The profile to write; by default the input's name with .yaml, in this folder.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Replace a profile that is there.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Look at your own trajectories, and write a commented profile that labels them and trains a reward model."""
+    from cpmi_dagster import definitions
+
+    with views.bar(ERR, "reading", quiet) as advance:
+        starter = definitions.write_starter(input, model, output, force, advance)
+    if not quiet:
+        views.show_starter(OUT, starter)
 
 
 @app.command(epilog="Example: `cpmi run --shards 0-3 --only labels`")

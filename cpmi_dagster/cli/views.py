@@ -1,6 +1,7 @@
 """How the commands print their results on a terminal."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
     from cpmi_dagster.planning.plan import Plan
     from cpmi_dagster.profiles.settings import Settings
+    from resources.starter import Starter
     from resources.status import AssetStatus
     from resources.trace import Trace
 
 MAX_CELL = 100
+SHOWN_REASONS = 5
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
 MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
 STATE_MARKS = {
@@ -68,6 +71,42 @@ def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     for row in _rows(frame):
         table.add_row(*(escape(_cell(value)) for value in row))
     return table
+
+
+def show_starter(console: Console, starter: "Starter") -> None:
+    """What a file of trajectories holds, the profile written for it, and further commands."""
+    look, model = starter.look, starter.model_folder
+    forms = ", ".join(f"{rows:,} {form}" for form, rows in look.forms.items())
+    ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat one" if look.repeated_ids else "")
+    reasons = look.rejected.head(SHOWN_REASONS).select("place", "row_number", "reason").iter_rows()
+    rejected = [f"{place} (row {number}): {cut(reason, MAX_CELL)}" for place, number, reason in reasons]
+    more = look.rejected.height - len(rejected)
+    facts = {
+        "rows": f"{look.rows:,}: {forms}",
+        "trajectories": f"{look.trajectories:,} of {look.questions:,} questions",
+        "steps": f"{look.median_steps:g} in the median, {look.most_steps} at most",
+        "with gold answer": f"{look.answered:,}",
+        "with labels": f"{look.labelled:,}",
+        "with id": ids,
+        "rejected rows": [f"{look.rejected.height:,}", *rejected, *([f"and {more:,} more"] if more else [])],
+        "shards": f"{look.shards}",
+        "model": f"folder {model}" if model else f"{starter.model}, a hub id that is fetched at its first use",
+    }
+    console.print(_facts_table(str(starter.source), facts))
+    option = f" -p {shlex.quote(str(starter.path))}"
+    lines = [f"Profile  {starter.path}"]
+    if look.unanswered:
+        lines.append(
+            f"First    name the sets of gold answers at `references` in the profile: without, {look.unanswered:,} of "
+            f"{look.trajectories:,} trajectories are left out"
+        )
+    lines += [
+        f"Next     cpmi run{option} --only sources --only alignment --only selection  # reads and matches the rows",
+        f"         cpmi plan{option}  # what labeling will take",
+        f"         cpmi run{option}  # labels, and trains the reward model",
+    ]
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings") -> None:

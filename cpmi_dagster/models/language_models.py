@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 IDENTITY_CHARACTERS = 12
+TOKENIZER_ADVICE = "put tokenizer.json and tokenizer_config.json next to its weights"
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,34 @@ def weights_hash(folder: Path) -> str:
     Raises:
         ModelError: there are none.
     """
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise ModelError(f"model folder {folder} has no *.safetensors weights; save it with `save_pretrained`")
     digest = hashlib.sha256()
-    for file in files:
+    for file in _weights_files(folder):
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
+
+
+def model_on_disk(name: str) -> Path | None:
+    """The folder of a model that is on this disk, without loading it; None for a hub id, which is not looked up.
+
+    Raises:
+        ModelError: the name is neither, or the folder lacks config.json, safetensors weights or a tokenizer.
+    """
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    place = model_folder(name)
+    _check_folder(place)
+    folder = Path(place)
+    if folder.is_dir():
+        _weights_files(folder)
+        _check_tokenizer(folder)
+        return folder
+    try:
+        validate_repo_id(place)
+    except HFValidationError as error:
+        raise ModelError(f"model `{name}` is neither a folder here nor a hub id such as Qwen/Qwen3-8B-Base") from error
+    return None
 
 
 def load_language_model(
@@ -160,14 +181,14 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
     """
     from transformers import AutoTokenizer
 
-    advice = "put tokenizer.json and tokenizer_config.json next to its weights"
-    folder = Path(place)
-    if folder.is_dir() and not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
-        raise ModelError(f"model folder {folder} has no tokenizer; {advice}")
+    if Path(place).is_dir():
+        _check_tokenizer(Path(place))
     try:
         return AutoTokenizer.from_pretrained(place, revision=revision or "main")
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"the tokenizer of `{place}` cannot be loaded ({first_line(error)}); {advice}") from error
+        raise ModelError(
+            f"the tokenizer of `{place}` cannot be loaded ({first_line(error)}); {TOKENIZER_ADVICE}"
+        ) from error
 
 
 def check_device(name: str, device: str) -> None:
@@ -194,3 +215,15 @@ def _check_folder(place: str) -> None:
         raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
+
+
+def _weights_files(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"model folder {folder} has no *.safetensors weights; save it with `save_pretrained`")
+    return files
+
+
+def _check_tokenizer(folder: Path) -> None:
+    if not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
+        raise ModelError(f"model folder {folder} has no tokenizer; {TOKENIZER_ADVICE}")

@@ -210,7 +210,7 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
     _check_environment()
     chosen = str(profile or os.environ.get("CPMI_PROFILE") or DEFAULT_PROFILE)
     values = _read_profile(chosen)
-    _check_name(chosen, values["profile"])
+    check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
     values["home"] = expanded(values["home"]).absolute()
     try:
@@ -247,8 +247,12 @@ def _check_environment() -> None:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
 
-def _check_name(chosen: str, name: Any) -> None:
-    """The name of a profile is that of its folder below `.cpmi`."""
+def check_name(chosen: str, name: Any) -> None:
+    """The name of a profile is that of its folder below `.cpmi`.
+
+    Raises:
+        SettingsError: it is no plain file name.
+    """
     is_name = isinstance(name, str) and name.strip() and name.isprintable() and Path(name).name == name != ".."
     if not is_name or len(name) > LONGEST_NAME:
         raise SettingsError(f"profile `{chosen}`: `profile: {name!r}` is no plain file name; write one such as `mine`")

@@ -31,7 +31,10 @@ def home(finished_home, small_profile, monkeypatch) -> str:
     return small_profile
 
 
-@pytest.mark.parametrize("command", ["run", "status", "score", "judge", "evaluate", "query", "trace", "ui", "plan"])
+COMMANDS = "init run status score judge evaluate query trace ui plan"
+
+
+@pytest.mark.parametrize("command", COMMANDS.split())
 def test_every_command_explains_itself_with_an_example(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0

@@ -1,0 +1,67 @@
+"""A first profile for trajectories of one's own: a YAML file with a comment for every choice.
+
+    starter_profile(look, "mine", "./rows.jsonl", "Qwen/Qwen3-8B-Base")
+    -> "… shards: 4 # parts that are labelled one by one …\\nsources:\\n  math_shepherd: {path: ./rows.jsonl} # …"
+
+It extends no other profile, so that nothing of the embedded world comes in unseen. Reference problems and benchmarks
+are those of the profile `paper`, each commented out until somebody says that they fit.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from cpmi_dagster.benchmarks.registry import QUESTION_SETS
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.yaml_files import read_yaml
+from cpmi_dagster.profiles.first_look import MOST_SHARDS, TRAJECTORIES_PER_SHARD, FirstLook
+from cpmi_dagster.profiles.settings import PROFILES, check_name
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+
+TEMPLATE = "starter.yaml.j2"
+
+
+def starter_profile(look: FirstLook, name: str, source: str, model: str) -> str:
+    """The text of a profile that labels all trajectories with CPMI and trains one reward model on them.
+
+    Args:
+        look: what the trajectories are.
+        name: of the profile.
+        source: path of the trajectories, from the folder of the profile.
+        model: labeler and backbone; a folder likewise, a hub id or `miniature:NAME`.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    paper = read_yaml(PROFILES / "paper.yaml")["sources"]
+    environment = Environment(trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
+    return environment.from_string((PROFILES / TEMPLATE).read_text(encoding="utf-8")).render(
+        look=look,
+        per_shard=TRAJECTORIES_PER_SHARD,
+        most_shards=MOST_SHARDS,
+        name=_on_one_line({"profile": name}, flow=False),
+        source=_on_one_line({"path": source}),
+        model=_on_one_line({"name": model, "dtype": "auto"}),
+        references=[_on_one_line(reference) for reference in paper["references"]],
+        benchmarks=[
+            f"{key}: {_on_one_line(place)}" for key, place in paper["benchmarks"].items() if key not in QUESTION_SETS
+        ],
+        policy_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.policy_steps != 0],
+        prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.prover_steps != 0],
+    )
+
+
+def check_own_name(name: str) -> None:
+    """Refuse a name that a profile of one's own cannot have.
+
+    Raises:
+        SettingsError: it is no plain file name, or that of a shipped profile, whose results it would mix with.
+    """
+    check_name(name, name)
+    if (PROFILES / f"{name}.yaml").is_file():
+        raise SettingsError(f"`{name}` is the name of a shipped profile; give --output another file name")
+
+
+def _on_one_line(values: Mapping[str, Any], flow: bool = True) -> str:
+    text = yaml.safe_dump(values, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=float("inf"))
+    return text.strip()

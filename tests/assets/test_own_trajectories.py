@@ -1,0 +1,94 @@
+"""From `cpmi init` on trajectories of one's own to a reward model that judges them: real rows, the smallest model."""
+
+import gzip
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+from small_run import SHARED_DATA, run_all
+from typer.testing import CliRunner
+
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.cli.commands import app
+from cpmi_dagster.profiles.settings import Settings, load_settings
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository"),
+]
+
+ROWS = 30
+LABELS_BY_ID = """
+    select mine.id, list(labels.reward order by labels.step_index) as rewards
+    from read_json('{rows}') mine
+    join alignment.trajectories on trajectories.source_id = mine.id
+    join labels.step_rewards labels using (trajectory_id)
+    where labels.reward_type = 'cpmi'
+    group by mine.id
+"""
+
+
+def right_solutions() -> list[dict]:
+    """Solutions of ProcessBench with the right answer, which is then the gold answer."""
+    with gzip.open(SHARED_DATA / "processbench" / "gsm8k.even.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [row for row in map(json.loads, lines) if row["final_answer_correct"]]
+    answers = [extract_answer(row["steps"][-1]) for row in rows]
+    return [
+        {"id": row["id"], "question": row["problem"], "steps": row["steps"], "gold_answer": answer}
+        for row, answer in zip(rows, answers, strict=True)
+        if answer
+    ][:ROWS]
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("own") / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in right_solutions()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(rows) -> Settings:
+    """The profile of the rows as `cpmi init` writes it, run to the end."""
+    profile = rows.with_name("mine.yaml")
+    said = invoke("init", "--input", str(rows), "--model", "miniature:labeler", "--output", str(profile))
+    assert "30: 30 question and steps" in said
+    assert f"cpmi run -p {profile}" in "".join(said.splitlines())
+    settings = load_settings(profile, rows.with_name("home"))
+    outcome = run_all(settings)
+    assert not outcome.failures, outcome.failures
+    assert not outcome.waiting
+    assert not outcome.failed_checks
+    return settings
+
+
+def test_labels_are_joined_back_by_id(done, rows):
+    with duckdb.connect(str(done.home / "cpmi.duckdb"), read_only=True) as connection:
+        labels = dict(connection.sql(LABELS_BY_ID.format(rows=rows)).fetchall())
+    assert {name: len(rewards) for name, rewards in labels.items()} == {
+        row["id"]: len(row["steps"]) for row in right_solutions()
+    }
+
+
+def test_the_reward_model_judges_a_solution(done, tmp_path):
+    solution, judged = tmp_path / "solution.jsonl", tmp_path / "judged.jsonl"
+    row = right_solutions()[0]
+    solution.write_text(json.dumps(row), encoding="utf-8")
+    prm = done.home / "models" / "cpmi_bce"
+    invoke("judge", "--prm", str(prm), "--input", str(solution), "--output", str(judged))
+    verdict = json.loads(judged.read_text(encoding="utf-8"))
+    assert verdict["id"] == row["id"]
+    assert len(verdict["probabilities"]) == len(row["steps"])
+
+
+def test_the_report_without_benchmarks_says_where_they_are_named(done):
+    page = (done.home / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Nothing is measured yet on this profile" in page
+    assert "<code>sources.benchmarks</code>" in page

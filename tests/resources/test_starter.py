@@ -1,0 +1,148 @@
+"""`cpmi init`: a profile that loads, holds nothing of the embedded world, and replaces none that is there."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpmi_dagster.errors import ModelError, SettingsError, SourceError
+from cpmi_dagster.profiles.first_look import look_over
+from cpmi_dagster.profiles.settings import PROFILES, load_settings
+from cpmi_dagster.profiles.starter import starter_profile
+from resources.starter import Starter, write_starter
+
+ROWS = [
+    {"id": f"q{number}", "question": f"{number} + 1?", "steps": [f"It is {number + 1}."], "gold_answer": number + 1}
+    for number in range(3)
+]
+HUB_MODEL = "Qwen/Qwen3-8B-Base"
+
+
+def write_rows(path: Path, rows=ROWS) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def starter(tmp_path) -> Starter:
+    return write_starter(write_rows(tmp_path / "rows.jsonl"), HUB_MODEL, tmp_path / "mine.yaml")
+
+
+def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(starter):
+    loaded = load_settings(starter.path)
+    assert (loaded.profile, loaded.shards, loaded.recipe_names) == ("mine", 1, ["cpmi_bce"])
+    assert loaded.rewards.types == ("cpmi",)
+    assert set(dict(loaded.selection).values()) == {None, False}
+    assert loaded.models.labeler.name == loaded.models.backbone.name == HUB_MODEL
+    assert loaded.models.policy is loaded.models.prover is starter.model_folder is None
+
+
+def test_nothing_of_the_embedded_world_comes_in(starter):
+    text = starter.path.read_text(encoding="utf-8")
+    assert "miniature" not in text.replace("miniature:NAME", "")
+    assert "extends" not in text
+    sources = load_settings(starter.path).sources
+    assert (sources.references, sources.benchmarks, sources.step_truth) == ((), {}, None)
+
+
+def test_sets_of_gold_answers_and_benchmarks_wait_for_a_confirmation(tmp_path):
+    rows = [*ROWS, {**ROWS[0], "id": None, "question": "?", "gold_answer": None}]
+    path = write_starter(write_rows(tmp_path / "rows.jsonl", rows), HUB_MODEL, tmp_path / "mine.yaml").path
+    text = path.read_text(encoding="utf-8")
+    assert "No gold answer in 1 of 4 trajectories" in text
+    assert load_settings(path).sources.references == ()
+    path.write_text(text.replace("    # ", "    "), encoding="utf-8")
+    sources, paper = load_settings(path).sources, load_settings(PROFILES / "paper.yaml").sources
+    assert sources.references[:-1] == paper.references
+    assert sources.references[-1].source == "mine"
+    assert sources.benchmarks == {name: paper.benchmarks[name] for name in sources.benchmarks}
+    assert {"processbench_gsm8k", "prmbench"} <= set(sources.benchmarks)
+
+
+def test_a_profile_that_is_there_is_replaced_only_by_force(starter):
+    written = starter.path.read_text(encoding="utf-8")
+    starter.path.write_text("mine", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"mine\.yaml is there already; give another --output, or --force"):
+        write_starter(starter.source, HUB_MODEL, starter.path)
+    assert starter.path.read_text(encoding="utf-8") == "mine"
+    write_starter(starter.source, HUB_MODEL, starter.path, force=True)
+    assert starter.path.read_text(encoding="utf-8") == written
+
+
+def test_paths_are_those_from_the_folder_of_the_profile(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "rows.jsonl")
+    model = Path("models/m")
+    model.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (model / name).touch()
+    path = write_starter(Path("rows.jsonl"), str(model), Path("profiles/mine.yaml")).path
+    assert "{path: ../rows.jsonl}" in path.read_text(encoding="utf-8")
+    monkeypatch.chdir("/")
+    loaded = load_settings(tmp_path / path)
+    assert Path(str(loaded.sources.math_shepherd.path)).samefile(tmp_path / "rows.jsonl")
+    assert Path(loaded.models.backbone.name).samefile(tmp_path / model)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.text(st.characters(exclude_categories=("C",), exclude_characters="/\\"), min_size=1, max_size=20))
+def test_any_name_of_file_and_model_is_written_so_that_it_is_read_back(name):
+    look = look_over("rows.jsonl", [(row, "") for row in ROWS])
+    values = yaml.safe_load(starter_profile(look, f"p{name}p", f"./{name}", f"org/{name}"))
+    assert values["profile"] == f"p{name}p"
+    assert values["sources"]["math_shepherd"] == {"path": f"./{name}"}
+    assert values["models"]["labeler"] == {"name": f"org/{name}", "dtype": "auto"} == values["models"]["backbone"]
+
+
+def test_the_profile_has_the_name_of_the_trajectories_where_none_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    packed = tmp_path / "my_rows.jsonl.gz"
+    packed.write_bytes(gzip.compress(write_rows(tmp_path / "rows.jsonl").read_bytes()))
+    assert write_starter(packed, HUB_MODEL).path == Path("my_rows.yaml")
+    assert load_settings("my_rows.yaml").profile == "my_rows"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("rows.jsonl", "./nowhere"), ModelError, "model folder nowhere does not exist"),
+        (("rows.jsonl", "./empty"), ModelError, r"model folder empty has no config\.json"),
+        (("rows.jsonl", "a/b/c"), ModelError, "`a/b/c` is neither a folder here nor a hub id"),
+        (("rows.jsonl", "miniature:none"), ModelError, "has no model `none`"),
+        (("none.jsonl", HUB_MODEL), SourceError, r"there is no data at none\.jsonl"),
+        (("rows.jsonl", HUB_MODEL, "paper.yaml"), SettingsError, "`paper` is the name of a shipped profile"),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_written(tmp_path, monkeypatch, arguments, error, message):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "rows.jsonl")
+    (tmp_path / "empty").mkdir()
+    source, model, *output = arguments
+    with pytest.raises(error, match=message):
+        write_starter(Path(source), model, *map(Path, output))
+    assert not list(tmp_path.glob("*.yaml"))
+
+
+def test_rejected_rows_are_named_by_their_lines(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{json.dumps(ROWS[0])}\n\n{json.dumps({**ROWS[1], 'steps': []})}\n{{\n", encoding="utf-8")
+    rejected = write_starter(path, HUB_MODEL, tmp_path / "mine.yaml").look.rejected
+    assert rejected.select("row_number", "place").rows() == [(1, "line 3"), (2, "line 4")]
+
+
+def test_the_whole_of_a_folder_is_read_and_progress_comes_to_100_percent(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    write_rows(folder / "a.jsonl", [ROWS[0], {**ROWS[0], "steps": []}])
+    write_rows(folder / "b.jsonl", [ROWS[1], {**ROWS[1], "steps": []}])
+    percents = []
+    starter = write_starter(
+        folder, HUB_MODEL, advance=lambda count, total: percents.append((count, total)), output=tmp_path / "mine.yaml"
+    )
+    assert starter.look.rejected["place"].to_list() == ["a.jsonl, line 2", "b.jsonl, line 2"]
+    assert sum(count for count, _ in percents) == 100
+    assert {total for _, total in percents} == {100}
