@@ -1,1 +1,1 @@
-"""Profiles: every setting of a run in one frozen object, and the profiles that are shipped."""
+"""Profiles: every setting of a run in one frozen object, those that are shipped, and one's own from `cpmi init`."""

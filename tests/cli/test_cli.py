@@ -156,6 +156,26 @@ def test_an_output_that_cannot_be_written_is_found_out_before_scoring(tmp_path):
 
 
 @pytest.mark.slow
+def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_commands(tmp_path):
+    rows = [ROW, {"question": "2 + 2?", "steps": ["4"]}, *({"question": "", "steps": ["4"]} for _ in range(7))]
+    source, profile = tmp_path / "in.jsonl", tmp_path / "mine.yaml"
+    source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = invoke("init", "--input", str(source), "--model", "org/model", "--output", str(profile))
+    assert result.exit_code == 0
+    for said in (
+        "9: 9 question and steps",
+        "2 of 2 questions",
+        "line 3 (row 2): `question`: it is empty",
+        "and 2 more",
+        "org/model, a hub id",
+        "1 of 2 trajectories are left out",
+        f"cpmi plan -p {profile}",
+    ):
+        assert said in result.output
+    with pytest.raises(SettingsError, match="--force"):
+        invoke("init", "--input", str(source), "--model", "org/model", "--output", str(profile))
+
+
 def test_status_shows_every_asset(home):
     output = invoke("status", "-p", home).output
     assert "labels/answer_logprobs" in output.replace("\n", "")

@@ -127,6 +127,14 @@ def test_mistakes_are_named_and_nothing_is_written(tmp_path, monkeypatch, argume
     assert not list(tmp_path.glob("*.yaml"))
 
 
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_model_folder_that_lacks_a_file_is_refused(tmp_path, missing):
+    for name in {"config.json", "model.safetensors", "tokenizer.json"} - {missing}:
+        (tmp_path / name).touch()
+    with pytest.raises(ModelError, match=f"model folder .* has no .*{missing.partition('.')[0].removeprefix('model')}"):
+        write_starter(write_rows(tmp_path / "rows.jsonl"), str(tmp_path), tmp_path / "mine.yaml")
+
+
 def test_rejected_rows_are_named_by_their_lines(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(f"{json.dumps(ROWS[0])}\n\n{json.dumps({**ROWS[1], 'steps': []})}\n{{\n", encoding="utf-8")
