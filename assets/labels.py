@@ -29,7 +29,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 @model_stage(
     "labels/hard_negatives",
-    code_version="2",
+    code_version="3",
     inputs=[TRAJECTORIES, SELECTED],
     settings=[
         "negatives.samples",
@@ -129,7 +129,7 @@ def template_scores(run: StageRun, shard: str) -> StageOutput:
 
 rolls_out = partial(
     model_stage,
-    code_version="2",
+    code_version="3",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["rollouts.sampling", "rollouts.chunk_trajectories", "answers.identity"],
     lineage={

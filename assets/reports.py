@@ -50,7 +50,7 @@ def _artifact_stage(artifact: Artifact) -> Stage:
     scope = f" ({label}): the paper's figures next to ours." if label else "; our figures alone."
     measure.__doc__ = artifact.paper.title + scope
     key = _artifact_key(artifact.name)
-    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="2", eager=True)(measure)
+    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="3", eager=True)(measure)
 
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
