@@ -1,5 +1,8 @@
 """The CPMI-80k choice: which trajectories are labelled. The one global step, since its ratios are."""
 
+import polars as pl
+
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.selection.select import select_trajectories
 from resources.stage import stage
 from resources.stage_run import StageOutput, StageRun
@@ -8,7 +11,7 @@ from resources.stage_run import StageOutput, StageRun
 @stage(
     "selection/selected_trajectories",
     code_version="2",
-    inputs=["alignment/trajectories"],
+    inputs=["alignment/trajectories", "alignment/rejected_rows"],
     settings=["selection", "shards"],
     lineage={
         "shard": ["alignment/trajectories.question_id"],
@@ -18,8 +21,19 @@ from resources.stage_run import StageOutput, StageRun
 def selected_trajectories(run: StageRun) -> StageOutput:
     """GSM8K : MATH = 1 : 1, mixed : pure = 7 : 3, too hard questions left out, spread over questions (appendix B)."""
     settings = run.settings
-    result = select_trajectories(run.read("alignment/trajectories"), settings.selection, settings.seed, settings.shards)
+    trajectories = run.read("alignment/trajectories")
+    if trajectories.is_empty():
+        raise SourceError(_why_none(run.read("alignment/rejected_rows")))
+    result = select_trajectories(trajectories, settings.selection, settings.seed, settings.shards)
     return StageOutput(result.selected, notes=result.shortfalls)
+
+
+def _why_none(rejected: pl.DataFrame) -> str:
+    [(reason, count)] = rejected["reason"].value_counts(sort=True).head(1).iter_rows()
+    return (
+        f"no row of the trajectory source can be labelled: {count:,} of {rejected.height:,} are rejected with the "
+        f"reason: {reason} (`alignment.rejected_rows` has all)"
+    )
 
 
 STAGES = (selected_trajectories,)

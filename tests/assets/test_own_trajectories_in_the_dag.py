@@ -77,6 +77,12 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
         trace(settings, "row-7")
 
 
+def test_a_source_of_which_no_row_can_be_labelled_says_why(tmp_path):
+    settings = profile(tmp_path, [row(number, gold_answer=None) for number in range(3)])
+    (failure,) = run_all(settings, only=SELECTED).failures
+    assert "3 of 3 are rejected with the reason: the row has no gold answer, and the profile names no" in failure
+
+
 @pytest.mark.slow
 def test_a_source_that_labels_some_rows_has_rewards_of_its_labels_for_these(tmp_path):
     rows = [row(number, **({"labels": ["+", "-"]} if number < 2 else {})) for number in range(4)]
