@@ -56,7 +56,7 @@ def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str]
     """
     text = "".join(pieces)
     joined = list(chain.from_iterable(ids))
-    whole = tokenizer.encode(text, add_special_tokens=False)
+    whole = list(piece_ids(tokenizer, [text])[text])
     if joined == whole:
         return
     read, meant = (
