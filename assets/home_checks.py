@@ -68,7 +68,8 @@ def _gone(instance: dg.DagsterInstance, lake: Lake, settings: Settings, table: s
     if partitions is None:
         made: list[str | None] = [None] if instance.get_latest_materialization_event(key) else []
     else:
-        made = [name for name in partitions if name in instance.get_materialized_partitions(key)]
+        materialized = instance.get_materialized_partitions(key)
+        made = [name for name in partitions if name in materialized]
     return {
         name or "all": "the file, or one that it points at, is gone or damaged; run `cpmi run` again"
         for name in made

@@ -44,11 +44,11 @@ def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
         settings.home / folder,
         settings.seed,
         progress=run.track(recipe, trainings(examples, training, settings.seed + chosen.seed)),
-        data_version=run.fingerprint(SOFT_LABELS),
+        data_version=run.version(SOFT_LABELS),
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),
     )
-    model = _row(chosen, trained, folder, run.fingerprint(SOFT_LABELS))
+    model = _row(chosen, trained, folder, run.version(SOFT_LABELS))
     losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
     plot = dg.MetadataValue.md(to_markdown(draw_training_curves(model)))
     metadata = {**losses, "learning_curve": plot, "truncated_trajectories": trained.truncated}

@@ -134,7 +134,8 @@ def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake)
     if phase in (INGEST, LABEL) or not missing:
         return None
     return (
-        f"`{phase}` and what follows wait for shards {', '.join(sorted(missing))}: soft labels are over the whole set"
+        f"`{phase}` and what follows wait for shards {', '.join(sorted(missing))}: soft labels are over the whole set; "
+        "run without --shards to label them"
     )
 
 

@@ -13,7 +13,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
-from resources.lake import fingerprint_of
+from resources.lake import FileRecord, fingerprint_of
 from resources.shard_spool import ShardSpool, remove_spools
 from resources.stage import stage
 from resources.stage_run import StageOutput, StageRun
@@ -32,12 +32,17 @@ PERCENT = 100
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
     """Rows are assigned to shards by a hash of their question, so that a question's trajectories stay together."""
     spool = ShardSpool(run.lake.work_folder(SPOOL) / fingerprint_of(run.facts)[:SPOOL_CHARACTERS])
-    spool.fill(lambda: _numbered(run))
-    rows = spool.read(shard)
+    rows = spool.read(shard, lambda: _numbered(run))
     others = [run.lake.intact_record(run.tables[0], other) for other in run.settings.shard_keys if other != shard]
-    if all(record is not None and record.written_at >= spool.filled_at for record in others):
+    if all(record is not None and _has_read(record, run, spool.filled_at) for record in others):
         remove_spools(spool.folder.parent)
     return StageOutput(rows)
+
+
+def _has_read(record: FileRecord, run: StageRun, filled_at: str) -> bool:
+    """Whether a shard is of this version of the source, and of the spool where all shards are made again."""
+    is_due = run.tables[0] in run.lake.remake and record.written_at < filled_at
+    return record.inputs.get("sources") == run.facts["sources"] and not is_due
 
 
 def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:

@@ -3,7 +3,8 @@
     labels/template_scores    "1-5f3a90c2"    code version 1, and a hash of the settings, models and sources below it
 
 Dagster shows an asset as stale when this differs from what its last materialization bears, or when the data version of
-a direct input does. It does not look further up, so the settings of all that a table is made from are in the hash.
+a direct input does. It does not look further up, so the settings and models of all that a table is made from are in the
+hash. Sources count for the tables that read them: which shards follow a changed row, data versions tell.
 Nothing is read for it but the names, sizes and times of files: Dagster asks for it whenever it loads the code.
 """
 
@@ -14,9 +15,13 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.language_models import model_folder
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
 from resources.declaration import Declaration
 from resources.lake import fingerprint_of
 
@@ -36,23 +41,37 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
         if declared.table not in facts:
             facts[declared.table] = _facts(declared, settings)
             waiting += [makers[key] for key in declared.inputs if key in makers]
-    facts["sources"] = [_source(source, settings.seed) for source in stage.sources(settings).values()]
+    facts["sources"] = _sources(stage, settings)
     return f"{stage.code_version}-{fingerprint_of(facts)[:HASH_CHARACTERS]}"
 
 
 def _facts(stage: Declaration, settings: Settings) -> list[Any]:
     values = {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in stage.settings}
-    return [stage.code_version, values, stage.asked(settings), [_model(role, settings) for role in stage.models]]
+    models = [_model(getattr(settings.models, role)) for role in stage.models]
+    recipes = [_recipe(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
+    return [stage.code_version, values, stage.asked(settings), models, recipes]
 
 
-def _model(role: str, settings: Settings) -> Any:
-    model = getattr(settings.models, role)
+def _recipe(recipe: Recipe, settings: Settings) -> Any:
+    training = recipe.trained_with(settings.training).model_dump(mode="json")
+    return [recipe.model_dump(mode="json"), training, _model(recipe.backbone)]
+
+
+def _model(model: LanguageModel | None) -> Any:
     return model and [model.model_dump(mode="json"), [] if model.revision else _files(Path(model_folder(model.name)))]
 
 
-def _source(source: Any, seed: int) -> Any:
+def _sources(stage: Declaration, settings: Settings) -> Any:
+    try:
+        sources = stage.sources(settings).values()
+    except CpmiError as error:  # the stage says so when it runs; the others can be shown
+        return str(error)
+    return [_source(source, settings.seed) for source in sources]
+
+
+def _source(source: DataSource, seed: int) -> Any:
     local = source.path and not source.path.startswith(MINIATURE)
-    return [source.model_dump(mode="json"), _files(Path(source.path)) if local else seed]
+    return [source.model_dump(mode="json"), _files(Path(str(source.path))) if local else seed]
 
 
 def _files(place: Path) -> list[Any]:

@@ -1,10 +1,10 @@
 """A stage of the DAG: it reads tables, calls the method, and returns the rows of the tables it makes.
 
-    @stage("labels/template_scores", inputs=["labels/answer_logprobs"], settings=["scoring.conditionings"])
+    @stage("labels/template_scores", inputs=["labels/answer_logprobs"], settings=["demand.conditionings"])
     def template_scores(run: StageRun, shard: str) -> StageOutput:
         '''CPMI of every step under every template and conditioning (Eq. 3).'''
         logprobs = run.read("labels/answer_logprobs", shard)
-        return StageOutput(conditionings.template_scores(logprobs, run.settings.scoring.conditionings))
+        return StageOutput(conditionings.template_scores(logprobs, run.settings.demand.conditionings))
 
 What the decorator adds: a fingerprint over the code version, the named settings and models and the content of every
 input, so that unchanged work is skipped; a lock, so that two runs do not make the same file; the contract check, the
@@ -128,7 +128,7 @@ class Stage(Maker):
                 return self._skip(run, partition, began)
             asked = self.asked(run.settings)
             before = self._extent_before(run, partition, asked)
-            extent = asked if before is None else widened(before, asked)
+            extent = widened(before or self._extent_on_disk(run, partition, asked), asked)
             facts = self.dependencies(run, partition, extent)
             fingerprint = fingerprint_of(facts)
             unfinished = fingerprint_of({**facts, "extent": extent, "before": before}) if self.grows else fingerprint
@@ -160,7 +160,8 @@ class Stage(Maker):
             return all(_is_current(run, key, partition, fingerprints) for key in self.tables)
         asked = self.asked(run.settings)
         if is_nothing(asked):
-            return all(run.lake.usable_record(key, partition) for key in self.tables)
+            # nothing is there to be made again, even where that is asked for
+            return all(run.lake.intact_record(key, partition) for key in self.tables)
         before = self._extent_before(run, partition, asked)
         return before is not None and covers(before, asked)
 
@@ -176,6 +177,11 @@ class Stage(Maker):
         if not record.extent:
             facts = _as_recorded(run, facts, record)
         return extent if record.fingerprint in _fingerprints(facts) else None
+
+    def _extent_on_disk(self, run: StageRun, partition: str | None, asked: Extent) -> Extent:
+        """What is made where nothing can be kept: what is asked for, and when forced also what there is already."""
+        record = run.lake.intact_record(self.table, partition) if self.table in run.lake.remake else None
+        return record.extent if record and set(record.extent) == set(asked) else asked
 
     def _nothing(self) -> StageOutput:
         return StageOutput({key: TABLES[key].schema.create_empty() for key in self.tables}, notes=[NOTHING_ASKED_FOR])
@@ -215,9 +221,11 @@ class Stage(Maker):
             return rows_hash(rows if extent[axis] is None else rows.filter(pl.col("rank") <= extent[axis]))
         if TABLES[key].partitioning is None:
             rows = ROWS_OF_PARTITION.get((key, self.partitioning))
-            if rows and partition:
-                return content_hash(run.read(key).filter(rows(run.settings, partition)))
-            return _content(run.lake, key, None)
+            content = _content(run.lake, key, None)
+            if not rows or not partition:
+                return content
+            chosen = rows(run.settings, partition)
+            return run.once(f"{key} {content} {chosen}", lambda: content_hash(run.read(key).filter(chosen)))
         if TABLES[key].partitioning == self.partitioning:
             return _content(run.lake, key, partition)
         return {part: _content(run.lake, key, part) for part in partitions_of(key, run.settings) or []}

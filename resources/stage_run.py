@@ -110,11 +110,6 @@ class StageRun:
         chosen = self.read(SELECTED, columns=["trajectory_id", "shard"]).filter(pl.col("shard") == shard)
         return in_labeling_order(self.read(TRAJECTORIES, shard), chosen)
 
-    def fingerprint(self, key: str) -> str:
-        """The fingerprint of an unpartitioned input; empty where it has not been made."""
-        record = self.lake.record(key, None)
-        return record.fingerprint if record else ""
-
     def version(self, key: str) -> str:
         """The hash of the rows of an unpartitioned input; empty where it has not been made."""
         record = self.lake.record(key, None)
@@ -134,9 +129,8 @@ class StageRun:
         return self.chunks.folder / "checkpoints" if self.chunks else None
 
     def once(self, version: str, make: Callable[[], Any]) -> Any:
-        """A value that all partitions made by this process share; of the last version only."""
+        """A value that all partitions made by this process share, by a name that has its version in it."""
         if version not in self.memo:
-            self.memo.clear()
             self.memo[version] = make()
         return self.memo[version]
 

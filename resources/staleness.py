@@ -87,7 +87,7 @@ class Staleness:
             return ""
         where = f"{maker.table} {partition}" if partition else maker.table
         wanted = {"seed": facts["seed"], **facts["settings"], **asked}
-        differences = _differences(record, wanted, facts["models"], maker.code_version)
+        differences = _differences(record, wanted, facts, maker)
         return f"{where} has {next(differences, 'other inputs')}"
 
     def _inherited(self, maker: Maker, partition: str | None) -> str:
@@ -116,14 +116,16 @@ def refuse_stale(staleness: Staleness, declaration: Declaration) -> None:
         if stale := staleness.partitions(key):
             names, reason = list(stale), next(iter(stale.values()))
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            group = TABLES[key].group
+            command = f"cpmi run --only {group}" if reason.startswith(f"{group}/") else "cpmi run"
             raise LakeError(
                 f"{key} of shard {', '.join(names[:MOST_NAMED])}{more} is stale, so {declaration.table} is not made "
-                f"from it: {reason}; run `cpmi run --only {TABLES[key].group}` first"
+                f"from it: {reason}; run `{command}` first"
             )
 
 
 def _differences(
-    record: FileRecord, settings: Mapping[str, Any], models: Mapping[str, Any], code_version: str
+    record: FileRecord, settings: Mapping[str, Any], facts: Mapping[str, Any], maker: Maker
 ) -> Iterator[str]:
     """In what a file differs from what would be made now, the settings and extent first."""
     recorded = {**record.settings, **record.extent}
@@ -133,12 +135,18 @@ def _differences(
         if recorded.get(path, value) != value:
             name, one, other = _narrowed(path, recorded[path], value)
             yield f"{name}: {cut(str(one), LONGEST_VALUE)}, the profile has {cut(str(other), LONGEST_VALUE)}"
-    for role, model in models.items():
+    for path in maker.settings:
+        if path not in settings and recorded.get(path) is not None:
+            yield f"{path}: {cut(str(recorded[path]), LONGEST_VALUE)}, the profile has none"
+    for role, model in facts["models"].items():
         made_with = record.inputs.get("models", {}).get(role)
         if made_with != model:
             yield f"another {role}: {made_with and made_with[0]}, the profile has {model[0]}"
-    if record.code_version != code_version:
-        yield f"rows of code version {record.code_version}, today's is {code_version}"
+    if record.code_version != maker.code_version:
+        yield f"rows of code version {record.code_version}, today's is {maker.code_version}"
+    for name, source in facts["sources"].items():
+        if record.inputs.get("sources", {}).get(name) != source:
+            yield f"rows of another version of the source `{name}`"
 
 
 def _narrowed(path: str, one: Any, other: Any) -> tuple[str, Any, Any]:

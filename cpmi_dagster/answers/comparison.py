@@ -148,8 +148,6 @@ def _imported(name: str, folder: str | None, file: Path, source: bytes, digest: 
     if folder and folder not in sys.path:
         sys.path.append(folder)  # for what the module imports from its own folder, also when it is called
     try:
-        if "." in name:
-            return importlib.import_module(name)
         # a name of its own: no other module of that name is taken for it, and it for no other
         spec = importlib.util.spec_from_file_location(f"{name}_{digest[:12]}", file)
         module = importlib.util.module_from_spec(cast("ModuleSpec", spec))

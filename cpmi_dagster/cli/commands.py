@@ -6,6 +6,8 @@ imports what it needs, so that `cpmi --help` loads neither polars nor torch.
 
 import atexit
 import os
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +35,19 @@ app = typer.Typer(
 
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 PLANNED_ROLES = ("labeler", "policy", "prover")
-ProfileOption = Annotated[str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.")]
+WITHOUT_PROFILE = re.compile(r"`cpmi run(?! -p)")
+
+
+def _remember(profile: str | None) -> str | None:
+    """Keep the profile for the commands that an error suggests."""
+    GIVEN["profile"] = f" -p {shlex.quote(profile)}" if profile else ""
+    return profile
+
+
+GIVEN = {"profile": ""}
+ProfileOption = Annotated[
+    str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.", callback=_remember)
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
@@ -294,7 +308,8 @@ def main() -> None:
     try:
         app()
     except (CpmiError, OSError) as error:
-        ERR.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))
+        ERR.print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
         _leave(1)
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else 1)

@@ -248,7 +248,7 @@ class ProcessRewardModels(dy.Schema):
     backbone = dy.String(description="model it started from, with its revision or weights hash")
     path = dy.String(description="folder of config and safetensors, relative to the home")
     weights_fingerprint = dy.String(description="sha256 of the safetensors files")
-    data_version = dy.String(description="fingerprint of the soft labels it was trained on")
+    data_version = dy.String(description="hash of the soft labels it was trained on, Dagster's data version of them")
     train_steps = dy.Int64(min=0, description="labelled steps seen in an epoch")
     seconds = dy.Float64(min=0, description="training time")
     training_curve = dy.List(

@@ -52,7 +52,7 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
 
     Args:
         fitted: outcome of the training; the first and last loss of each split are shown.
-        data_version: fingerprint of the soft labels; empty where there is none.
+        data_version: hash of the soft labels; empty where there is none.
         name: the model folder's name.
     """
     processes = int((training.accelerate or {}).get("num_processes", 1))

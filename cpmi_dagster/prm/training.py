@@ -59,7 +59,7 @@ def train_reward_model(
         output: folder to write; a model already there is replaced when the new one is complete.
         seed: of the head, the validation split and the order of the examples; on one CPU it fixes every weight.
         progress: called with the number of trajectories just trained on, counting each epoch.
-        data_version: fingerprint of the soft labels, for the model card.
+        data_version: hash of the soft labels, for the model card.
         checkpoints: folder for the checkpoints a killed training resumes from; it must belong to these examples and
             settings alone, and the caller removes it. Without it no checkpoints are saved.
         gpu: the GPU to train on if it is not the first, where `training.accelerate` does not say.

@@ -135,7 +135,7 @@ def _counted(parsed: pl.DataFrame) -> pl.DataFrame:
     return parsed.select(
         "row_number",
         pl.col("question").hash().cast(pl.String),
-        pl.concat_list(pl.col("steps").list.join("\n").hash().cast(pl.String)),
+        pl.col("steps").list.eval(pl.element().hash().cast(pl.String)),
         step_count=pl.col("steps").list.len(),
         is_answered=pl.col("gold_answer").is_not_null(),
         is_labelled=pl.col("shepherd_labels").is_not_null(),

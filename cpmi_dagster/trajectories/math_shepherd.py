@@ -125,8 +125,7 @@ def without_duplicates(parsed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame
     Returns:
         The rows kept, and the others as rejected rows (`REJECTED_COLUMNS`, stage `duplicate`).
     """
-    text = pl.concat_str("question", pl.col("steps").list.join("\n"), separator="\n")
-    rows = parsed.with_columns(first=pl.col("row_number").min().over(text))
+    rows = parsed.with_columns(first=pl.col("row_number").min().over("question", "steps"))
     is_first = pl.col("row_number") == pl.col("first")
     return rows.filter(is_first).drop("first"), rows.filter(~is_first).select(
         "row_number",

@@ -8,6 +8,7 @@ from rich.console import Console
 from small_run import SMALL, run_all, write_profile
 
 from assets.automation import shards_to_label
+from cpmi_dagster import definitions
 from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -134,8 +135,6 @@ def test_a_finished_home_has_nothing_stale(finished):
 
 
 def test_what_is_forced_to_be_made_again_is_not_stale_once_it_is_made(own_copy):
-    from cpmi_dagster import definitions
-
     console = Console(stderr=True)
     only = ("labels/step_rewards", "dataset/soft_labels")
     outcome = definitions.run_with_progress(own_copy, own_copy.shard_keys, only, True, console, quiet=True)
@@ -182,6 +181,20 @@ def test_asked_for_less_nothing_is_made_again_and_rewards_are_of_what_is_asked_f
     mc = lake.read(REWARDS).filter(reward_type="mc")["reward"]
     assert set(mc) <= {0.0, 1.0}
     assert lake.read("labels/template_scores")["template"].max() == 1
+
+
+def test_forced_what_is_there_is_made_again_and_none_of_it_is_lost(unlabelled):
+    lake = labelled(profile_of(unlabelled, ["mc", "cpmi"]))
+    before = {table: lake.read(table) for table in (NEGATIVES, POLICY)}
+    written = lake.record(POLICY, "000").written_at
+    fewer = {"rollouts": SMALL["rollouts"] | {"policy_count": 1}}
+    for types, values in ((["cpmi"], {}), (["mc"], fewer)):
+        settings = profile_of(unlabelled, types, **values)
+        only = (NEGATIVES, POLICY)
+        outcome = definitions.run_with_progress(settings, ["000"], only, True, Console(stderr=True), quiet=True)
+        assert not outcome.failures
+        assert all(lake.read(table).equals(rows) for table, rows in before.items())
+    assert lake.record(POLICY, "000").written_at > written
 
 
 def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled):

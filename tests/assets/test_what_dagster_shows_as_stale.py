@@ -16,6 +16,7 @@ from resources.presentation import ON_CHANGED_ROWS
 from resources.spec_version import spec_version
 
 SOURCE, ALIGNED, SELECTED = "sources/math_shepherd", "alignment/trajectories", "selection/selected_trajectories"
+MODELS = "models/process_reward_models"
 INGEST = ("sources", "alignment", "selection")
 
 
@@ -73,6 +74,25 @@ def test_a_setting_changes_the_version_of_its_stage_and_of_all_that_follow(tmp_p
     }
     assert {"labels/answer_logprobs", "labels/step_rewards", "dataset/cpmi_80k", "reports/report"} <= differing
     assert not differing & {SOURCE, ALIGNED, SELECTED, "labels/hard_negatives", "labels/policy_rollouts"}
+
+
+def test_another_recipe_or_training_changes_the_version_of_models(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    training = settings.training.model_copy(update={"learning_rate": 0.5})
+    changed = [
+        settings.model_copy(update={"training": training}),
+        settings.model_copy(update={"recipes": settings.recipes[:1]}),
+    ]
+    versions = {spec_version(MAKERS[MODELS], one, MAKERS) for one in (settings, *changed)}
+    assert len(versions) == 3
+
+
+def test_a_missing_benchmark_file_does_not_keep_the_graph_from_being_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("CPMI_SOURCES__BENCHMARKS", json.dumps({"logicnli": {"path": str(tmp_path / "gone.json")}}))
+    settings = load_settings("miniature", tmp_path / "home")
+    build_definitions(settings)
+    (failure,) = run_all(settings, only=("sources/benchmark_problems",)).failures
+    assert "gone.json" in failure
 
 
 def test_the_version_of_a_source_changes_with_its_file(tmp_path, rows):

@@ -46,6 +46,7 @@ def test_every_command_explains_itself_with_an_example(command):
     ("arguments", "code", "message"),
     [
         (["query", "select 1"], 1, "run `cpmi run` first"),
+        (["query", "-p", "paper", "select 1"], 1, "run `cpmi run -p paper` first"),
         (["status", "-p", "nowhere"], 1, "there is no profile `nowhere`"),
         (["run", "--shards", "9-12"], 1, "has shards 0 to 3"),
         (["run", "--shards", "3-1"], 1, "write numbers and ranges"),

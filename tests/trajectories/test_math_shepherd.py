@@ -187,6 +187,16 @@ def test_a_frame_without_good_rows_keeps_its_columns():
     assert (parsed.height, rejected.height) == (0, 1)
 
 
+def test_the_same_text_in_other_steps_is_no_duplicate():
+    row = {"row_number": 0, "task": "", "question": "Why?", "shepherd_labels": None, "final_answer": None}
+    parsed = pl.DataFrame(
+        [{**row, "steps": ["a\nb", "c"]}, {**row, "row_number": 1, "steps": ["a", "b", "c"]}],
+        schema=dict(PARSED_COLUMNS),
+    )
+    kept, rejected = without_duplicates(parsed)
+    assert (kept.height, rejected.height) == (2, 0)
+
+
 def test_of_the_same_trajectories_the_first_is_kept():
     parsed, _ = parse_rows(
         raw_rows([(INPUT, LABEL), (INPUT + " ", LABEL + " "), (INPUT.replace("3", "4"), LABEL.replace("3", "4"))])
