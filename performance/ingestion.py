@@ -25,7 +25,8 @@ from pathlib import Path
 
 import yaml
 
-from cpmi_dagster.answers.extraction import boxed_answer, hash_answer
+from cpmi_dagster.answers.extraction import hash_answer
+from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.trajectories.step_segments import MARKER
 from resources.lake import Lake
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import boxed_answer, extract_answer, hash_answer
+from cpmi_dagster.answers.extraction import extract_answer, hash_answer
+from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import number_text

@@ -19,7 +19,7 @@ from itertools import chain, islice
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.extraction import boxed_answer
+from cpmi_dagster.answers.fences import boxed_answer, unwrapped
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
@@ -30,8 +30,6 @@ from cpmi_dagster.trajectories.templates import render_negative_prompt
 MODEL = "model"
 MOST_PROPOSALS = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
-_BLANKS_AND_STOPS = " \t\r,;."
-_FENCED = re.compile(r"\$([^$]+)\$")
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,12 @@ def clean_sample(text: str, max_characters: int) -> str | None:
     """The answer in a sampled continuation of `The answer is: `.
 
     Returns:
-        Its first line without a repeated `The answer is:`, a box or dollar signs around it and trailing stops; None if
-        that is empty, too long, or has a bracket that does not close.
+        Its first line without a repeated `The answer is:`, the box, fences or bold around it and trailing stops; None
+        if that is empty, too long, or has a bracket that does not close.
     """
     line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
-    answer = _unwrapped(_without_stops(_REPEATED_PREFIX.sub("", line.strip())))
+    line = _REPEATED_PREFIX.sub("", unwrapped(line))
+    answer = unwrapped(boxed_answer(line) or line)
     return answer if answer and _is_whole(answer) and len(answer) <= max_characters else None
 
 
@@ -145,17 +144,6 @@ def _sample(
         prompt: [generation.text for generation in group] for prompt, group in zip(distinct, generations, strict=True)
     }
     return [texts[prompt] for prompt in prompts], cost
-
-
-def _unwrapped(answer: str) -> str:
-    """Without a box or dollar signs around it."""
-    inside = boxed_answer(answer) if answer.startswith("\\boxed") else None
-    fenced = _FENCED.fullmatch(inside or answer)
-    return _without_stops(fenced.group(1) if fenced else inside or answer)
-
-
-def _without_stops(answer: str) -> str:
-    return answer.rstrip(_BLANKS_AND_STOPS).lstrip()
 
 
 def _is_whole(answer: str) -> bool:

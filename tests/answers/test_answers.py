@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
-from cpmi_dagster.answers.extraction import announced_answer, boxed_answer, extract_answer, hash_answer
+from cpmi_dagster.answers.extraction import announced_answer, extract_answer, hash_answer
+from cpmi_dagster.answers.fences import boxed_answer, unwrapped
 from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
 
 needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -94,6 +95,27 @@ def test_a_sentence_that_is_cut_anywhere_has_no_answer(count: int, seen: int, cu
 
 def test_an_unclosed_box_reaches_to_the_end():
     assert boxed_answer(r"\boxed{\frac{1}{2}") == r"\frac{1}{2}"
+
+
+WRAPS = [r"\(#\)", r"\[ # \]", "$#$", "**#**", r"\boxed{#}", r"\fbox{ #}", "#.", " # "]
+
+
+@given(
+    answer=st.sampled_from(["20", r"\frac{1}{2}", "x = 5", "[2, 5)", "west"]),
+    wraps=st.lists(st.sampled_from(WRAPS), unique=True),
+)
+def test_an_answer_is_unwrapped_from_whatever_stands_around_it(answer: str, wraps: list[str]):
+    text = answer
+    for wrap in wraps:
+        text = wrap.replace("#", text)
+    assert unwrapped(text) == answer
+
+
+@pytest.mark.parametrize(
+    "text", ["$5", r"\(a\), \(b\)", "$a$, $b$", "**a** and **b**", r"\boxed{1} + \boxed{2}", "2**3"]
+)
+def test_fences_around_parts_stay(text: str):
+    assert unwrapped(text) == text
 
 
 @needs_data

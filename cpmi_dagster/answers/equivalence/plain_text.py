@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 
 from cpmi_dagster.answers.equivalence.expressions import FUNCTIONS, TRIGONOMETRIC
-from cpmi_dagster.answers.extraction import closing_brace
+from cpmi_dagster.answers.fences import unwrapped, without_stops
 
 CACHED_TEXTS = 1 << 16
 _FENCED = re.compile(r"(?<!\\)(?:\$\$?|\\\(|\\\[)(?P<inside>(?:\\\$|[^$])*?)(?:\$\$?|\\\)|\\\])", re.DOTALL)
@@ -70,7 +70,6 @@ _SYMBOL_TABLE = str.maketrans(_SYMBOLS)
 _ROOT_SIGN = re.compile(r"√\s*([0-9]+)")
 _REAL_NUMBERS = "(-\\infty,\\infty)"
 _BRACKETS = set("([{")
-_STOPS = ".,;"
 
 
 @lru_cache(maxsize=CACHED_TEXTS)
@@ -93,7 +92,7 @@ def plain_text(answer: str) -> str:
     text = _with_unit_of_arc(text)
     if "\\" in text or not text.isascii():
         text = _DEGREES.sub("°" if _TRIGONOMETRIC.search(text) else "", text)
-    return _trim(_BLANKS.sub(" ", _MONEY.sub("", text)))
+    return without_stops(_BLANKS.sub(" ", _MONEY.sub("", text)))
 
 
 def _with_unit_of_arc(text: str) -> str:
@@ -136,22 +135,6 @@ def _with_braces(fraction: re.Match[str]) -> str:
 
 
 def _unfence(text: str) -> str:
-    text = _trim(text)
-    while (inside := _inside(text)) is not None:
-        text = _trim(inside)
-    text = _BOX.sub("", text)
+    text = _BOX.sub("", unwrapped(text))
     has_fences = text.count("$") > 1 and "\\$" not in text
     return _FENCED.sub(r" \g<inside> ", text) if has_fences or "\\(" in text or "\\[" in text else text
-
-
-def _inside(text: str) -> str | None:
-    """What the fences or the box around a whole text hold."""
-    if fenced := _FENCED.fullmatch(text):
-        return fenced["inside"]
-    box = _BOX.match(text)
-    is_whole = box and text[box.end() : box.end() + 1] == "{" and closing_brace(text, box.end() + 1) == len(text) - 1
-    return text[box.end() + 1 : -1] if box and is_whole else None
-
-
-def _trim(text: str) -> str:
-    return text.strip().rstrip(_STOPS).strip()

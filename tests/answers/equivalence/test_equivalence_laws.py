@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.answers.equivalence.decide import decide
-from cpmi_dagster.answers.extraction import boxed_answer, extract_answer, hash_answer
+from cpmi_dagster.answers.extraction import extract_answer, hash_answer
+from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
 
 PATIENCE = 5.0

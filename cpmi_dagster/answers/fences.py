@@ -1,0 +1,81 @@
+r"""What stands around an answer: boxes, the fences of formulas, bold.
+
+boxed_answer(r"Therefore $x = \boxed{\frac{2}{3}}$.")  -> "\frac{2}{3}"
+unwrapped(r"**$\boxed{\frac{1}{2}}$**.")               -> "\frac{1}{2}"
+unwrapped(r"$5"), unwrapped(r"\(a\), \(b\)")           -> themselves
+"""
+
+import re
+
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
+_UNBRACED = re.compile(r"(?:\\[A-Za-z]+|[^\s{}$\\])*")
+_FENCED = re.compile(
+    r"(?P<dollars>\$\$?)(?P<math>(?:\\.|[^$\\])+)(?P=dollars)|\\\((?P<inline>(?:(?!\\\)).)*)\\\)"
+    r"|\\\[(?P<displayed>(?:(?!\\\]).)*)\\\]|(?P<stars>\*{1,3})(?P<bold>[^*]+)(?P=stars)",
+    re.DOTALL,
+)
+_STOPS = ".,; "
+
+
+def boxed_answer(text: str) -> str | None:
+    r"""The content of the last `\boxed{…}` or `\fbox{…}`, or what follows one without braces; None without a box."""
+    boxes = list(_BOX.finditer(text))
+    return _boxed(text, boxes[-1].end())[0] if boxes else None
+
+
+def unwrapped(answer: str) -> str:
+    """Without the boxes, fences, bold and stops around the whole of it, in whatever order they stand."""
+    answer = without_stops(answer)
+    while (inside := _inside(answer)) is not None:
+        answer = without_stops(inside)
+    return answer
+
+
+def without_stops(text: str) -> str:
+    """Without blanks around it and stops behind it."""
+    return text.strip().rstrip(_STOPS).strip()
+
+
+def closing_brace(text: str, start: int) -> int:
+    """Where the brace opened before `start` closes, or the text's end."""
+    depth, position = 1, start
+    while position < len(text):
+        character = text[position]
+        if character == "\\":
+            position += 1
+        else:
+            depth += (character == "{") - (character == "}")
+            if depth == 0:
+                return position
+        position += 1
+    return len(text)
+
+
+def _inside(text: str) -> str | None:
+    """What the fences, the stars or the box around a whole text hold."""
+    if fenced := _FENCED.fullmatch(text):
+        return next(text for name in ("math", "inline", "displayed", "bold") if (text := fenced[name]) is not None)
+    if (box := _BOX.match(text)) is None:
+        return None
+    content, end = _boxed(text, box.end())
+    return content if end == len(text) else None
+
+
+def _boxed(text: str, start: int) -> tuple[str, int]:
+    """What a box holds whose content starts at `start`, and where it ends: behind the text if it is not closed."""
+    if text[start : start + 1] != "{":
+        content = _unbraced(text, start)
+        return without_stops(content), start + len(content)
+    end = closing_brace(text, start + 1)
+    return text[start + 1 : end].strip(), end + 1
+
+
+def _unbraced(text: str, start: int) -> str:
+    """A run without blanks, with the groups in braces that belong to it."""
+    position = start
+    while True:
+        run = _UNBRACED.match(text, position)
+        position = run.end() if run else position
+        if text[position : position + 1] != "{":
+            return text[start:position]
+        position = min(closing_brace(text, position + 1) + 1, len(text))
