@@ -11,6 +11,7 @@ caller is doing. It ends when its input does.
 import json
 import logging
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 PARSE_SECONDS = 2
@@ -22,12 +23,14 @@ FAILURES = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError,
 
 
 def limit_memory() -> None:
-    """Keep a runaway computation from taking the machine's memory, where the system can."""
+    """Keep a runaway computation from taking the machine's memory, where the system can; a lower limit stays."""
     try:
         import resource
     except ImportError:
         return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (min([*limits, MEMORY_BYTES]),) * 2)
 
 
 def judge(gold: str, candidate: str) -> bool:

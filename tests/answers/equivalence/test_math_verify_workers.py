@@ -120,3 +120,17 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 assert math_verify.verify(*{SAME!r})
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of memory")
+def test_a_worker_keeps_a_limit_that_is_lower_than_its_own():
+    code = """
+import resource
+from cpmi_dagster.answers.equivalence import math_verify_worker as worker
+lower = worker.MEMORY_BYTES // 2
+resource.setrlimit(resource.RLIMIT_AS, (lower, lower))
+worker.limit_memory()
+assert resource.getrlimit(resource.RLIMIT_AS) == (lower, lower)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
