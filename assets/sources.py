@@ -88,7 +88,7 @@ def step_labels(run: StageRun) -> StageOutput:
 
 @stage(
     "sources/reference_problems",
-    code_version="2",
+    code_version="3",
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
     settings=["sources.references"],
 )
@@ -98,7 +98,7 @@ def reference_problems(run: StageRun) -> StageOutput:
     Empty where the profile names no references: then every trajectory must have its gold answer.
     """
     read = [
-        read_references(run.sources.rows(source), source.source, source.split, source.config)
+        read_references(run.sources.records(source), source.source, source.split, source.config)
         for source in run.settings.sources.references
     ]
     return StageOutput(together(read))

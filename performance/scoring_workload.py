@@ -77,11 +77,11 @@ def reference_texts(data: Path | None) -> Iterator[str]:
             yield f"{row['question']}\n{row['solution']}\n"
 
 
-def _reference_rows(data: Path | None, subset: str) -> pl.DataFrame:
+def _reference_rows(data: Path | None, subset: str) -> list[dict[str, Any]]:
     if data is None:
-        return pl.DataFrame(_world()[f"{subset}_train"])
+        return _world()[f"{subset}_train"]
     rows = [row for name in REFERENCE_FILES[subset] for row in _json_lines(data / name)]
-    return pl.DataFrame([{name: row[name] for name in REFERENCE_FIELDS[subset]} for row in rows])
+    return [{name: row[name] for name in REFERENCE_FIELDS[subset]} for row in rows]
 
 
 @cache

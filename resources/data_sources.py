@@ -5,7 +5,7 @@ Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all s
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -55,19 +55,25 @@ class DataSources:
         rows = self._hub_rows(source) if source.hub is not None else self._local_rows(source)
         return islice(rows, source.limit) if source.limit else rows
 
-    def rows(self, source: DataSource) -> pl.DataFrame:
-        """All rows of a source, in order, with the source's own columns.
+    def records(self, source: DataSource) -> Iterator[Mapping[str, Any]]:
+        """The rows of a source one by one, their values as the source has them.
 
         Raises:
             SourceError: the source does not exist, or a line of it is no JSON object.
         """
-        rows = []
         for row, _ in self.stream(source):
             if isinstance(row, Unreadable):
                 raise SourceError(f"{row.place}: {row.reason}; correct or remove it")
-            rows.append(row)
+            yield row
+
+    def rows(self, source: DataSource) -> pl.DataFrame:
+        """All rows of a source, in order, with the source's own columns, each of one type.
+
+        Raises:
+            SourceError: the source does not exist, a line of it is no JSON object, or it holds text that is not UTF-8.
+        """
         try:
-            return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+            return pl.DataFrame(list(self.records(source)), infer_schema_length=None, strict=False)
         except UnicodeEncodeError as error:
             raise SourceError(f"{source.place} holds text that is not UTF-8; save it as UTF-8") from error
 

@@ -12,16 +12,17 @@ without an answer, such as one with an empty box, gives an empty answer; its tra
 aligned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import extract_answer, hash_answer
+from cpmi_dagster.answers.extraction import announced_answer, extract_answer, hash_answer
 from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.text import number_text
+from cpmi_dagster.files.text import encodable, number_text
+from cpmi_dagster.trajectories.forms import answer_text
 
 PUBLISHED = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
 QUESTION_FIELDS = ("question", "problem")
@@ -29,12 +30,14 @@ ID_FIELDS = ("id", "unique_id")
 SUBJECT_FIELDS = ("type", "subject")
 
 
-def read_references(rows: pl.DataFrame, source: str, split: str, config: str | None = None) -> pl.DataFrame:
+def read_references(
+    rows: Iterable[Mapping[str, Any]], source: str, split: str, config: str | None = None
+) -> pl.DataFrame:
     """Bring problems of one source into the shape of `sources.reference_problems`.
 
     Args:
         rows: GSM8K rows (question, answer), MATH rows (problem, solution) or those of another set (question or problem;
-            answer, solution or both); level, type or subject, id or unique_id where there are such columns.
+            answer, solution or both); level, type or subject, id or unique_id where they have such fields.
         source: Name of the set: gsm8k, math or another.
         split: Split the rows are filed under.
         config: Part of the source that the rows are; it prefixes the row number in the ids of rows without id.
@@ -43,12 +46,10 @@ def read_references(rows: pl.DataFrame, source: str, split: str, config: str | N
         One row per problem, in order, with the columns of `sources.reference_problems`.
 
     Raises:
-        SourceError: a row lacks its question or its solution.
+        SourceError: a row lacks its question or its solution, or has an answer that is neither text nor number.
     """
     place = f"{config}/" if config else ""
-    problems = [
-        _read_problem(row, f"{place}{number}", source, split) for number, row in enumerate(rows.iter_rows(named=True))
-    ]
+    problems = [_read_problem(row, f"{place}{number}", source, split) for number, row in enumerate(rows)]
     return pl.DataFrame(problems, schema=ReferenceProblems.create_empty().schema, orient="row")
 
 
@@ -68,7 +69,7 @@ def together(problems: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return everything
 
 
-def _read_problem(row: dict[str, Any], number: str, source: str, split: str) -> tuple[str | None, ...]:
+def _read_problem(row: Mapping[str, Any], number: str, source: str, split: str) -> tuple[str | None, ...]:
     where = f"row {number} of {source}/{split}"
     question, solution, answer = _published(row, source, where) if source in PUBLISHED else _other(row, where)
     problem_id = _first_present(row, ID_FIELDS) or number
@@ -82,7 +83,7 @@ def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, st
     for field in fields:
         if not isinstance(row.get(field), str):
             raise SourceError(f"{where} has no text in `{field}`; {source} rows need {' and '.join(fields)}")
-    question, solution = (row[field] for field in fields)
+    question, solution = (encodable(row[field]) for field in fields)
     answer = (hash_answer(solution) or "").replace(",", "") if source == "gsm8k" else boxed_answer(solution)
     return question, solution, answer or ""
 
@@ -90,15 +91,20 @@ def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, st
 def _other(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
     """Question, solution and answer of a problem of any other set.
 
-    With both fields, the answer is `answer` as it is. With one, it is what that text ends in; an `answer` of one line
-    that announces none is the answer itself.
+    A filled `answer` beside a `solution` is the answer as it is. Alone, an `answer` of one line is what it announces or
+    the answer itself; any other text is a solution, and the answer what that ends in.
     """
     question = next((text for field in QUESTION_FIELDS if (text := _text(row, field)) is not None), None)
-    solution, answer = _text(row, "solution"), _text(row, "answer")
+    try:
+        solution, answer = _text(row, "solution"), answer_text(row.get("answer"))
+    except ValueError as error:
+        raise SourceError(f"{where} has {error}") from None
     if question is not None and solution is not None:
-        return question, solution, (extract_answer(solution) or "") if answer is None else answer
-    if question is not None and answer is not None:
-        return question, answer, extract_answer(answer) or ("" if "\n" in answer else answer)
+        return question, solution, answer or extract_answer(solution) or ""
+    if question is not None and row.get("answer") is not None:
+        text = answer or ""
+        ending = extract_answer(text) if "\n" in text else announced_answer(text) or text
+        return question, text, ending or ""
     lacking = "`question` or `problem`" if question is None else "`answer` or `solution`"
     raise SourceError(
         f"{where} has no text in {lacking}; reference problems need `question` or `problem`, and `answer`, `solution` "
@@ -110,8 +116,8 @@ def _text(row: Mapping[str, Any], field: str) -> str | None:
     value = row.get(field)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number_text(value)
-    return value.strip() if isinstance(value, str) else None
+    return encodable(value).strip() if isinstance(value, str) else None
 
 
-def _first_present(row: dict[str, Any], fields: tuple[str, ...]) -> str | None:
-    return next((str(row[field]) for field in fields if row.get(field) is not None), None)
+def _first_present(row: Mapping[str, Any], fields: tuple[str, ...]) -> str | None:
+    return next((encodable(str(row[field])) for field in fields if row.get(field) is not None), None)

@@ -151,8 +151,12 @@ class Prm800kRow(BaseModel):
         return TrlRow(prompt=self.question.problem, completions=steps, labels=labels).raw()
 
 
-def _answer_text(value: Any) -> Any:
-    """A gold answer as text; a number is an answer too, a blank text is none."""
+def answer_text(value: Any) -> str | None:
+    """A gold answer as text; a number is an answer too, a blank text is none.
+
+    Raises:
+        ValueError: it is neither, as a truth value, a list, or what is no finite number.
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -187,7 +191,7 @@ class QuestionRow(BaseModel):
     question: Filled
     steps: list[Filled] = Field(min_length=1)
     id: Identifier | None = None
-    gold_answer: Annotated[str | None, BeforeValidator(_answer_text)] = None
+    gold_answer: Annotated[str | None, BeforeValidator(answer_text)] = None
     labels: list[Annotated[str, BeforeValidator(_mark)]] | None = None
     task: Text | None = None
     split: Text | None = None

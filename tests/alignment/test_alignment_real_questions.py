@@ -47,8 +47,8 @@ def math_index(math_problems: pl.DataFrame) -> ReferenceIndex:
 
 @pytest.fixture(scope="module")
 def gsm8k_index() -> ReferenceIndex:
-    train = read_references(pl.DataFrame(rows_of("gsm8k/train.jsonl.gz")), "gsm8k", "train")
-    test = read_references(pl.DataFrame(rows_of("gsm8k/test.jsonl")), "gsm8k", "test")
+    train = read_references(rows_of("gsm8k/train.jsonl.gz"), "gsm8k", "train")
+    test = read_references(rows_of("gsm8k/test.jsonl"), "gsm8k", "test")
     return ReferenceIndex(pl.concat([train, test]))
 
 

@@ -16,7 +16,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folde
 
 
 def test_a_gsm8k_answer_stands_behind_the_hashes_without_thousands_commas():
-    rows = pl.DataFrame({"question": ["How many?"], "answer": ["800*2=<<800*2=1600>>1,600.\n#### 1,600"]})
+    rows = [{"question": "How many?", "answer": "800*2=<<800*2=1600>>1,600.\n#### 1,600"}]
     problem = read_references(rows, "gsm8k", "train").row(0, named=True)
     assert (problem["answer"], problem["problem_id"], problem["source"]) == ("1600", "0", "gsm8k")
     assert problem["level"] is None
@@ -27,24 +27,24 @@ def test_a_math_answer_is_the_last_box_with_its_braces():
         "id": "train/algebra/1", "problem": "What?", "level": "Level 3", "type": "Algebra",
         "solution": r"First $\boxed{1}$, no: $\boxed{\frac{1}{\sqrt{2}}}$.",
     }  # fmt: skip
-    problem = read_references(pl.DataFrame([row]), "math", "train").row(0, named=True)
+    problem = read_references([row], "math", "train").row(0, named=True)
     assert problem["answer"] == r"\frac{1}{\sqrt{2}}"
     assert (problem["problem_id"], problem["level"], problem["subject"]) == ("train/algebra/1", "Level 3", "Algebra")
 
 
 def test_an_empty_box_is_an_empty_answer():
-    rows = pl.DataFrame({"problem": ["What?"], "solution": [r"Nothing: $\boxed{}$."]})
+    rows = [{"problem": "What?", "solution": r"Nothing: $\boxed{}$."}]
     assert read_references(rows, "math", "train")["answer"].to_list() == [""]
 
 
-@pytest.mark.parametrize("rows", [{"question": ["a"]}, {"question": ["a", None], "answer": ["#### 1", "#### 2"]}])
-def test_a_row_without_its_fields_is_named(rows: dict):
+@pytest.mark.parametrize("rows", [[{"question": "a"}], [{"question": "a", "answer": "#### 1"}, {"answer": "#### 2"}]])
+def test_a_row_without_its_fields_is_named(rows: list):
     with pytest.raises(SourceError, match=r"row \d of gsm8k/train has no text in"):
-        read_references(pl.DataFrame(rows), "gsm8k", "train")
+        read_references(rows, "gsm8k", "train")
 
 
 def test_rows_without_id_are_named_by_the_part_of_the_source_they_stand_in():
-    rows = pl.DataFrame({"problem": ["What?"], "solution": [r"$\boxed{1}$"]})
+    rows = [{"problem": "What?", "solution": r"$\boxed{1}$"}]
     problems = [read_references(rows, "math", "train", config) for config in (None, "algebra", "geometry")]
     assert pl.concat(problems)["problem_id"].to_list() == ["0", "algebra/0", "geometry/0"]
 
@@ -59,11 +59,19 @@ def test_rows_without_id_are_named_by_the_part_of_the_source_they_stand_in():
         ({"question": "How many?", "answer": "seven hats"}, "seven hats", "seven hats"),
         ({"question": "How many?", "answer": "Count.\nSeven."}, "Count.\nSeven.", ""),
         ({"question": "How many?", "answer": 7.0}, "7", "7"),
+        ({"question": "How many?", "answer": 2.5, "solution": "Count."}, "Count.", "2.5"),
+        ({"question": "How many?", "answer": "$x < 3$ or $x > 5$"}, "$x < 3$ or $x > 5$", "$x < 3$ or $x > 5$"),
+        ({"question": "How many?", "answer": "There are 7."}, "There are 7.", "There are 7."),
+        ({"question": "How many?", "answer": r"It is $\boxed{7}$."}, r"It is $\boxed{7}$.", "7"),
+        ({"question": "How many?", "answer": "Count.\nThere are 7."}, "Count.\nThere are 7.", "7"),
+        ({"question": "How many?", "answer": " "}, "", ""),
+        ({"question": "How many?", "answer": "", "solution": "There are 7."}, "There are 7.", "7"),
+        ({"question": "How many?", "answer": "\ud800"}, "\ufffd", "\ufffd"),
         ({"question": "How many?", "answer": None, "solution": "Just look."}, "Just look.", ""),
     ],
 )
 def test_the_answer_of_any_other_set_is_its_own_or_that_of_its_solution(row: dict, solution: str, answer: str):
-    problem = read_references(pl.DataFrame([row]), "my_set", "test").row(0, named=True)
+    problem = read_references([row], "my_set", "test").row(0, named=True)
     assert (problem["question"], problem["solution"], problem["answer"]) == ("How many?", solution, answer)
     assert (problem["source"], problem["split"], problem["problem_id"]) == ("my_set", "test", "0")
 
@@ -73,11 +81,18 @@ def test_the_answer_of_any_other_set_is_its_own_or_that_of_its_solution(row: dic
 )
 def test_a_row_of_another_set_without_its_fields_is_named(row: dict, lacking: str):
     with pytest.raises(SourceError, match=f"row 0 of my_set/train has no text in {lacking}; reference problems need"):
-        read_references(pl.DataFrame([row]), "my_set", "train")
+        read_references([row], "my_set", "train")
+
+
+@pytest.mark.parametrize("answer", [True, ["7"], {"value": 7}, float("nan"), float("inf")])
+def test_an_answer_that_is_no_text_or_number_is_refused_by_its_row(answer: object):
+    rows = [{"question": "a", "answer": 7}, {"question": "b", "answer": answer, "solution": "So 7."}]
+    with pytest.raises(SourceError, match=r"row 1 of my_set/train has a gold answer of the wrong kind, .*; write"):
+        read_references(rows, "my_set", "train")
 
 
 def test_two_problems_with_one_id_are_refused():
-    rows = pl.DataFrame({"question": ["a", "b"], "answer": ["1", "2"]})
+    rows = [{"question": "a", "answer": "1"}, {"question": "b", "answer": "2"}]
     train, test = (read_references(rows, "my_set", split) for split in ("train", "test"))
     assert together([train, test]).height == 4
     assert together([]).is_empty()
@@ -86,22 +101,22 @@ def test_two_problems_with_one_id_are_refused():
 
 
 def test_no_rows_give_no_problems():
-    assert read_references(pl.DataFrame(), "math", "train").schema == ReferenceProblems.create_empty().schema
+    assert read_references([], "math", "train").schema == ReferenceProblems.create_empty().schema
 
 
 @needs_data
 def test_every_math500_answer_is_the_official_one():
     lines = (DATA / "math500" / "test.even.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = pl.DataFrame([json.loads(line) for line in lines])
-    assert read_references(rows, "math", "test")["answer"].to_list() == rows["answer"].to_list()
-    assert rows.height == 250
+    rows = [json.loads(line) for line in lines]
+    assert read_references(rows, "math", "test")["answer"].to_list() == [row["answer"] for row in rows]
+    assert len(rows) == 250
 
 
 @needs_data
 def test_two_math_train_problems_have_no_answer():
     with gzip.open(DATA / "math" / "train.jsonl.gz", "rt", encoding="utf-8") as stream:
-        rows = pl.DataFrame([json.loads(line) for line in stream])
+        rows = [json.loads(line) for line in stream]
     problems = read_references(rows, "math", "train")
     empty = problems.filter(pl.col("answer") == "")["problem_id"].to_list()
     assert empty == ["train/number_theory/7115", "train/number_theory/7117"]
-    assert problems["answer"].to_list() == rows["answer"].str.strip_chars().to_list()
+    assert problems["answer"].to_list() == [row["answer"].strip() for row in rows]

@@ -62,6 +62,13 @@ def test_the_version_changes_with_the_content_and_only_then(tmp_path, sources):
     assert sources.version(source) != before
 
 
+def test_records_keep_the_values_that_a_column_would_change(tmp_path, sources):
+    rows = [{"answer": 7}, {"answer": 2.5}, {"answer": True}, {"answer": "x"}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    read = [row["answer"] for row in sources.records(DataSource(path=str(tmp_path / "rows.jsonl")))]
+    assert [(type(value), value) for value in read] == [(int, 7), (float, 2.5), (bool, True), (str, "x")]
+
+
 def test_a_broken_line_is_named(tmp_path, sources):
     (tmp_path / "rows.jsonl").write_text(LINES + "{broken\n", encoding="utf-8")
     with pytest.raises(SourceError, match=r"rows\.jsonl, line 3: not JSON"):

@@ -14,8 +14,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import polars as pl
-
 from cpmi_dagster.alignment.references import read_references
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 
@@ -64,7 +62,7 @@ def real_golds() -> list[str]:
     golds: list[str] = []
     for source in ("gsm8k", "math"):
         with gzip.open(SHARED_DATA / source / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
-            rows = pl.DataFrame([json.loads(line) for line in lines])
+            rows = [json.loads(line) for line in lines]
         golds += read_references(rows, source, "train")["answer"].to_list()
     return golds
 
