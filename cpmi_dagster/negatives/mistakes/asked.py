@@ -25,6 +25,7 @@ _ANGLE = re.compile(
     re.IGNORECASE,
 )
 _TEMPERATURE = re.compile(r"\b(?:temperature|fahrenheit|celsius)\b", re.IGNORECASE)
+_COUNT = re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE)
 _AMOUNT = re.compile(
     r"\bhow (?:many|much|far|long|old|tall|high|wide|deep|big|large|heavy|fast|often)\b"
     r"|\b(?:number of|lengths?|width|height|depth|distance|area|volume|perimeter|circumference|radius|diameter|cost"
@@ -51,7 +52,7 @@ def what_is_asked(question: str, gold: str) -> Asked:
         return Asked()
     asking = " ".join(filter(_ASKING.search, _SENTENCE_END.split(_FIGURE.sub("", question)))) or question
     is_angle = bool(_ANGLE.search(asking) or "\\circ" in gold) and not _TEMPERATURE.search(question)
-    is_probability = value <= WHOLE and bool(_PROBABILITY.search(question))
+    is_probability = value <= WHOLE and bool(_PROBABILITY.search(asking)) and not _COUNT.search(asking)
     return Asked(is_probability, is_angle, is_amount=is_angle or bool(_AMOUNT.search(asking)))
 
 
