@@ -1,11 +1,13 @@
-r"""Units behind a number, brought to one spelling.
+r"""Units behind a number, brought to one spelling; words such as `million` or `tenths` are part of the number.
 
 "5225 cubic inches"  -> ("5225", "cubic inch")        "2400 cm^2"  -> ("2400", "square centimeter")
 "25 percent"         -> ("25%", "")                   "10 x", "2xy" -> themselves: letters, not units
+"3 million dollars"  -> ("(3) \cdot 1000000", "dollar")    "3 zillion" -> itself: no unit, and no known factor
 """
 
 import re
 from fractions import Fraction
+from itertools import takewhile
 
 _UNIT = re.compile(r"(?P<value>.*[0-9)}%]|.*\\pi)(?P<gap>\s*)(?<![A-Za-z\\])(?P<words>[A-Za-z][A-Za-z. /-]+?)\.?"
                    r"\s*(?:\^\s*\{?\s*(?P<power>[23])\s*\}?)?", re.DOTALL)  # fmt: skip
@@ -23,6 +25,15 @@ _SPELLINGS = {
     "am": "a.m.", "pm": "p.m.", "a.m": "a.m.", "p.m": "p.m.", "gal": "gallon", "oz": "ounce", "ml": "milliliter",
     "h": "hour", "s": "second", "litre": "liter", "mg": "milligram", "yd": "yard", "mi": "mile",
 }  # fmt: skip
+_PARTS = {"half": 2, "halve": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9,
+          "tenth": 10, "hundredth": 100, "thousandth": 1000, "millionth": 10**6}  # fmt: skip
+SCALES = {
+    **{name: rf"\cdot {size}" for name, size in {"dozen": 12, "hundred": 100, "thousand": 1000}.items()},
+    **{f"{name}illion": rf"\cdot {1000**power}" for power, name in enumerate(["m", "b", "tr", "quadr"], start=2)},
+    **{name: rf"\cdot \frac{{1}}{{{parts}}}" for name, parts in _PARTS.items()},
+    "squared": "^{2}", "cubed": "^{3}",
+}  # fmt: skip
+_SCALE_LIKE = re.compile(r"\w+illion(?:th)?\b.*|\w+(?:en|lf|ie)th|negative|positive|minus|plus")
 _LENGTH, _MASS, _TIME, _MONEY = "length", "mass", "time", "money"
 _SIZES: dict[str, tuple[str, int, Fraction]] = {
     name: (kind, power, Fraction(size))
@@ -46,17 +57,30 @@ _KNOWN = {*_SIZES, *_SPELLINGS, *_SPELLINGS.values(), *_ORDINALS, *_PERCENT}
 def split_unit(text: str) -> tuple[str, str]:
     """Value and unit of a plain text; the unit is empty where none follows the value.
 
-    Single letters behind a number are variables, and so are several without a space, unless they are a known unit.
+    Words for factors and powers go into the value; one that is unknown leaves the text as it is. Single letters behind
+    a number are variables, and so are several without a space, unless they are a known unit.
     """
     found = _UNIT.fullmatch(text) if _WORD.search(text) else None
     if found is None or not any(character.isdigit() for character in found["value"]):
         return text, ""
-    words = " ".join(_spelling(word) for word in found["words"].lower().replace("/", " per ").split())
-    if not _is_unit(found["words"], words, bool(found["gap"])):
+    value, spelled = _scaled(found["value"].strip(), found["words"].lower().replace("/", " per ").split())
+    words = " ".join(spelled)
+    if not words and not found["power"]:
+        return value, ""
+    if _SCALE_LIKE.fullmatch(words) or not _is_unit(found["words"], words, bool(found["gap"])):
         return text, ""
     if words in _PERCENT:
-        return f"{found['value']}%", ""
-    return found["value"].strip(), _POWERS[found["power"]] + words
+        return f"{value}%", ""
+    return value, _POWERS[found["power"]] + words
+
+
+def _scaled(value: str, words: list[str]) -> tuple[str, list[str]]:
+    """A value times the scale words behind it, and the spelling of the words behind these."""
+    spelled = [_spelling(word) for word in words]
+    scales = list(takewhile(SCALES.__contains__, spelled))
+    for scale in scales:
+        value = f"({value}) {SCALES[scale]}"
+    return value, spelled[len(scales) :]
 
 
 def split_letter(text: str) -> tuple[str, str] | None:

@@ -28,6 +28,10 @@ SAME = [
     ("5 km", "5km"), ("5 km", "5 kilometers"), ("5 km", "5000 m"), ("5 km", r"5000\text{ m}"), ("5 km", "5"),
     ("2 hours", "120 minutes"), ("1 km^2", "1000000 m^2"), ("1 m^3", "1000 liters"), ("3 feet", "36 inches"),
     ("60 mph", "1 mile per minute"), ("1.5 kg", "1500 g"), ("5 dollars", "500 cents"),
+    # words that are part of the number
+    ("3000000", "3 million"), ("24", "2 dozen"), ("24 eggs", "2 dozen eggs"), ("2.5", "5 halves"), ("0.3", "3 tenths"),
+    ("300000", "3 hundred thousand"), (r"2 \frac{1}{2} \text{ million}", "2500000"), ("3 million dollars", "3000000"),
+    ("25", "5 squared"), ("3 million square feet", "3000000"), ("5", "5 negative numbers"),
 ]  # fmt: skip
 DIFFERENT = [
     (r"\sqrt{68}=2\sqrt{17}", r"2\sqrt{15}"), (r"58\,500", "29000"), (r"\{n \ge 13\}", "n > 13"),
@@ -37,6 +41,9 @@ DIFFERENT = [
     ("12", r"\textbf{(E) } 13"), ("yes", "no"), ("true", "no"), ("unknown", "no"), ("no", "on"), ("yes", "sey"),
     ("5 km", "5 m"), ("5 km", "500 m"), ("5 km", "4 miles"), ("5 kg", "5000 m"), ("1 km^2", "1000 m^2"),
     ("3 feet", "3 inches"), ("2 hours", "2 minutes"), ("(A) 3", "3A+1"), ("x^2=4", "x=2"),
+    ("3", "3 million"), ("2", "2 dozen"), ("3", "3 tenths"), ("5", "5 squared"), ("3", "3 zillion"),
+    ("3", "3 twelfths"), ("5", "5 negative"), ("5", "negative 5"), ("3 million", "3 billion"),
+    ("5 dollars", "5 hundred dollars"),
 ]  # fmt: skip
 
 
