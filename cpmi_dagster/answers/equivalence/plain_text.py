@@ -1,7 +1,7 @@
 r"""Plain text of an answer: what is only typesetting goes, what carries meaning stays.
 
 "$\dfrac43$"                            -> "\frac{4}{3}"
-"\$1,\!234.50"                          -> "1234.50"
+"\$1,\!234.50", "€5 \text{ each}"       -> "1234.50 dollars", "5 euros"    (but "\$5x" -> "5x")
 "5225 \text{ cubic inches}"             -> "5225 cubic inches"
 "\left( 3, \frac{\pi}{2} \right)"       -> "( 3, \frac{\pi}{2} )"
 "120^{\circ}", "30'"                    -> "120 degrees", "30 arcminutes"   (but "x^\circ" -> "x", "\sin 30°" stays)
@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 
 from cpmi_dagster.answers.equivalence.expressions import FUNCTIONS, TRIGONOMETRIC
+from cpmi_dagster.answers.equivalence.units import SCALES
 from cpmi_dagster.answers.fences import unwrapped, without_stops
 
 CACHED_TEXTS = 1 << 16
@@ -51,7 +52,14 @@ _ARC = (
 )
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _MODULUS = re.compile(r"\(?\s*\\?[pb]?mod(?![A-Za-z])\s*\{?\s*(\w+)\s*\}?\s*\)?")
-_MONEY = re.compile(r"\\?\$|[€£¥]")
+_MONEY = re.compile(r"\\?\$|[€£¥¢]")
+_CURRENCIES = {"$": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "¢": "cents"}
+_ITEM_ENDS = r"(?=\s*(?:$|[,;]|(?:and|or)\b))"
+_PRICE = re.compile(
+    rf"(?P<money>{_MONEY.pattern})\s*(?P<amount>-?(?:\d+\.?\d*|\.\d+)(?:\s+(?:{'|'.join(SCALES)})s?\b)*)"
+    rf"(?:\s+(?!(?:per|and|or)\b)[A-Za-z]{{2,}})*(?P<per>\s+per(?:\s+[A-Za-z]{{2,}})+)?{_ITEM_ENDS}"
+)
+_COINS = re.compile(rf"(?<=\d)\s*(?P<money>{_MONEY.pattern}){_ITEM_ENDS}")
 _BLANKS = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]+")
 _COMMANDS = {
     "lvert": "|", "rvert": "|", "vert": "|", "lt": "<", "gt": ">", "to": " to ", "degree": "^\\circ ",
@@ -74,7 +82,7 @@ _BRACKETS = set("([{")
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def plain_text(answer: str) -> str:
-    """The answer without fences, spacing, sizing, fonts, currency, degrees and thousands commas; fractions braced."""
+    """The answer without fences, spacing, sizing, fonts, degrees and thousands commas; fractions braced."""
     text = _unfence(
         answer
         if answer.isascii()
@@ -92,7 +100,19 @@ def plain_text(answer: str) -> str:
     text = _with_unit_of_arc(text)
     if "\\" in text or not text.isascii():
         text = _DEGREES.sub("°" if _TRIGONOMETRIC.search(text) else "", text)
-    return without_stops(_BLANKS.sub(" ", _MONEY.sub("", text)))
+    return without_stops(_BLANKS.sub(" ", _with_currency(text)))
+
+
+def _with_currency(text: str) -> str:
+    """Amounts that stand alone with their currency as a word, in place of what else follows; other signs go."""
+    if not _MONEY.search(text):
+        return text
+    text = _PRICE.sub(lambda price: f"{price['amount']} {_currency(price)}{price['per'] or ''}", text)
+    return _MONEY.sub("", _COINS.sub(lambda coins: f" {_currency(coins)}", text))
+
+
+def _currency(price: re.Match[str]) -> str:
+    return _CURRENCIES[price["money"][-1]]
 
 
 def _with_unit_of_arc(text: str) -> str:

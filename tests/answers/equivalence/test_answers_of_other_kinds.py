@@ -32,6 +32,12 @@ SAME = [
     ("3000000", "3 million"), ("24", "2 dozen"), ("24 eggs", "2 dozen eggs"), ("2.5", "5 halves"), ("0.3", "3 tenths"),
     ("300000", "3 hundred thousand"), (r"2 \frac{1}{2} \text{ million}", "2500000"), ("3 million dollars", "3000000"),
     ("25", "5 squared"), ("3 million square feet", "3000000"), ("5", "5 negative numbers"),
+    # money
+    ("50 cents", r"\$0.50"), ("50", r"\$50"), (r"\$50", "50.00"), ("€50", "50 euros"), ("50 €", "€50"),
+    (r"\$0.50", "50¢"),
+    ("-$5", "-5 dollars"), (r"\$3 \text{ million}", "3000000"), (r"\$5 per hour", "5 dollars per hour"),
+    (r"\$2x", "2x"),
+    (r"\$5", r"\$5 each"), (r"\$5 + \$6 = \$11", "11"), (r"\$1,\!234.50", "1234.5 dollars"),
 ]  # fmt: skip
 DIFFERENT = [
     (r"\sqrt{68}=2\sqrt{17}", r"2\sqrt{15}"), (r"58\,500", "29000"), (r"\{n \ge 13\}", "n > 13"),
@@ -44,6 +50,9 @@ DIFFERENT = [
     ("3", "3 million"), ("2", "2 dozen"), ("3", "3 tenths"), ("5", "5 squared"), ("3", "3 zillion"),
     ("3", "3 twelfths"), ("5", "5 negative"), ("5", "negative 5"), ("3 million", "3 billion"),
     ("5 dollars", "5 hundred dollars"),
+    (r"\$50", "50 cents"), ("€50", r"\$50"), ("50 €", "£50"), (r"\$5, \$6", "5 cents, 6 cents"),
+    (r"\$3 million", r"\$3"),
+    (r"\$5 per hour", r"\$5 per day"),
 ]  # fmt: skip
 
 
