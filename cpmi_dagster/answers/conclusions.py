@@ -5,15 +5,18 @@ concluded_value(r"Thus, the value of \(a\) is \(\frac{5}{3}\).")               -
 concluded_value("# Answer\n\n29")                                              -> "29"
 concluded_value("She has 12 hats. So she needs 3")                             -> None: not finished
 concluded_value("If she has 12 hats, she needs 3.")                            -> None: a condition, no conclusion
+concluded_value("So f(x) is 3x + 2.")                                          -> None: 2 is a part of the value
 
-What is in bold comes first, then what follows the last verb; several values joined by `and` are a list.
+What is in bold comes first, then what follows the last verb; several values joined by `and` or `or` are a list. A value
+that is a part of something longer is none.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 
-_STOPS = " \t\r\n.,;"
+from cpmi_dagster.answers.equivalence.units import SCALES
+from cpmi_dagster.answers.fences import unwrapped
+
 LONGEST_CONCLUSION = 1_000
 _HEADING = re.compile(
     r"^[#*\s]*(?:final\s+)?answer\s*:?[*\s]*$|\*\*\s*(?:final\s+)?answer\s*:\s*(?:\*\*)?", re.IGNORECASE | re.MULTILINE
@@ -23,14 +26,21 @@ _SENTENCE_END = re.compile(r"(?:(?<=[.!?])\**|(?<=\\\]))\s+(?=[A-Z*#\\$(])|\n\s*
 _DOUBT = re.compile(r"\b(?:if|cannot|can't|not|however|without|unless|assuming|suppose)\b", re.IGNORECASE)
 _VERB = re.compile(r"\b(?:is|are|was|were|be|equals?|has|have|costs?)\b|[=≈:](?=\s)", re.IGNORECASE)
 _FORMULA = r"\\\[.*?\\\]|\$\$.*?\$\$|\\\(.*?\\\)|(?<!\\)\$(?!\s)[^$\n]*[^$\s\\]\$(?!\d)"
-_NUMBER = r"-?(?:\\?[$€£])?-?\d+(?:,\d{3})*(?:\.\d+)?(?::\d\d)*(?:\s?/\s?\d+)?(?:\s?\\?%)?"
+_NUMBER = r"-?(?:\\?[$€£])?-?\d+(?:,\d{3})*(?:\.\d+)?(?::\d+)*(?:\s?/\s?\d+)?(?:\s?\\?%)?"
+_SCALE = rf"(?:{'|'.join(SCALES)})s?\b"
 _VALUE = re.compile(
-    rf"\*\*(?P<bold>[A-Za-z]+|[^*\n]*[\d\\][^*\n]*?)[.,]?\*\*|(?P<formula>{_FORMULA})"
-    rf"|(?<![\w\\^_{{.,-])(?P<number>{_NUMBER})(?!\w)",
+    rf"\*\*(?P<bold>[A-Za-z]+|[^*\n]*[\d\\][^*\n]*?)[.,]?\*\*|{_FORMULA}"
+    rf"|(?<!\w)[(\[]{_NUMBER}(?:,\s*{_NUMBER})+[)\]]|(?<![\w\\^_{{.,-]){_NUMBER}(?:\s+{_SCALE})*(?!\w)",
     re.DOTALL,
 )
-_JOINT = re.compile(r"\s*(?:,|,?\s*and)\s*")
-_FENCE = re.compile(r"\\[\[\]()]|\*\*|(?<!\\)\$")
+_JOINT = re.compile(r"\s*(?:,|,?\s*(?:and|or))\s*")
+_OTHERWISE = re.compile(r"\bor\b")
+_OPERATOR, _OPERAND = "[-−+±*/×·÷]", r"[\w$\\(\[]"
+_PART_BEFORE = re.compile(rf"(?:[\w$)\]}}][ \t]*{_OPERATOR}|[\d$)\]}}][ \t]*(?::|to\b)|[<>≤≥^√(\[]|\bbetween\b)[ \t]*$")
+_PART_BEHIND = re.compile(
+    rf"[)\](\[]|[ \t]*(?:(?:{_OPERATOR}|[\^:<>=≤≥])[ \t]*{_OPERAND}|(?:to|in|out of)\b[ \t]*[\d$\\(]"
+    rf"|(?:and[ \t]+)?(?:an?[ \t]+)?{_SCALE}|[b-fi-kn-rt-z]\b(?!['’]|\.\w))"
+)
 _SIMPLE_SIDE = re.compile(r"\(?\\?\w+(?:_\{?\w+\}?)?(?:\(\w+\))?(?:,\s*\w+)*\)?")
 
 
@@ -51,15 +61,22 @@ def concluded_value(text: str) -> str | None:
 
 
 def _value(sentence: str) -> str | None:
-    """What is in bold, else the first value behind the last verb that has one behind it."""
+    """What is in bold, else the first value behind the last verb that has one behind it; None where it is a part."""
     found = list(_VALUE.finditer(sentence))
-    if bold := [value["bold"] for value in found if value["bold"]]:
-        return _bare(bold[-1])
-    verbs = [verb.end() for verb in _VERB.finditer(_VALUE.sub(lambda value: " " * len(value.group()), sentence))]
-    for start in [*reversed(verbs), 0]:
-        if behind := [value for value in found if value.start() >= start and _is_stated(value, start)]:
-            return _bare(", ".join(_joined(behind)))
-    return None
+    masked = _VALUE.sub(lambda value: " " * len(value.group()), sentence)
+    chosen = [value for value in found if value["bold"]][-1:]
+    for start in [*(verb.end() for verb in reversed(list(_VERB.finditer(masked)))), 0]:
+        chosen = chosen or _joined([value for value in found if value.start() >= start and _is_stated(value, start)])
+    if not chosen:
+        return None
+    start, end = chosen[0].start(), chosen[-1].end()
+    if _OTHERWISE.search(masked[:start] + masked[end:]):
+        return None
+    if _PART_BEFORE.search(sentence[:start]) or _PART_BEHIND.match(sentence, end):
+        return None
+    values = [_bare(value["bold"] or value.group()) for value in chosen]
+    joint = " or " if _OTHERWISE.search(masked[start:end]) else ", "
+    return joint.join(value for value in values if value) if all(values) else None
 
 
 def _is_stated(value: re.Match[str], start: int) -> bool:
@@ -67,18 +84,19 @@ def _is_stated(value: re.Match[str], start: int) -> bool:
     return bool(re.search(r"\d", value.group())) or not value.string[start : value.start()].strip()
 
 
-def _joined(values: list[re.Match[str]]) -> Iterator[str]:
-    """The first value, and those that `and` or a comma join to it."""
-    yield values[0].group().rstrip(_STOPS)
+def _joined(values: list[re.Match[str]]) -> list[re.Match[str]]:
+    """The first value, and those that `and`, `or` or a comma join to it."""
+    joined = values[:1]
     for value, following in pairwise(values):
         if not _JOINT.fullmatch(value.string[value.end() : following.start()]):
-            return
-        yield following.group()
+            break
+        joined.append(following)
+    return joined
 
 
 def _bare(value: str) -> str | None:
     r"""Without fences; the last side of `x + y = 4`, all of `x = 4`."""
-    bare = _FENCE.sub("", value).strip(_STOPS)
+    bare = unwrapped(value).removeprefix("$")
     first, *others = bare.split("=")
     if others and "," not in bare and not _SIMPLE_SIDE.fullmatch(first.strip()):
         bare = others[-1].strip()

@@ -71,6 +71,14 @@ def test_the_last_statement_of_an_answer_wins(text: str, answer: str | None):
         ("She is done.\n\n# Answer\n\n29", "29"),
         ("### Final Answer\nThe last digit is **6**.", "6"),
         ("**Answer:** the smallest is 10.", "10"),
+        ("Thus, $x<3$ or $x>5$.", "x<3 or x>5"),
+        ("So the values are 2, 3 or 5.", "2 or 3 or 5"),
+        ("The ratio is 3:4.", "3:4"),
+        ("The point is (1, 2).", "(1, 2)"),
+        ("The interval is [3, 5).", "[3, 5)"),
+        ("The total is 5 hundred dollars.", "5 hundred"),
+        ("Therefore it comes to 12.", "12"),
+        ("Jurgen is packing at 3:45 p.m.", "3:45"),
         ("If she has 12 hats, she needs 3.", None),
         ("The value cannot be found from 3 and 4.", None),
         ("She has 18 - 12 = 6 hats. Each of them", None),
@@ -84,6 +92,27 @@ def test_without_an_announcement_the_last_finished_sentence_is_read(text: str, a
     assert announced_answer(text) is None
     assert extract_answer(text) == answer
     assert extract_answer(text, is_complete=False) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "So x = 2 or x = 3.",
+        "So it is **3** or **4**.",
+        "The ratio is 3 to 4.",
+        "So it is 1 in 6.",
+        "So f(x) is 3x + 2.",
+        "So there are 10^6 ways.",
+        "So x > 5.",
+        "So x is between 3 and 5.",
+        r"The interval is (-\infty, 5).",
+        "So it took 2 and a half hours.",
+        "The ratio is $3$ : $4$.",
+        "It is a 12-sided die.",
+    ],
+)
+def test_a_part_of_a_longer_value_is_no_answer(text: str):
+    assert extract_answer(text) is None
 
 
 @given(count=st.integers(0, 10**6), seen=st.integers(0, 10**6), cut=st.integers(1, 40))
