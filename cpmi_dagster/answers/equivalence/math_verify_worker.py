@@ -29,8 +29,9 @@ def limit_memory() -> None:
     except ImportError:
         return
     limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
+    lowest = min([*limits, MEMORY_BYTES])
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (min([*limits, MEMORY_BYTES]),) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (lowest, lowest))
 
 
 def judge(gold: str, candidate: str) -> bool:

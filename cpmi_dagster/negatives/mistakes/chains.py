@@ -11,6 +11,7 @@ from fractions import Fraction
 from cpmi_dagster.answers.equivalence.expressions import read_expression
 from cpmi_dagster.answers.equivalence.plain_text import plain_text
 from cpmi_dagster.answers.equivalence.polynomials import Undecidable, as_rational
+from cpmi_dagster.answers.equivalence.units import split_unit
 from cpmi_dagster.negatives.mistakes.numerals import find_numerals
 from cpmi_dagster.negatives.mistakes.proposal import Proposal
 
@@ -63,7 +64,7 @@ def _sides(answer: str) -> tuple[str, str, str] | None:
 def _value(side: str) -> Fraction | None:
     percent = _PERCENT.search(side)
     try:
-        value = as_rational(read_expression(plain_text(_PERCENT.sub("", side))))
+        value = as_rational(read_expression(split_unit(plain_text(_PERCENT.sub("", side)))[0]))
     except (Undecidable, RecursionError):
         return None
     return None if value is None else Fraction(value) / (_PER_CENT if percent else 1)

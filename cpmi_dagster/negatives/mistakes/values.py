@@ -11,17 +11,18 @@ from cpmi_dagster.answers.equivalence.forms import Quantity
 from cpmi_dagster.answers.equivalence.plain_text import plain_text
 from cpmi_dagster.answers.equivalence.polynomials import Undecidable, real_value
 from cpmi_dagster.answers.equivalence.reading import read_form
+from cpmi_dagster.answers.equivalence.units import split_unit
 
 PER_CENT = 100
 
 
 def numeric_value(text: str) -> float | None:
-    """The value of an expression without letters; None where there are any, or it cannot be read."""
+    """The value of an expression, a unit left out; None where it has letters, or cannot be read."""
     bare = text.replace(" ", "").lstrip("+")
     if bare in {"\\infty", "-\\infty"}:
         return -inf if bare[0] == "-" else inf
     try:
-        return real_value(read_expression(plain_text(text)))
+        return real_value(read_expression(split_unit(plain_text(text))[0]))
     except (Undecidable, ArithmeticError, RecursionError):
         return None
 
