@@ -47,7 +47,11 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     rejected = _rows(lake, "alignment/rejected_rows", settings).height
     rate = kept / (kept + rejected) if kept + rejected else 0.0
     return dg.AssetCheckResult(
-        passed=rate >= LOWEST_MATCH_RATE, severity=dg.AssetCheckSeverity.WARN, metadata={"match_rate": rate}
+        passed=rate >= LOWEST_MATCH_RATE,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{kept:,} of {kept + rejected:,} rows have a gold answer and can be labelled; "
+        "`alignment.rejected_rows` says why the others cannot",
+        metadata={"match_rate": rate},
     )
 
 

@@ -178,7 +178,8 @@ def _run_job(
         outcome.failures.append(f"{event.step_key}: {_sentence(event, error)}")
     for evaluation in result.get_asset_check_evaluations():
         if not evaluation.passed:
-            outcome.failed_checks.append(f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}")
+            name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
+            outcome.failed_checks.append(f"{name}: {evaluation.description}" if evaluation.description else name)
 
 
 def _sentence(event: dg.DagsterEvent, error: object) -> str:

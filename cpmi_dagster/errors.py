@@ -42,6 +42,12 @@ class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
 
 
+PLAIN_REASONS = {
+    "Field required": "it is missing",
+    "List should have at least 1 item after validation, not 0": "it is empty",
+}
+
+
 class Complaint(NamedTuple):
     """What is wrong first with a model's values: where (empty for the whole), why, pydantic's name of it, the value."""
 
@@ -55,10 +61,11 @@ class Complaint(NamedTuple):
 
 
 def first_complaint(error: "ValidationError") -> Complaint:
-    """The first error of pydantic's list, the place as a dotted path, the reason without pydantic's prefix."""
+    """The first error of pydantic's list, its place as a dotted path, the reason in plain words."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
-    return Complaint(place, first["msg"].removeprefix("Value error, "), first["type"], first["input"])
+    reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
+    return Complaint(place, PLAIN_REASONS.get(reason, reason), first["type"], first["input"])
 
 
 def first_line(error: Exception) -> str:

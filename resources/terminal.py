@@ -66,7 +66,16 @@ class TerminalProgress:
         if worker in self._tasks:
             self._bars.remove_task(self._tasks[worker])
         task = self._tasks[worker] = self._bars.add_task(label, total=total)
-        return lambda count: self._bars.advance(task, count)
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            self._bars.advance(task, count)
+            if self._bars.disable and time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
+                self._print(f"  {label:<42}  {done} of {total}")
+
+        return advance
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """See `Progress.finish`; a line when the stage's last partition is up to date, and where none was for long."""
@@ -89,12 +98,14 @@ class TerminalProgress:
             self._console.print("Everything is up to date: nothing was computed.", highlight=False)
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
-        self._last_line = time.monotonic()
-        if self._quiet:
-            return
         if tally.skipped == tally.partitions:
             result = "[dim]unchanged, skipped[/dim]"
         else:
             some = f", {tally.skipped} unchanged" if tally.skipped else ""
             result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
-        self._console.print(f"  {stage:<28}{parts:>14}  {result}", highlight=False, soft_wrap=True)
+        self._print(f"  {stage:<28}{parts:>14}  {result}")
+
+    def _print(self, line: str) -> None:
+        self._last_line = time.monotonic()
+        if not self._quiet:
+            self._console.print(line, highlight=False, soft_wrap=True)

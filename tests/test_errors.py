@@ -33,7 +33,7 @@ class _Outer(BaseModel):
     [
         ({"inner": [{"count": 3}]}, "`inner.0.count`: an odd count", "value_error", 3),
         ({"inner": [{"coumt": 3}]}, "`inner.0.coumt`: Extra inputs are not permitted", "extra_forbidden", 3),
-        ({}, "`inner`: Field required", "missing", {}),
+        ({}, "`inner`: it is missing", "missing", {}),
         ({"inner": []}, "nothing is listed", "value_error", {"inner": []}),
     ],
 )

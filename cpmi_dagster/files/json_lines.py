@@ -1,6 +1,6 @@
 """JSON Lines of one form, plain or gzipped, read with an error that names the line.
 
-    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: Input should be a valid list; correct or remove the line
+    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: it must be a valid list; correct or remove the line
 
 The form is a pydantic model; blank lines are skipped, and so is a byte order mark.
 """
@@ -32,6 +32,8 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
     """
     if not path.is_file():
         raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
+    if ".parquet" in path.suffixes:
+        raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
     open_text = gzip.open if path.suffix == ".gz" else open
     try:
         with open_text(path, "rt", encoding="utf-8-sig", errors="surrogateescape") as stream:

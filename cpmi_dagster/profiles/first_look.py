@@ -3,7 +3,7 @@
     line 1   {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a", "gold_answer": 5}
     line 3   {"question": "2 + 3?", "steps": []}
     -> FirstLook(rows=2, forms={"question and steps": 2}, trajectories=1, answered=1, identified=1, questions=1, …,
-                 rejected: row_number 1, place "line 3", "`steps`: List should have at least 1 item …")
+                 rejected: row_number 1, place "line 3", "`steps`: it is empty")
 
 Rows are read and parsed by the functions that a run reads and parses them by, so that a run rejects the same ones. What
 is kept of each is a few numbers: a large corpus is read once, and never held.

@@ -5,18 +5,24 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Unpack
+from typing import Annotated, Any, Unpack
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import FilledText, Identifier, Text
 from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
+from cpmi_dagster.trajectories.forms import answer_text
 
 OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
+
+
+def _as_text(value: Any) -> Any:
+    """Numbers as text, as in sources of trajectories; what a text must be is checked after."""
+    return value if isinstance(value, str) else answer_text(value)
 
 
 class InputLine(BaseModel):
@@ -27,7 +33,7 @@ class InputLine(BaseModel):
     id: Identifier
     question: Text
     steps: list[FilledText]
-    gold_answer: Text
+    gold_answer: Annotated[Text, BeforeValidator(_as_text)]
     negative_answers: list[Text] | None = None
 
 

@@ -77,7 +77,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
 @pytest.mark.parametrize(
     ("row", "defect"),
     [
-        ({"input": None, "label": "x"}, "`input`: Input should be a valid string"),
+        ({"input": None, "label": "x"}, "`input`: it must be a valid string"),
         ({"input": "x"}, "neither `label` nor `value`"),
         ({"input": ""}, "neither `label` nor `value`"),
         ({**ROW, "value": ["+", 3]}, "`value.1`"),
@@ -89,8 +89,8 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         (Unreadable("{", "not JSON", "rows.jsonl, line 2"), "not JSON"),
         ({**QUESTION, "question": "\u200b "}, "`question`: it is empty"),
         ({**QUESTION, "question": None}, "`question`"),
-        ({**QUESTION, "steps": []}, "`steps`: List should have at least 1 item"),
-        ({**QUESTION, "steps": "It is 2."}, "`steps`: Input should be a valid list"),
+        ({**QUESTION, "steps": []}, "`steps`: it is empty"),
+        ({**QUESTION, "steps": "It is 2."}, "`steps`: it must be a valid list"),
         ({**QUESTION, "steps": ["It is 2.", " "]}, "`steps.1`: it is empty"),
         ({**QUESTION, "labels": [True]}, "2 steps but 1 labels"),
         ({**QUESTION, "labels": [True, "perhaps"]}, "`labels.1`: a label is true, false, 1, 0, `+` or `-`"),
@@ -150,8 +150,8 @@ def test_an_id_that_an_earlier_row_has_is_rejected_also_in_another_batch_and_sha
     rows = pl.concat([number_rows(batch, first, 4, ids) for batch, first in zip(batches, (0, 2), strict=True)])
     reasons = {number: defect for number, defect in rows.select("row_number", "defect").iter_rows() if defect}
     assert list(reasons) == [0, 3, 5]
-    assert reasons[3] == 'row 1 has the id "a" already; give every row its own'
-    assert reasons[5] == 'row 4 has the id "7" already; give every row its own'
+    assert reasons[3] == 'row_number 1 has the id "a" already; give every row its own'
+    assert reasons[5] == 'row_number 4 has the id "7" already; give every row its own'
     assert rows["source_id"].to_list() == ["a", "a", "b", "a", "7", "7", None, None]
 
 
