@@ -114,8 +114,15 @@ def every_trajectory_scored(lake: LakeParam, settings: SettingsParam) -> dg.Asse
     wanted = lake.read(SELECTED).filter(pl.col("shard").is_in(made))["trajectory_id"]
     seen = set(logprobs["trajectory_id"].unique()) | set(rejected["trajectory_id"])
     missing, infinite = set(wanted) - seen, int((~logprobs["logprob_sum"].is_finite()).sum())
+    broken, unlabelled = len(missing) + infinite, rejected["trajectory_id"].n_unique()
     return dg.AssetCheckResult(
-        passed=not missing and infinite == 0,
+        passed=not broken and not unlabelled,
+        # a trajectory that cannot be scored has its reason, and the others go on
+        severity=dg.AssetCheckSeverity.ERROR if broken else dg.AssetCheckSeverity.WARN,
+        description=f"{unlabelled:,} of {wanted.len():,} trajectories get no labels; "
+        "`labels.rejected_trajectories` says why"
+        if unlabelled
+        else None,
         metadata={"missing": len(missing), "not_finite": infinite, "rejected": rejected.height},
     )
 

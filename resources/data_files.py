@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from cpmi_dagster.trajectories.rows import Row, Unreadable
 SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
 PARQUET_BATCH = 1_000
 BYTE_ORDER_MARK = "\ufeff"
+# what bytes that are not UTF-8 are read as
+NOT_UTF8 = re.compile("[\udc80-\udcff]")
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -111,6 +114,8 @@ def _lines(file: Path) -> Iterator[ReadRow]:
 
 
 def _read_line(line: str, place: str) -> Row:
+    if NOT_UTF8.search(line):
+        return Unreadable(line, "not UTF-8; save the file as UTF-8", place)
     try:
         return _row(json.loads(line), line, place)
     except json.JSONDecodeError as error:

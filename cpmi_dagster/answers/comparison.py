@@ -78,7 +78,7 @@ class Comparison:
     def _by_function(self, function: Callable[[str, str], Any], gold: str, candidate: str) -> bool:
         try:
             verdict = function(gold, candidate)
-        except Exception as error:  # the function is not ours
+        except (Exception, SystemExit) as error:  # the function is not ours
             problem = f"it raised {type(error).__name__}: {first_line(error)}"
         else:
             if isinstance(verdict, bool | np.bool_):

@@ -134,7 +134,9 @@ def _complete(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
     if not (row["gold_answer"] or "").strip():
         raise ScoringError(f"{name}: {_answer_name(GOLD_RANK)} is empty; give it a text")
     if contrasted and not row["rank"]:
-        raise ScoringError(f"{name} has no hard negatives to contrast its gold answer with; give it at least one")
+        raise ScoringError(
+            f"{name} has no hard negatives to contrast its gold answer with: none was given, or every sample equals it"
+        )
     for rank, answer in _answers(row).items():
         if not (answer or "").strip():
             raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give it a text")
