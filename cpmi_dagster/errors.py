@@ -68,6 +68,6 @@ def first_complaint(error: "ValidationError") -> Complaint:
     return Complaint(place, PLAIN_REASONS.get(reason, reason), first["type"], first["input"])
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of a library's error, or its type where it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
