@@ -11,20 +11,18 @@ import gzip
 import io
 import json
 import os
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from cpmi_dagster.errors import SourceError, first_line
+from cpmi_dagster.files.text import NOT_UTF8
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
 PARQUET_BATCH = 1_000
 BYTE_ORDER_MARK = "\ufeff"
-# what bytes that are not UTF-8 are read as
-NOT_UTF8 = re.compile("[\udc80-\udcff]")
 GZIP_MAGIC = b"\x1f\x8b"
 
 

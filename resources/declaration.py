@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from resources.extent import Extent, asked_extent
+from resources.extent import Extent, setting_values
 from resources.language_models import Role
 from resources.stage_run import StageOutput
 
@@ -62,7 +62,7 @@ class Declaration:
 
     def asked(self, settings: Settings) -> Extent:
         """How much a profile asks of a stage that grows."""
-        return asked_extent(self.grows, settings)
+        return setting_values(self.grows, settings)
 
     @property
     def partitioning(self) -> Partitioning | None:

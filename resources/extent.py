@@ -27,9 +27,9 @@ AXES = {
 EARLIER_SETTINGS = {"demand.conditionings": "scoring.conditionings", "demand.negatives": "negatives.count"}
 
 
-def asked_extent(axes: Iterable[str], settings: object) -> dict[str, Any]:
-    """How much a profile asks for along some axes, which are dotted paths of its settings."""
-    return {axis: to_jsonable_python(attrgetter(axis)(settings)) for axis in axes}
+def setting_values(paths: Iterable[str], settings: object) -> dict[str, Any]:
+    """Settings by their dotted paths, as values that JSON can hold; along axes, how much a profile asks for."""
+    return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in paths}
 
 
 def covers(extent: Extent, asked: Extent) -> bool:

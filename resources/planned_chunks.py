@@ -10,17 +10,15 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from operator import attrgetter
 from pathlib import Path
 
 import polars as pl
-from pydantic_core import to_jsonable_python
 
 from cpmi_dagster.contracts.cost import in_proportion
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.labeling import ROLE_OF, Chunk, Part
 from cpmi_dagster.profiles.settings import Settings
-from resources.extent import AXES, asked_extent, covers, earlier_extent, recorded_setting
+from resources.extent import AXES, covers, earlier_extent, recorded_setting, setting_values
 from resources.lake import FileRecord, Lake, content_hash
 from resources.stage_run import SELECTED, TRAJECTORIES, asked_for, in_labeling_order
 
@@ -118,13 +116,13 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
 def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
     """Whether a table has all that is asked for, of these trajectories and with the profile's settings and models."""
     role = ROLE_OF[part]
-    model, asked = getattr(settings.models, role), asked_extent(AXES[f"labels/{part}"], settings)
+    model, asked = getattr(settings.models, role), setting_values(AXES[f"labels/{part}"], settings)
     extent = record.extent or earlier_extent(record.settings, asked)
     if model is None or role not in record.inputs["models"] or not covers(extent, asked):
         return False
     model = model.name
     made_with, inputs = str(record.inputs["models"][role][0]), record.inputs["inputs"]
-    current = {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in DEPENDS_ON[part]}
+    current = setting_values(DEPENDS_ON[part], settings)
     return (
         made_with.startswith((f"{model}@", f"{Path(model).name}@"))
         and all(inputs[key] == version for key, version in versions.items())

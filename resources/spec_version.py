@@ -9,11 +9,8 @@ Nothing is read for it but the names, sizes and times of files: Dagster asks for
 """
 
 from collections.abc import Mapping
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
-
-from pydantic_core import to_jsonable_python
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.miniature.names import MINIATURE
@@ -23,6 +20,7 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from resources.declaration import Declaration
+from resources.extent import setting_values
 from resources.lake import fingerprint_of
 
 HASH_CHARACTERS = 8
@@ -46,10 +44,9 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
 
 
 def _facts(stage: Declaration, settings: Settings) -> list[Any]:
-    values = {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in stage.settings}
     models = [_model(getattr(settings.models, role)) for role in stage.models]
     recipes = [_recipe(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
-    return [stage.code_version, values, stage.asked(settings), models, recipes]
+    return [stage.code_version, setting_values(stage.settings, settings), stage.asked(settings), models, recipes]
 
 
 def _recipe(recipe: Recipe, settings: Settings) -> Any:

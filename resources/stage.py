@@ -17,12 +17,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec
 
 import dagster as dg
 import polars as pl
-from pydantic_core import to_jsonable_python
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
 from cpmi_dagster.errors import CpmiError, LakeError
@@ -32,7 +30,7 @@ from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.declaration import StageBody
-from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, widened
+from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, setting_values, widened
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of, rows_hash
 from resources.language_models import LanguageModels
 from resources.progress import Progress
@@ -193,7 +191,9 @@ class Stage(Maker):
             "columns": {key: _columns(key) for key in self.tables},
             "seed": run.settings.seed,
             # what is not set changes no row, so that a setting which a later version adds makes none stale
-            "settings": {path: value for path in self.settings if (value := _setting(run, path)) is not None},
+            "settings": {
+                path: value for path, value in setting_values(self.settings, run.settings).items() if value is not None
+            },
             "models": {
                 role: [run.models.identity(role), run.models.spec(role).dtype]
                 for role in self.models
@@ -278,10 +278,6 @@ stage = _declares(Stage)
 """Declare a stage; the arguments are the attributes of `Stage`."""
 model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declare a stage that runs a language or reward model."""
-
-
-def _setting(run: StageRun, path: str) -> Any:
-    return to_jsonable_python(attrgetter(path)(run.settings), by_alias=False)
 
 
 def _as_recorded(run: StageRun, facts: Mapping[str, Any], record: FileRecord) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.files.text import NOT_UTF8
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -46,7 +47,7 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
 
 
 def _parse(text: str, form: type[Form], place: str) -> Form:
-    if any("\udc80" <= character <= "\udcff" for character in text):
+    if NOT_UTF8.search(text):
         raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or correct or remove the line")
     try:
         row: Any = json.loads(text)

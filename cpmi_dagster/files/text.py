@@ -1,8 +1,12 @@
 """Text that every file format here can encode, and text shortened to fit a table."""
 
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
+
+# what `surrogateescape` makes of bytes that are not UTF-8
+NOT_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 def encodable(text: Any) -> Any:
