@@ -7,22 +7,23 @@ from functools import partial
 import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
 from cpmi_dagster.generation.monte_carlo import in_order, prefix_rollouts
 from cpmi_dagster.negatives import hard_negatives as negatives
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
-from cpmi_dagster.scoring import conditionings
+from cpmi_dagster.scoring import conditionings, controls
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
-from cpmi_dagster.scoring.settings import ScoredAlready
+from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
 from cpmi_dagster.trajectories import own_labels
 from resources.extent import AXES, Extent
 from resources.language_models import Role
-from resources.stage import model_stage, stage
+from resources.stage import NOTHING_ASKED_FOR, model_stage, stage
 from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
+CONTROLS, BY_PROVER = "labels/control_logprobs", "labels/prover_logprobs"
 OWN_LABELS = "sources/step_labels"
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
@@ -111,6 +112,83 @@ def _answers(output: StageOutput) -> ScoredAnswers:
     return ScoredAnswers(logprobs, output.frame(REJECTED), output.cost)
 
 
+@model_stage(
+    CONTROLS,
+    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
+    settings=["rewards.default_conditioning", "demand.negatives"],
+    grows=AXES[CONTROLS],
+    models=["labeler"],
+    lineage={
+        "logprob_sum": [
+            "alignment/trajectories.question",
+            "alignment/trajectories.steps",
+            "alignment/trajectories.gold_answer",
+            "labels/hard_negatives.answer",
+        ],
+    },
+)
+def control_logprobs(run: StageRun, shard: str) -> StageOutput:
+    """What the labeler reads for controls: the steps themselves, and answers with the gold or the steps exchanged.
+
+    Asked for more controls, only these are scored.
+    """
+    model, selected = run.models.load("labeler"), run.selected(shard)
+    names, templates = (run.extent[axis] for axis in AXES[CONTROLS])
+    before = run.made_before(shard)
+    made_names, made_templates = run.extent_before.values() if run.extent_before else ((), 0)
+    keeps = before is not None and made_templates >= templates
+    missing = [name for name in names if not keeps or name not in made_names]
+    scoring = _scoring_alone(run, templates)
+    negative_answers = run.read("labels/hard_negatives", shard)
+
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
+        mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
+        made = controls.control_logprobs(chunk, selected, mine, model, scoring, missing, run.settings.seed, advance)
+        return StageOutput(made.logprobs, model.identity, made.cost, made.notes)
+
+    made = run.in_chunks(shard, selected, scoring.chunk_trajectories, make)
+    if before is None or not keeps:
+        return made
+    rows = pl.concat([before.frame(CONTROLS), made.frame(CONTROLS)]).sort(controls.CONTROL_KEY)
+    return StageOutput(rows, model.identity, before.cost + made.cost, made.notes)
+
+
+@model_stage(
+    BY_PROVER,
+    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
+    settings=["rewards.default_conditioning", "demand.negatives", "demand.prover_scores", "scoring.templates"],
+    models=["prover"],
+    lineage={
+        "logprob_sum": [
+            "alignment/trajectories.question",
+            "alignment/trajectories.steps",
+            "alignment/trajectories.gold_answer",
+            "labels/hard_negatives.answer",
+        ],
+    },
+)
+def prover_logprobs(run: StageRun, shard: str) -> StageOutput:
+    """The same answers scored by the prover: labels by a model that knows less, for comparison."""
+    if not run.settings.demand.prover_scores:
+        return StageOutput(TABLES[BY_PROVER].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
+    model, scoring = run.models.load("prover"), _scoring_alone(run, run.settings.scoring.templates)
+    negative_answers = run.read("labels/hard_negatives", shard)
+
+    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
+        mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
+        made = score_answers(chunk, mine, model, scoring, advance)
+        notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
+        return StageOutput(made.logprobs, model.identity, made.cost, notes)
+
+    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
+
+
+def _scoring_alone(run: StageRun, templates: int) -> ProfileScoring:
+    """The scorer's settings, with the default conditioning alone."""
+    conditionings = (run.settings.rewards.default_conditioning,)
+    return run.settings.scoring.model_copy(update={"conditionings": conditionings, "templates": templates})
+
+
 @stage(
     "labels/template_scores",
     inputs=["labels/answer_logprobs"],
@@ -142,11 +220,11 @@ rolls_out = partial(
 @rolls_out(
     "labels/policy_rollouts",
     grows=AXES["labels/policy_rollouts"],
-    models=["policy"],
+    models=["rollouts"],
 )
 def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
-    """T completions of the prefixes that reward types need, by the policy: what MC rewards are means of (Eq. 1)."""
-    return _rollouts(run, shard, "policy", include_question=False)
+    """T completions of the prefixes that reward types need, by the labeler: what MC rewards are means of (Eq. 1)."""
+    return _rollouts(run, shard, "rollouts", include_question=False)
 
 
 @rolls_out(
@@ -198,14 +276,25 @@ def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) 
         SELECTED,
         "labels/answer_logprobs",
         "labels/template_scores",
+        CONTROLS,
+        BY_PROVER,
         "labels/policy_rollouts",
         "labels/prover_rollouts",
         OWN_LABELS,
     ],
-    settings=["rewards", "demand", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"],
+    settings=[
+        "rewards",
+        "demand",
+        "answers.identity",
+        "scoring.templates",
+        "rollouts.policy_count",
+        "rollouts.prover_count",
+    ],
     lineage={
         "reward": [
             "labels/template_scores.cpmi",
+            f"{CONTROLS}.logprob_sum",
+            f"{BY_PROVER}.logprob_sum",
             "labels/policy_rollouts.correct",
             "labels/prover_rollouts.correct",
             f"{OWN_LABELS}.reward",
@@ -226,6 +315,9 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
         trajectories=trajectories,
         rewards=run.settings.rewards,
         seed=run.settings.seed,
+        control_logprobs=run.read(CONTROLS, shard),
+        prover_logprobs=run.read(BY_PROVER, shard),
+        same=run.settings.answers.comparison.same,
     )
     own = own_labels.own_rewards(given, trajectories)
     notes = [
@@ -254,13 +346,13 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
     everything = int(run.lake.read(LOGPROBS, shard, ["token_count"])["token_count"].sum())
     share = costs.tokens_of(targets) / max(everything, 1)
     spent["answer_logprobs"] = spent["answer_logprobs"].times(share)
-    rollouts = {role: run.lake.read(f"labels/{role}_rollouts", shard) for role in ("policy", "prover")}
+    rollouts = {role: run.lake.read(f"labels/{name}", shard) for role, name in costs.SAMPLED.items()}
     frame = costs.labeling_costs(
         shard=shard,
         trajectories=run.selected(shard).height,
         measured=costs.Measured(spent, rollouts, targets),
         basis=settings.cost_basis,
-        models={role: run.models.identity(role) for role in ("labeler", "policy", "prover")},
+        models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
         methods=settings.rewards.methods,
     )
     return StageOutput(frame)
@@ -269,6 +361,8 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
 STAGES = (
     hard_negatives,
     answer_logprobs,
+    control_logprobs,
+    prover_logprobs,
     template_scores,
     policy_rollouts,
     prover_rollouts,

@@ -20,6 +20,7 @@ Extent = Mapping[str, Any]
 AXES = {
     "labels/hard_negatives": ("demand.negatives",),
     "labels/answer_logprobs": ("demand.conditionings", "scoring.templates", "demand.negatives"),
+    "labels/control_logprobs": ("demand.controls", "scoring.templates"),
     "labels/policy_rollouts": ("demand.policy_steps", "rollouts.policy_count"),
     "labels/prover_rollouts": ("demand.prover_steps", "rollouts.prover_count"),
 }

@@ -37,7 +37,7 @@ def plan(
     chosen = choose_chunks(lake, settings, sample)
     revisions = HubLock(settings.home).revisions()
     planned = _with_mc(settings)
-    specs = {role: spec for role in ROLES if (spec := getattr(planned.models, role))}
+    specs = {role: spec for role in ROLES if (spec := planned.models.of(role))}
     models = {
         role: planned_model(role, spec, spec.revision or revisions.get(f"model {spec.name}"), parameters.get(role))
         for role, spec in specs.items()
@@ -62,11 +62,6 @@ def plan(
 
 
 def _with_mc(settings: Settings) -> Settings:
-    """The profile with MC, which methods are compared with; without a policy, the labeler samples its rollouts."""
-    policy = settings.models.policy or settings.models.labeler
-    return settings.model_copy(
-        update={
-            "rewards": settings.rewards.model_copy(update={"types": (*settings.rewards.types, "mc")}),
-            "models": settings.models.model_copy(update={"policy": policy}),
-        }
-    )
+    """The profile with MC, which methods are compared with."""
+    rewards = settings.rewards.model_copy(update={"types": (*settings.rewards.types, "mc")})
+    return settings.model_copy(update={"rewards": rewards})

@@ -28,7 +28,7 @@ from cpmi_dagster.profiles.settings import Settings
 from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
-Role = Literal["labeler", "policy", "prover", "backbone"]
+Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
 
 
 class LanguageModels:
@@ -39,7 +39,7 @@ class LanguageModels:
         self._dealer = GpuDealer(settings.orchestration.gpus)
         self._loaded: dict[tuple[str | None, ...], LoadedModel] = {}
         self._engines: dict[str, RolloutEngine] = {}
-        self._identities: dict[tuple[Role, LanguageModel], str] = {}
+        self._identities: dict[tuple[str, LanguageModel], str] = {}
 
     @cached_property
     def _lock(self) -> HubLock:
@@ -47,12 +47,14 @@ class LanguageModels:
 
     def has(self, role: Role) -> bool:
         """Whether the profile names a model of that role."""
-        return getattr(self._settings.models, role) is not None
+        return self._settings.models.of(role) is not None
 
     def spec(self, role: Role) -> LanguageModel:
         """The profile's model of that role, its hub revision pinned where its weights are loaded here."""
-        model: LanguageModel = getattr(self._settings.models, role)
-        return self.pinned(model) if _has_weights(role, model) else model
+        model = self._settings.models.of(role)
+        if model is None:
+            raise SettingsError(f"the profile names no models.{role}; name the model")
+        return self.pinned(model) if _has_weights(self._settings.models.role_of(role), model) else model
 
     def pinned(self, model: LanguageModel) -> LanguageModel:
         """A model whose weights are loaded here, its hub revision as the lock file has it."""
@@ -86,10 +88,10 @@ class LanguageModels:
         """Name and revision or weights hash, and who samples from it, without loading the model; empty without one."""
         if not self.has(role):
             return ""
-        spec = self.spec(role)
-        if (role, spec) not in self._identities:
-            self._identities[role, spec] = _identity(role, spec)
-        return self._identities[role, spec]
+        spec, taken_by = self.spec(role), self._settings.models.role_of(role)
+        if (taken_by, spec) not in self._identities:
+            self._identities[taken_by, spec] = _identity(taken_by, spec)
+        return self._identities[taken_by, spec]
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
@@ -119,12 +121,12 @@ class LanguageModels:
         return self._engines[identity]
 
 
-def _has_weights(role: Role, spec: LanguageModel) -> bool:
-    """Whether the role needs the model's weights here; those of a policy or prover may be a server's alone."""
+def _has_weights(role: str, spec: LanguageModel) -> bool:
+    """Whether the role needs the model's weights here; those of a model that only samples may be a server's alone."""
     return spec.engine != "endpoint" or role in ("labeler", "backbone")
 
 
-def _identity(role: Role, spec: LanguageModel) -> str:
+def _identity(role: str, spec: LanguageModel) -> str:
     """The model, and who samples from it where that is not this process with `transformers`."""
     model = spec.name if spec.revision is None else f"{spec.name}@{spec.revision[:IDENTITY_CHARACTERS]}"
     if _has_weights(role, spec):

@@ -116,7 +116,7 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
 def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
     """Whether a table has all that is asked for, of these trajectories and with the profile's settings and models."""
     role = ROLE_OF[part]
-    model, asked = getattr(settings.models, role), setting_values(AXES[f"labels/{part}"], settings)
+    model, asked = settings.models.of(role), setting_values(AXES[f"labels/{part}"], settings)
     extent = record.extent or earlier_extent(record.settings, asked)
     if model is None or role not in record.inputs["models"] or not covers(extent, asked):
         return False

@@ -44,7 +44,7 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
 
 
 def _facts(stage: Declaration, settings: Settings) -> list[Any]:
-    models = [_model(getattr(settings.models, role)) for role in stage.models]
+    models = [_model(settings.models.of(role)) for role in stage.models]
     recipes = [_recipe(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
     return [stage.code_version, setting_values(stage.settings, settings), stage.asked(settings), models, recipes]
 

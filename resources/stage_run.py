@@ -35,6 +35,9 @@ ASKED_FOR: dict[str, Callable[[Settings], pl.Expr]] = {
         & (pl.col("answer_rank") <= settings.demand.negatives)
         & bool(settings.demand.conditionings)
     ),
+    "labels/control_logprobs": lambda settings: (
+        (pl.col("template") < settings.scoring.templates) & pl.col("control").is_in(settings.demand.controls)
+    ),
     "labels/policy_rollouts": lambda settings: _rollouts_asked_for(
         settings.demand.policy_steps, settings.rollouts.policy_count
     ),

@@ -1,12 +1,14 @@
 """How well labels rank true correct steps above wrong ones, where the truth is known.
 
 Every reward type gets the ROC-AUC of its raw rewards against the true step labels, with a bootstrap interval over
-questions, and its paired difference to Monte-Carlo labels. The source's own labels are included as `math_shepherd`,
-with + as 1 and - as 0, over the steps that have them:
+questions. The source's own labels are included as `math_shepherd`, + as 1 and - as 0, over the steps that have them:
 
-    trajectory  step  correct   mc      cpmi    math_shepherd
-    t000000007  0     yes       0.875   0.41    1
-    t000000007  1     no        0.000   -1.20   1
+    trajectory  step  correct   reward_type     reward
+    t000000007  0     yes       mc              0.875
+    t000000007  1     no        mc              0.000
+    t000000007  0     yes       math_shepherd   1
+
+Figures over part of the steps (without last ones, by position, within solutions) take rows of the same frame.
 """
 
 from dataclasses import asdict
@@ -16,17 +18,22 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Resampled
+from cpmi_dagster.benchmarks.resampling import Estimate, Floats, Resampled, bootstrap
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 
 STEP = ["trajectory_id", "step_index"]
+IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
+PLACES: dict[str, pl.Expr] = {
+    "first": pl.col("step_index") == 0,
+    "middle": (pl.col("step_index") > 0) & ~IS_LAST,
+    "last": IS_LAST & (pl.col("step_index") > 0),
+}
+"""Positions of a step; the only step of a trajectory is its first."""
 
 
-def label_quality(
-    step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
-) -> pl.DataFrame:
-    """ROC-AUC of every reward type, and of the source's labels where it has some, against the truth.
+def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
+    """Every reward of every step whose truth is known.
 
     Args:
         step_rewards: `StepRewards` columns.
@@ -34,12 +41,57 @@ def label_quality(
         step_truth: `StepTruth` columns; trajectories without truth are left out.
 
     Returns:
+        reward_type, trajectory_id, step_index, question_id, step_count, correct (null where the truth says nothing),
+        reward; reward types as they come, each sorted by step. A reward type may lack whole trajectories.
+
+    Raises:
+        BenchmarkError: a reward type has some steps of a trajectory but not all, or a reward that is not finite; or
+            truth and steps differ in number.
+    """
+    labelled = trajectories.join(step_rewards.select("trajectory_id").unique(), on="trajectory_id", how="semi")
+    steps = true_steps(labelled, step_truth).sort(STEP)
+    types = [name for name in step_rewards["reward_type"].unique(maintain_order=True) if name != CORPUS_LABELS]
+    parts = [_rewards_of(name, step_rewards, steps.drop(CORPUS_LABELS)) for name in types]
+    corpus = steps.drop_nulls(CORPUS_LABELS).rename({CORPUS_LABELS: "reward"})
+    parts.append(corpus.select(pl.lit(CORPUS_LABELS).alias("reward_type"), pl.all()).cast({"reward": pl.Float64}))
+    return pl.concat(parts, how="diagonal")
+
+
+def label_aucs(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
+    """ROC-AUC of every reward type over some steps, resampled over questions.
+
+    Args:
+        steps: rows of `labelled_steps`.
+
+    Returns:
+        By reward type; those for which all steps are right, or all wrong, are left out.
+    """
+    aucs = {}
+    for (name,), own in steps.drop_nulls("correct").group_by("reward_type", maintain_order=True):
+        if own["correct"].n_unique() > 1:
+            columns = (own[column].to_numpy() for column in ("reward", "correct", "question_id"))
+            aucs[str(name)] = bootstrap_auc(*columns, samples, seed)
+    return aucs
+
+
+def common_steps(steps: pl.DataFrame, one: str, other: str) -> pl.DataFrame:
+    """The rows of two reward types over the steps that both have."""
+    both = steps.filter(pl.col("reward_type").is_in([one, other]))
+    return both.filter(pl.len().over(STEP) == 2) if one != other else both
+
+
+def label_quality(
+    step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
+) -> pl.DataFrame:
+    """ROC-AUC of every reward type, and of the source's labels where it has some, against the truth.
+
+    Returns:
         reward_type, auc, low, high, n (steps); no rows where no labelled trajectory has truth.
 
     Raises:
-        BenchmarkError: a reward type does not cover the steps that the others do, or truth and steps differ in number.
+        BenchmarkError: as `labelled_steps`.
     """
-    aucs = _resampled_aucs(step_rewards, trajectories, step_truth, samples, seed)
+    aucs = label_aucs(labelled_steps(step_rewards, trajectories, step_truth), samples, seed)
     rows = [{"reward_type": name} | asdict(auc.estimate()) for name, auc in aucs.items()]
     schema = {"reward_type": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
     return pl.DataFrame(rows, schema=schema).rename({"value": "auc"})
@@ -53,32 +105,67 @@ def label_quality_differences(
     seed: int,
     baseline: str = "mc",
 ) -> pl.DataFrame:
-    """AUC of every other type minus the baseline's, over the same resampled questions.
+    """AUC of every other type minus the baseline's, over the same resampled questions and the steps that both have.
 
     Returns:
         reward_type, baseline, difference, low, high, p_value, n (steps).
 
     Raises:
-        BenchmarkError: as `label_quality`, or there are no rewards of the baseline.
+        BenchmarkError: as `labelled_steps`, or there are no rewards of the baseline.
     """
-    aucs = _resampled_aucs(step_rewards, trajectories, step_truth, samples, seed)
-    if aucs and baseline not in aucs:
-        raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
-    against = {name: aucs[baseline] for name in aucs if name != baseline}
-    if CORPUS_LABELS in against and aucs[CORPUS_LABELS].n != aucs[baseline].n:
-        labelled = trajectories.filter(pl.col("shepherd_labels").is_not_null())
-        of_baseline = step_rewards.filter(reward_type=baseline)
-        against[CORPUS_LABELS] = _resampled_aucs(of_baseline, labelled, step_truth, samples, seed)[baseline]
-    rows = [
-        {"reward_type": name, "baseline": baseline} | asdict(aucs[name].minus(other)) for name, other in against.items()
-    ]
+    steps = labelled_steps(step_rewards, trajectories, step_truth)
+    rows = auc_differences(steps, baseline, samples, seed)
     figures = dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64)
     schema = {"reward_type": pl.String, "baseline": pl.String, **figures, "n": pl.Int64}
     return pl.DataFrame(rows, schema=schema).rename({"value": "difference"})
 
 
+def auc_differences(steps: pl.DataFrame, baseline: str, samples: int, seed: int) -> list[dict[str, object]]:
+    """The paired differences of AUC behind `label_quality_differences`, over rows of `labelled_steps`.
+
+    Raises:
+        BenchmarkError: there are no rewards of the baseline.
+    """
+    names = steps["reward_type"].unique(maintain_order=True)
+    if names.len() and baseline not in names:
+        raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
+    rows: list[dict[str, object]] = []
+    for name in names:
+        aucs = label_aucs(common_steps(steps, name, baseline), samples, seed) if name != baseline else {}
+        if len(aucs) == 2:
+            rows.append({"reward_type": name, "baseline": baseline} | asdict(aucs[name].minus(aucs[baseline])))
+    return rows
+
+
+def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, tuple[Estimate, Estimate, Estimate]]:
+    """How labels rank the steps of one solution, where what differs between solutions says nothing.
+
+    Args:
+        steps: rows of `labelled_steps`; solutions without a wrong step are left out.
+
+    Returns:
+        By reward type: the share of pairs of a right and a wrong step of one solution ranked so, ties half; how
+        often the lowest label of all steps is on the first wrong one, ties shared; and how often a blind pick is.
+    """
+    figures = {}
+    for (name,), own in steps.group_by("reward_type", maintain_order=True):
+        solutions = [part for _, part in own.group_by("trajectory_id", maintain_order=True)]
+        rows = [_ranked(part) for part in solutions if not part["correct"].all()]
+        if rows:
+            sums = np.array([row[1:] for row in rows])
+            questions = [row[0] for row in rows]
+            pairs, found, chance = (
+                bootstrap(sums[:, columns], _ratio, samples, seed, questions).estimate()
+                for columns in ([0, 1], [2, 4], [3, 4])
+            )
+            figures[str(name)] = pairs, found, chance
+    return figures
+
+
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
-    """One row per step with known truth: trajectory_id, step_index, question_id, correct, math_shepherd (or null).
+    """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
+
+    `correct` is null where the truth leaves a step out, `math_shepherd` where the source has no labels.
 
     Raises:
         BenchmarkError: a trajectory has more or fewer true labels than steps.
@@ -90,40 +177,42 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
             f"{row['row_number']} has {len(row['correct'])}; correct the truth's source"
         )
     unlabelled = pl.lit(None, dtype=pl.Boolean).repeat_by(pl.col("correct").list.len())
-    return both.select(
+    steps = both.select(
         "trajectory_id",
         "question_id",
         "correct",
         pl.col("shepherd_labels").fill_null(unlabelled).alias(CORPUS_LABELS),
         pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
-    ).explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
+        pl.col("correct").list.len().cast(pl.Int64).alias("step_count"),
+    )
+    return steps.explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
 
 
-def _resampled_aucs(
-    step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
-) -> dict[str, Resampled]:
-    labelled = trajectories.join(step_rewards.select("trajectory_id").unique(), on="trajectory_id", how="semi")
-    steps = true_steps(labelled, step_truth).sort(STEP)
-    if steps.is_empty():
-        return {}
-    types = step_rewards["reward_type"].unique(maintain_order=True)
-    rewards = {name: (_rewards_of(name, step_rewards, steps), steps) for name in types if name != CORPUS_LABELS}
-    if (own := steps.drop_nulls(CORPUS_LABELS)).height:
-        rewards[CORPUS_LABELS] = (own[CORPUS_LABELS].cast(pl.Float64).to_numpy(), own)
-    return {
-        name: bootstrap_auc(values, over["correct"].to_numpy(), over["question_id"].to_numpy(), samples, seed)
-        for name, (values, over) in rewards.items()
-    }
-
-
-def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFrame) -> np.ndarray:
-    """[steps] rewards of one type, in the order of `steps`."""
+def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `labelled_steps` of one type, in the order of `steps`."""
     own = step_rewards.filter(reward_type=reward_type)
-    joined = steps.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
+    mine = steps.join(own.select("trajectory_id").unique(), on="trajectory_id", how="semi", maintain_order="left")
+    joined = mine.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
     is_missing = ~pl.col("reward").is_finite().fill_null(False)
     if step := first_row(joined.filter(is_missing | pl.struct(STEP).is_duplicated())):
         raise BenchmarkError(
             f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite reward "
             f"of type `{reward_type}`; compute the rewards of its shard again"
         )
-    return joined["reward"].to_numpy()
+    return joined.select(pl.lit(reward_type).alias("reward_type"), pl.all())
+
+
+def _ranked(solution: pl.DataFrame) -> tuple[str, float, float, float, float, float]:
+    """Question, pairs ranked right, pairs, first error found, its chance, and 1, of a solution with a wrong step."""
+    rewards = solution["reward"].to_numpy()
+    right, wrong = (solution["correct"].eq(known).fill_null(False).to_numpy() for known in (True, False))
+    apart = rewards[right][:, None] - rewards[wrong][None, :]
+    ranked_right = float((apart > 0).sum() + (apart == 0).sum() / 2)
+    lowest = np.flatnonzero(rewards == rewards.min())
+    first_wrong = int(np.flatnonzero(wrong)[0])
+    found = float(first_wrong in lowest) / len(lowest)
+    return solution["question_id"][0], ranked_right, float(apart.size), found, 1 / len(rewards), 1.0
+
+
+def _ratio(totals: Floats) -> Floats:
+    return totals[..., 0] / totals[..., 1]

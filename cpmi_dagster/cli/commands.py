@@ -34,7 +34,7 @@ app = typer.Typer(
 )
 
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
-PLANNED_ROLES = ("labeler", "policy", "prover")
+PLANNED_ROLES = ("labeler", "rollouts", "prover")
 WITHOUT_PROFILE = re.compile(r"`cpmi run(?! -p)")
 
 

@@ -91,6 +91,9 @@ CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
 )
 """Every conditioning by name, in the order in which tables list them."""
 
+SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step")
+"""Controls that the labeler reads: the steps' own log-probabilities, and the two placebos of CPMI."""
+
 PAPERS = "marginal"
 """The conditioning of Eq. 3 as printed, and of the released labels."""
 
@@ -112,6 +115,11 @@ Conditioning = Annotated[str, AfterValidator(check_conditioning)]
 def contrast(conditioning: Conditioning, step: int, last: int) -> tuple[Context, Context]:
     """The contexts with and without a step, whose difference is the step's shift (Eq. 3); steps count from 0."""
     return CONDITIONINGS[conditioning].contrast(step, last)
+
+
+def before_each_step(step_count: int) -> tuple[Context, ...]:
+    """What precedes each step of a trajectory: the question, then the prefixes."""
+    return (QUESTION, *(Context("prefix", step) for step in range(step_count - 1)))
 
 
 def contexts_of(conditionings: Iterable[Conditioning], step_count: int) -> tuple[Context, ...]:

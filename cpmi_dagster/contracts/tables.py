@@ -11,7 +11,7 @@ from typing import Literal
 import dataframely as dy
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, CONTEXT_KINDS
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, CONTEXT_KINDS, SCORED_CONTROLS
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison, Report, ResultsDatabase
 
 Partitioning = Literal["shard", "recipe", "benchmark"]
@@ -147,6 +147,16 @@ class AnswerLogprobs(dy.Schema):
     answer_rank = dy.Int64(primary_key=True, min=0, description="0 = gold, then hard_negatives.rank")
     logprob_sum = dy.Float64(max=1e-6, description="sum over target tokens of log p, natural log")
     token_count = dy.Int64(min=1, description="tokens of the target `The answer is: {a}`")
+
+
+class ControlLogprobs(AnswerLogprobs):
+    """Log-probabilities that controls are made of; empty unless the profile asks for such a control.
+
+    `step_surprisal`: the step that follows a context, in the place of the answer. `other_gold`: the gold answer of
+    another question. `other_step`: the question's own answers, each step exchanged for one of another solution.
+    """
+
+    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="reward type that it is for")
 
 
 class RejectedTrajectories(dy.Schema):
@@ -347,6 +357,8 @@ _TABLES = (
     Table("labels", "hard_negatives", HardNegatives, "shard"),
     Table("labels", "answer_logprobs", AnswerLogprobs, "shard"),
     Table("labels", "rejected_trajectories", RejectedTrajectories, "shard"),
+    Table("labels", "control_logprobs", ControlLogprobs, "shard"),
+    Table("labels", "prover_logprobs", AnswerLogprobs, "shard"),
     Table("labels", "template_scores", TemplateScores, "shard"),
     Table("labels", "policy_rollouts", Rollouts, "shard"),
     Table("labels", "prover_rollouts", Rollouts, "shard"),

@@ -32,13 +32,13 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.rewards.costs import TARGET_TOKENS
 from cpmi_dagster.rewards.demand import Steps
 
-Role = Literal["labeler", "policy", "prover"]
+Role = Literal["labeler", "rollouts", "prover"]
 ROLES: tuple[Role, ...] = get_args(Role)
 Part = Literal["hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts"]
 ROLE_OF: dict[Part, Role] = {
     "hard_negatives": "labeler",
     "answer_logprobs": "labeler",
-    "policy_rollouts": "policy",
+    "policy_rollouts": "rollouts",
     "prover_rollouts": "prover",
 }
 Figure = Literal["forward", "generated"]
@@ -101,7 +101,7 @@ def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Sett
         models: by role, those that are needed.
     """
     demand = settings.demand
-    policy, policy_rollouts = _rollouts_work(chunk, "policy", models, settings, demand.policy_steps)
+    policy, policy_rollouts = _rollouts_work(chunk, "rollouts", models, settings, demand.policy_steps)
     prover, prover_rollouts = _rollouts_work(chunk, "prover", models, settings, demand.prover_steps)
     scoring, targets = _scoring_work(chunk, models["labeler"], settings, hardware)
     work: dict[Part, Work] = {
@@ -118,7 +118,7 @@ def chunk_costs(chunk: Chunk, models: Mapping[str, PlannedModel], settings: Sett
             part: done.cost(models[ROLE_OF[part]].shape, hardware, batch) if done != Work() else Cost.zero()
             for part, done in work.items()
         },
-        rollouts={"policy": policy_rollouts, "prover": prover_rollouts},
+        rollouts={"rollouts": policy_rollouts, "prover": prover_rollouts},
         targets=targets,
         guesses=_guesses(chunk, settings),
     )
@@ -166,7 +166,7 @@ def _rollouts_work(
     rollouts = settings.rollouts
     if steps == 0:
         return Work(), pl.DataFrame(schema=PREFIX_TOKENS)
-    is_policy = role == "policy"
+    is_policy = role == "rollouts"
     count = rollouts.policy_count if is_policy else rollouts.prover_count
     samples = Samples(count, rollouts.sampling, rollouts.batch_sequences)
     measured = None

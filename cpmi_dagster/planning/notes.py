@@ -78,11 +78,9 @@ def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
         if row["also"]:
             yield f"At the price of {row['method']}: {', '.join(row['also'])}."
     yield "Forward tokens include the generated ones, as in labels.labeling_costs."
-    if settings.models.policy is None:
-        yield "The profile names no policy: MC's rollouts are planned with the labeler."
     yield from _estimates(plan, settings)
     for role in ROLES:
-        if (model := getattr(settings.models, role)) and model.engine == "endpoint":
+        if (model := settings.models.of(role)) and model.engine == "endpoint":
             yield f"The {role} is at an endpoint; its hours and price are those of the same model on this card."
     if plan.counted < plan.trajectories:
         yield (

@@ -74,7 +74,7 @@ def planned_model(
     """Read a model's shape and tokenizer from this disk.
 
     Args:
-        role: labeler, policy or prover; named in errors.
+        role: labeler, rollouts or prover; named in errors.
         revision: hub commit; ignored for local folders.
         parameters: parameters per token, instead of counting them.
 

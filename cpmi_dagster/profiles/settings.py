@@ -53,12 +53,29 @@ LONGEST_NAME = 200
 
 
 class Models(Frozen):
-    """The models a run uses, by role; what nothing asks for may be left out."""
+    """The models a run uses, by role; what nothing asks for may be left out.
+
+    Attributes:
+        labeler: its log-probabilities are CPMI's; it also samples hard negatives.
+        rollouts: completes the prefixes of MC and PAV; the labeler where none is named (section 5.3).
+        policy: samples the candidates of best-of-N.
+        prover: PAV's second model.
+        backbone: what reward models are trained from.
+    """
 
     labeler: LanguageModel
+    rollouts: LanguageModel | None = None
     policy: LanguageModel | None = None
     prover: LanguageModel | None = None
     backbone: LanguageModel
+
+    def role_of(self, role: str) -> str:
+        """The role whose model takes a role: rollouts are the labeler's where no other model is named for them."""
+        return "labeler" if role == "rollouts" and self.rollouts is None else role
+
+    def of(self, role: str) -> LanguageModel | None:
+        """The model that takes a role."""
+        return getattr(self, self.role_of(role))
 
 
 class Orchestration(Frozen):
@@ -138,15 +155,12 @@ class Settings(BaseSettings):
 
     def _check_models(self) -> None:
         """Refuse what needs a model that the profile does not name, before anything runs."""
-        demand = self.demand
-        for role, steps in (("policy", demand.policy_steps), ("prover", demand.prover_steps)):
-            if steps != 0 and getattr(self.models, role) is None:
-                wanting = [
-                    name for name in self.rewards.types if getattr(reward_type(name).needs, f"{role}_steps") != 0
-                ]
+        if self.models.prover is None:
+            wanting = [name for name in self.rewards.types if reward_type(name).needs.uses_prover]
+            if wanting:
                 raise ValueError(
-                    f"models.{role} is missing, and the reward type `{wanting[0]}` needs its rollouts; name the "
-                    f"model, or remove {', '.join(f'`{name}`' for name in wanting)} from rewards.types"
+                    f"models.prover is missing, and the reward type `{wanting[0]}` needs it; name the model, or remove "
+                    f"{', '.join(f'`{name}`' for name in wanting)} from rewards.types"
                 )
         if self.benchmarks.best_of_n and self.models.policy is None:
             raise ValueError(
@@ -163,7 +177,7 @@ class Settings(BaseSettings):
     @property
     def cost_basis(self) -> CostBasis:
         """What decides how the costs of labeling are shared out among methods."""
-        rollouts = {"policy": self.rollouts.policy_count, "prover": self.rollouts.prover_count}
+        rollouts = {"rollouts": self.rollouts.policy_count, "prover": self.rollouts.prover_count}
         return CostBasis(self.rewards.default_conditioning, self.negatives.count, rollouts)
 
     @property

@@ -46,7 +46,7 @@ def starter_profile(look: FirstLook, name: str, source: str, model: str) -> str:
         benchmarks=[
             f"{key}: {_on_one_line(place)}" for key, place in paper["benchmarks"].items() if key not in QUESTION_SETS
         ],
-        policy_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.policy_steps != 0],
+        rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.policy_steps != 0],
         prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.prover_steps != 0],
     )
 

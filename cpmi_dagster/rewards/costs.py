@@ -25,6 +25,8 @@ from cpmi_dagster.rewards.demand import Demand, Steps, demand_of
 from cpmi_dagster.rewards.registry import reward_type
 
 CONTEXT_KEY = AnswerLogprobs.create_empty().select("trajectory_id", "context", "step_index").schema
+SAMPLED = {"rollouts": "policy_rollouts", "prover": "prover_rollouts"}
+"""The asset that each role's rollouts are in."""
 TARGET_TOKENS = {**CONTEXT_KEY, "gold": pl.Int64(), "negative": pl.Int64()}
 
 
@@ -92,7 +94,7 @@ def labeling_costs(
     Args:
         shard: partition key.
         trajectories: how many were labelled.
-        models: names of `labeler`, `policy` and `prover`.
+        models: names of `labeler`, `rollouts` and `prover`.
         methods: reward types, e.g. mc, pav, cpmi, cpmi_merge1.
 
     Returns:
@@ -119,9 +121,9 @@ def costs_of(demand: Demand, measured: Measured, basis: CostBasis, negatives: in
         scores = measured.costs["answer_logprobs"].times(_scored_share(demand, measured.targets, negatives, basis))
         sampled = measured.costs["hard_negatives"] if demand.negatives else Cost.zero()
         parts["labeler"] = sampled + scores
-    for role, steps in (("policy", demand.policy_steps), ("prover", demand.prover_steps)):
+    for role, steps in (("rollouts", demand.policy_steps), ("prover", demand.prover_steps)):
         if steps != 0:
-            cost, rollouts = measured.costs[f"{role}_rollouts"], measured.rollouts[role]
+            cost, rollouts = measured.costs[SAMPLED[role]], measured.rollouts[role]
             parts[role] = cost_of_rollouts(cost, rollouts, steps, basis.rollouts[role])
     return parts
 

@@ -10,7 +10,7 @@ pav              -                0           all            all
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, Conditioning
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, SCORED_CONTROLS, Conditioning
 from cpmi_dagster.rewards.registry import reward_type
 
 Steps = int | None
@@ -25,12 +25,16 @@ class Demand:
         negatives: hard negatives of each trajectory, 0 where gold answers alone are scored.
         policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
         prover_steps: likewise for the prover, which also completes the bare question.
+        controls: what the labeler reads for controls.
+        prover_scores: whether the prover scores answers as the labeler does.
     """
 
     conditionings: tuple[Conditioning, ...] = ()
     negatives: int = 0
     policy_steps: Steps = 0
     prover_steps: Steps = 0
+    controls: tuple[str, ...] = ()
+    prover_scores: bool = False
 
     def __or__(self, other: "Demand") -> "Demand":
         """What both need."""
@@ -40,6 +44,8 @@ class Demand:
             max(self.negatives, other.negatives),
             most_steps(self.policy_steps, other.policy_steps),
             most_steps(self.prover_steps, other.prover_steps),
+            tuple(name for name in SCORED_CONTROLS if name in {*self.controls, *other.controls}),
+            self.prover_scores or other.prover_scores,
         )
 
     @property
@@ -48,6 +54,8 @@ class Demand:
         return {
             "hard_negatives": self.negatives > 0,
             "answer_logprobs": bool(self.conditionings),
+            "control_logprobs": bool(self.controls),
+            "prover_logprobs": self.prover_scores,
             "policy_rollouts": self.policy_steps != 0,
             "prover_rollouts": self.prover_steps != 0,
         }
@@ -79,5 +87,7 @@ def demand_of(
             negatives if needs.scores and needs.negatives != 0 else 0,
             needs.policy_steps,
             needs.prover_steps,
+            needs.controls,
+            needs.prover_scores,
         )
     return total

@@ -8,15 +8,18 @@ Every formula takes the evidence and returns trajectory_id, step_index, reward; 
 each is for.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import polars as pl
 
+from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.seeded import uniform_number
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
 from cpmi_dagster.errors import ScoringError, SettingsError
-from cpmi_dagster.scoring.conditionings import gold_shifts, template_scores
+from cpmi_dagster.scoring.conditionings import Contrast, Length, contrast_shifts, gold_shifts, template_scores
 
 STEP = ["trajectory_id", "step_index"]
 
@@ -30,10 +33,13 @@ class Evidence:
         scores: `labels.template_scores`.
         policy_rollouts: `labels.policy_rollouts`, prefixes 1..n.
         prover_rollouts: `labels.prover_rollouts`, prefixes 0..n.
-        trajectories: trajectory_id, steps, shepherd_labels.
+        trajectories: trajectory_id, steps, shepherd_labels, final_answer, gold_answer.
         default_conditioning: of the types that name no conditioning.
         alpha: weight of the prover's advantage in PAV.
-        seed: decides the random rewards of `rand_merge`.
+        seed: decides the random rewards of `rand_merge` and `uniform`.
+        control_logprobs: `labels.control_logprobs`.
+        prover_logprobs: `labels.prover_logprobs`.
+        same: whether a final answer is the gold answer: gold, candidate.
     """
 
     logprobs: pl.DataFrame
@@ -44,6 +50,9 @@ class Evidence:
     default_conditioning: Conditioning
     alpha: float
     seed: int
+    control_logprobs: pl.DataFrame = field(default_factory=ControlLogprobs.create_empty)
+    prover_logprobs: pl.DataFrame = field(default_factory=AnswerLogprobs.create_empty)
+    same: Callable[[str, str], bool] = is_equivalent
 
     @cached_property
     def mc(self) -> pl.DataFrame:
@@ -89,10 +98,11 @@ def mean_over_templates(scores: pl.DataFrame, conditioning: Conditioning, term: 
             f"the conditioning `{conditioning}` was not scored; add it to `scoring.conditionings`, or remove the "
             "reward types that need it"
         )
-    return _template_mean(chosen, term)
+    return template_mean(chosen, term)
 
 
-def _template_mean(scores: pl.DataFrame, term: pl.Expr) -> pl.DataFrame:
+def template_mean(scores: pl.DataFrame, term: pl.Expr) -> pl.DataFrame:
+    """Mean of a term over templates (Eq. 4): trajectory_id, step_index, reward."""
     return scores.sort(*STEP, "template").group_by(STEP, maintain_order=True).agg(reward=term.mean())
 
 
@@ -150,10 +160,26 @@ def pav(evidence: Evidence) -> pl.DataFrame:
     return _complete(joined.select(*STEP, reward=reward), "prover")
 
 
+def mc_prover(evidence: Evidence) -> pl.DataFrame:
+    """Monte-Carlo estimate by the prover: the same labels by a model that knows less."""
+    return success_rates(evidence.prover_rollouts).filter(pl.col("step_index") >= 0)
+
+
+def cpmi_prover(evidence: Evidence) -> pl.DataFrame:
+    """CPMI with the prover as labeler."""
+    return template_mean(contrast_shifts(evidence.prover_logprobs, evidence.default_conditioning), pl.col("shift"))
+
+
+def lse_prover(evidence: Evidence) -> pl.DataFrame:
+    """The shift of the gold answer's log-odds among the candidates, with the prover as labeler."""
+    shifts = contrast_shifts(evidence.prover_logprobs, evidence.default_conditioning, "logsumexp")
+    return template_mean(shifts, pl.col("shift"))
+
+
 def gold_only(evidence: Evidence) -> pl.DataFrame:
     """The gold answer's shift alone (table 2), which needs no hard negatives."""
     shifts = gold_shifts(evidence.logprobs, evidence.default_conditioning)
-    return _template_mean(shifts, pl.col("gold_shift"))
+    return template_mean(shifts, pl.col("gold_shift"))
 
 
 def negatives_only(evidence: Evidence) -> pl.DataFrame:
@@ -173,12 +199,23 @@ def fewer_negatives(evidence: Evidence, count: int) -> pl.DataFrame:
     return mean_over_templates(scores, conditioning, pl.col("cpmi"))
 
 
+def contrasted(evidence: Evidence, contrast: Contrast, length: Length) -> pl.DataFrame:
+    """The shift under another contrast with the hard negatives, or of whole answers; ours, not the paper's."""
+    shifts = contrast_shifts(evidence.logprobs, evidence.default_conditioning, contrast, length)
+    return template_mean(shifts, pl.col("shift"))
+
+
 def rand_merge(evidence: Evidence) -> pl.DataFrame:
     """MC at the first step, U(0, 1) after it (section 5.3)."""
+    return merge(evidence.mc, uniform(evidence), 1)
+
+
+def uniform(evidence: Evidence) -> pl.DataFrame:
+    """U(0, 1) at every step, seeded."""
     counts = pl.int_ranges(pl.col("steps").list.len())
     steps = evidence.trajectories.select("trajectory_id", step_index=counts).explode("step_index")
     numbers = [uniform_number(evidence.seed, row) for row in steps.iter_rows()]
-    return merge(evidence.mc, steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64)), 1)
+    return steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64))
 
 
 def corpus_labels(evidence: Evidence) -> pl.DataFrame:

@@ -19,8 +19,9 @@ from pydantic import AfterValidator
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.rewards import formulas
+from cpmi_dagster.rewards import controls, formulas
 from cpmi_dagster.rewards.formulas import Evidence
+from cpmi_dagster.scoring.conditionings import CONTRASTS, LENGTHS, Contrast, Length
 
 CORPUS_LABELS = "math_shepherd"
 """The labels that come with the corpus."""
@@ -36,6 +37,8 @@ class Needs:
         negatives: hard negatives that the gold answer is contrasted with; None is all, 0 none.
         policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
         prover_steps: likewise for the prover, which also completes the bare question.
+        controls: what the labeler reads for controls, of `SCORED_CONTROLS`.
+        prover_scores: answer log-probabilities by the prover, under the profile's default conditioning.
     """
 
     scores: bool = False
@@ -43,6 +46,13 @@ class Needs:
     negatives: int | None = None
     policy_steps: int | None = 0
     prover_steps: int | None = 0
+    controls: tuple[str, ...] = ()
+    prover_scores: bool = False
+
+    @property
+    def uses_prover(self) -> bool:
+        """Whether it takes the second model."""
+        return self.prover_steps != 0 or self.prover_scores
 
 
 class Merge(NamedTuple):
@@ -63,7 +73,9 @@ class RewardType:
         needs: what labeling with it takes.
         is_probability: its rewards are soft labels as they are; others are normalised by Eq. 7.
         merge: the reward type of its first steps; these are normalised as that type is.
-        kind: a `method` of labeling, a `control`, or what comes with the `corpus` and costs nothing.
+        kind: a `method` of labeling, a `control` that a method has to beat, which is billed nothing, or what comes with
+            the `corpus` and costs nothing.
+        is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
         in_main_tables: has a row in the paper's main tables.
     """
 
@@ -75,9 +87,16 @@ class RewardType:
     merge: Merge | None = None
     kind: Literal["method", "control", "corpus"] = "method"
     in_main_tables: bool = False
+    is_free: bool = False
+
+    @property
+    def is_billed(self) -> bool:
+        """Whether it has labeling costs: methods, and the control that takes another method's first steps."""
+        return self.kind == "method" or self.merge is not None
 
 
 SCORES, ROLLOUTS = Needs(scores=True), Needs(policy_steps=None)
+PROVERS_SCORES, PROVERS_ROLLOUTS = Needs(scores=True, prover_scores=True), Needs(prover_steps=None)
 
 
 def _cpmi_merge(steps: int) -> RewardType:
@@ -110,6 +129,20 @@ def _conditioned(name: str) -> RewardType:
     return RewardType(f"cpmi_{name}", f"CPMI ({CONDITIONINGS[name].words})", compute, needs)
 
 
+def _contrasted(contrast: Contrast, length: Length) -> RewardType:
+    """CPMI with another contrast over the negatives, or summed over the answer's tokens: ours, not the paper's."""
+    parts = [part for part, papers in ((contrast, "mean"), (length, "mean")) if part != papers]
+    compute = partial(formulas.contrasted, contrast=contrast, length=length)
+    return RewardType(f"cpmi_{'_'.join(parts)}", f"CPMI ({', '.join(parts)})", compute, SCORES)
+
+
+def _control(
+    name: str, label: str, compute: Callable[[Evidence], pl.DataFrame], needs: Needs = Needs(), **facts: bool
+) -> RewardType:
+    """A label that a method has to beat."""
+    return RewardType(name, label, compute, needs, kind="control", **facts)
+
+
 def _fewer_negatives(count: int) -> RewardType:
     """CPMI with the hardest negatives alone (appendix D.1)."""
     compute = partial(formulas.fewer_negatives, count=count)
@@ -125,7 +158,13 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         *map(_cpmi_merge, (1, 2, 3)),
         *map(_pav_merge, (1, 2, 3)),
         *(_conditioned(name) for name in CONDITIONINGS if name != PAPERS),
-        *map(_fewer_negatives, (1, 2)),
+        *(
+            _contrasted(contrast, length)
+            for contrast in CONTRASTS
+            for length in LENGTHS
+            if (contrast, length) != ("mean", "mean")
+        ),
+        *map(_fewer_negatives, (1, 2, 4, 8)),
         RewardType("gold_only", "Gold_only", formulas.gold_only, Needs(scores=True, negatives=0)),
         RewardType("neg_only", "Neg_only", formulas.negatives_only, SCORES),
         RewardType(
@@ -138,6 +177,23 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
             kind="control",
             in_main_tables=True,
         ),
+        RewardType("mc_prover", "MC (by the prover)", formulas.mc_prover, PROVERS_ROLLOUTS, is_probability=True),
+        RewardType("cpmi_prover", "CPMI (by the prover)", formulas.cpmi_prover, PROVERS_SCORES),
+        RewardType("cpmi_logsumexp_prover", "CPMI (logsumexp, by the prover)", formulas.lse_prover, PROVERS_SCORES),
+        _control("position", "Position", controls.position, is_probability=True, is_free=True),
+        _control("final_answer", "Final answer", controls.final_answer, is_probability=True, is_free=True),
+        _control(
+            "final_answer_position",
+            "Final answer × position",
+            controls.final_answer_position,
+            is_probability=True,
+            is_free=True,
+        ),
+        _control("step_length", "Step length", controls.step_length, is_free=True),
+        _control("step_surprisal", "Step surprisal", controls.step_surprisal, Needs(controls=("step_surprisal",))),
+        _control("other_gold", "Gold of another question", controls.other_gold, Needs(True, controls=("other_gold",))),
+        _control("other_step", "Step of another solution", controls.other_step, Needs(True, controls=("other_step",))),
+        _control("uniform", "Uniform random", controls.uniform, is_probability=True),
         RewardType(
             CORPUS_LABELS,
             "Math-Shepherd's + and -",

@@ -16,8 +16,8 @@ class Rewards(Frozen):
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The types whose labels cost something; the corpus's own do not."""
-        return tuple(name for name in self.types if REWARD_TYPES[name].kind != "corpus")
+        """The types whose labels are billed; controls and the corpus's own are not."""
+        return tuple(name for name in self.types if REWARD_TYPES[name].is_billed)
 
 
 class SoftLabels(Frozen):

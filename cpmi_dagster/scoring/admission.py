@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import Context, contexts_of
+from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.tokens import TokenIds, check_boundaries, piece_ids, start_ids
 from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
@@ -36,6 +36,7 @@ class TokenizedTrajectory:
         targets: answer line by answer rank, 0 = gold.
         contexts: what the answers are scored under.
         first_template: of the prompts.
+        of_steps: the step that follows a context is scored in the place of answers.
     """
 
     trajectory_id: str
@@ -44,6 +45,11 @@ class TokenizedTrajectory:
     targets: Mapping[int, TokenIds]
     contexts: tuple[Context, ...]
     first_template: int = 0
+    of_steps: bool = False
+
+    def targets_under(self, context: Context) -> Mapping[int, TokenIds]:
+        """What is scored under a context, by rank."""
+        return {GOLD_RANK: self.steps[context.step_index + 1]} if self.of_steps else self.targets
 
     def context_steps(self, context: Context) -> Iterator[TokenIds]:
         """The steps between question and answer under a context."""
@@ -52,8 +58,11 @@ class TokenizedTrajectory:
     @property
     def longest_sequence(self) -> int:
         """Tokens of the longest question, steps and answer that are scored."""
-        context = max(sum(map(len, self.context_steps(context))) for context in self.contexts)
-        return max(map(len, self.prompts)) + context + max(map(len, self.targets.values()))
+        branches = (
+            sum(map(len, self.context_steps(context))) + max(map(len, self.targets_under(context).values()))
+            for context in self.contexts
+        )
+        return max(map(len, self.prompts)) + max(branches)
 
 
 def admit(
@@ -64,6 +73,7 @@ def admit(
     scoring: Scoring,
     scored: ScoredAlready | None = None,
     contrasted: bool = True,
+    of_steps: bool = False,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
     """Split trajectories into tokenised ones, in order, and pairs of (trajectory_id, reason).
 
@@ -74,6 +84,7 @@ def admit(
         scored: what is scored already; a trajectory that has nothing else is in neither list, one that has may be in
             parts of which each adds contexts, templates or answers.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
+        of_steps: steps are scored, under all before them, and no answers.
     """
     rejected: list[tuple[str, str]] = []
     complete = []
@@ -87,7 +98,7 @@ def admit(
     admitted = []
     for row in complete:
         try:
-            tokenized = _tokenized(row, ids, start, scoring, context_length)
+            tokenized = _tokenized(row, ids, start, scoring, context_length, of_steps)
             _check_text(row, ids, tokenizer)
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
@@ -168,15 +179,21 @@ def _check_text(row: Mapping[str, Any], ids: Mapping[str, TokenIds], tokenizer: 
 
 
 def _tokenized(
-    row: Mapping[str, Any], ids: Mapping[str, TokenIds], start: TokenIds, scoring: Scoring, context_length: int
+    row: Mapping[str, Any],
+    ids: Mapping[str, TokenIds],
+    start: TokenIds,
+    scoring: Scoring,
+    context_length: int,
+    of_steps: bool,
 ) -> TokenizedTrajectory:
-    name = f"trajectory `{row['trajectory_id']}`"
+    name, count = f"trajectory `{row['trajectory_id']}`", len(row["steps"])
     tokenized = TokenizedTrajectory(
         trajectory_id=row["trajectory_id"],
         prompts=tuple(start + ids[render_question(row["question"], template)] for template in range(scoring.templates)),
         steps=tuple(ids[render_step(step)] for step in row["steps"]),
         targets={rank: ids[render_target(answer)] for rank, answer in _answers(row).items()},
-        contexts=contexts_of(scoring.conditionings, len(row["steps"])),
+        contexts=before_each_step(count) if of_steps else contexts_of(scoring.conditionings, count),
+        of_steps=of_steps,
     )
     without_answer = {(), ids[ANSWER_PREFIX], ids[render_target("")]}
     for rank, target in tokenized.targets.items():

@@ -7,7 +7,8 @@ With mean log-probabilities ℓ of the gold answer A and two negatives B, C, tem
                                                                            0.5   cpmi
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -18,6 +19,17 @@ from cpmi_dagster.errors import ScoringError
 SCORE_KEY = TemplateScores.primary_key()
 CONTEXT, CONDITIONING = AnswerLogprobs.columns()["context"].dtype, TemplateScores.columns()["conditioning"].dtype
 MEAN_LOGPROB = pl.col("logprob_sum") / pl.col("token_count")
+
+Contrast = Literal["mean", "logsumexp", "max"]
+Length = Literal["mean", "sum"]
+CONTRASTS: tuple[Contrast, ...] = get_args(Contrast)
+LENGTHS: tuple[Length, ...] = get_args(Length)
+LOGPROB: dict[Length, pl.Expr] = {"mean": MEAN_LOGPROB, "sum": pl.col("logprob_sum")}
+POOLED: dict[Contrast, Callable[[pl.Expr], pl.Expr]] = {
+    "mean": lambda logprobs: logprobs.mean(),
+    "logsumexp": lambda logprobs: logprobs.max() + (logprobs - logprobs.max()).exp().sum().log(),
+    "max": lambda logprobs: logprobs.max(),
+}
 
 
 def template_scores(
@@ -45,6 +57,35 @@ def template_scores(
         negative_shift=pl.col("negative_with") - pl.col("negative_without"),
     ).with_columns(cpmi=pl.col("gold_shift") - pl.col("negative_shift"))
     return TemplateScores.cast(scores.select(TemplateScores.column_names())).sort(SCORE_KEY)
+
+
+def contrast_shifts(
+    logprobs: pl.DataFrame, conditioning: Conditioning, contrast: Contrast = "mean", length: Length = "mean"
+) -> pl.DataFrame:
+    """Shift of the gold answer against the hard negatives taken together, of every step under every template.
+
+    With L(a | x) the log-probability of an answer, by `length` its mean over tokens (the paper's) or its sum:
+
+        mean        L(A) - mean over m of L(A_m)        CPMI (Eq. 3)
+        logsumexp   L(A) - log sum over m of exp L(A_m)  log-odds of the gold answer among the candidates
+        max         L(A) - max over m of L(A_m)          margin over the likeliest wrong answer
+
+    and the shift is this with the step, less this without it.
+
+    Args:
+        logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
+
+    Returns:
+        trajectory_id, template, step_index, shift in nats per token, or in nats for `sum`.
+
+    Raises:
+        ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
+    """
+    means = _context_means(logprobs, contrast, length)
+    scores = _with_means(_with_means(_contrasts(means, [conditioning]), means, "with"), means, "without")
+    _check_complete(scores, ("gold", "negative"))
+    shift = (pl.col("gold_with") - pl.col("negative_with")) - (pl.col("gold_without") - pl.col("negative_without"))
+    return scores.select("trajectory_id", "template", "step_index", shift=shift)
 
 
 def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFrame:
@@ -101,14 +142,15 @@ def _keep_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
     return logprobs.join(pl.concat([gold, hardest]), on=["trajectory_id", "answer_rank"], how="semi")
 
 
-def _context_means(logprobs: pl.DataFrame) -> pl.DataFrame:
-    """Per trajectory, template and context: ℓ of the gold answer, and the mean ℓ of the negatives."""
+def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean", length: Length = "mean") -> pl.DataFrame:
+    """Per trajectory, template and context: ℓ of the gold answer, and the pooled ℓ of the negatives."""
+    logprob = LOGPROB[length]
     return (
         logprobs.sort(AnswerLogprobs.primary_key())
         .group_by("trajectory_id", "template", "context", "step_index", maintain_order=True)
         .agg(
-            gold=MEAN_LOGPROB.filter(pl.col("answer_rank") == 0).first(),
-            negative=MEAN_LOGPROB.filter(pl.col("answer_rank") > 0).mean(),
+            gold=logprob.filter(pl.col("answer_rank") == 0).first(),
+            negative=POOLED[contrast](logprob.filter(pl.col("answer_rank") > 0)),
         )
     )
 

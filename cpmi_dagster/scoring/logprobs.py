@@ -48,6 +48,7 @@ def answer_logprobs(
     progress: Callable[[int], None] | None = None,
     scored: ScoredAlready | None = None,
     contrasted: bool = True,
+    of_steps: bool = False,
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
 
@@ -61,6 +62,8 @@ def answer_logprobs(
         progress: called with the number of trajectories just finished, rejected ones included.
         scored: what is scored already; only what is missing is computed.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
+        of_steps: every step is scored after the question and the steps before it, as answer 0 of that context; answers
+            are not.
 
     Raises:
         ModelError: the model cannot read token trees, or no trajectory fits its attention windows.
@@ -79,6 +82,7 @@ def answer_logprobs(
         scoring=scoring,
         scored=scored,
         contrasted=contrasted,
+        of_steps=of_steps,
     )
     windows = _admitted(ahead(_windows(trajectories, admit_part, model, scoring, too_long)), rejected, advance)
     for window in _scores(model, windows, scoring, advance):

@@ -49,7 +49,7 @@ def written_out(
         templates = enumerate(trajectory.prompts, trajectory.first_template)
         for (template, prompt), context in product(templates, trajectory.contexts):
             before = (*prompt, *chain.from_iterable(trajectory.context_steps(context)))
-            for rank, target in trajectory.targets.items():
+            for rank, target in trajectory.targets_under(context).items():
                 key = (trajectory.trajectory_id, template, context.kind, context.step_index, rank)
                 yield key, before, target
 

@@ -112,7 +112,7 @@ class _Branches:
             for step in steps if node is None else steps[-1:]:
                 node = self._path(ROOT if node is None else node, trajectory.steps[step])[-1]
             ends[steps] = node = ROOT if node is None else node
-            for rank, target in trajectory.targets.items():
+            for rank, target in trajectory.targets_under(context).items():
                 key = (trajectory.trajectory_id, context.kind, context.step_index, rank)
                 self.targets.append((*key, len(target)))
                 self.predictors += self._path(node, target[:-1])

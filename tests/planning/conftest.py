@@ -28,7 +28,7 @@ def settings(tmp_path_factory) -> Settings:
 @pytest.fixture(scope="session")
 def models(settings) -> dict[str, PlannedModel]:
     """The embedded world's models, planned with."""
-    return {role: planned_model(role, getattr(settings.models, role)) for role in ("labeler", "policy", "prover")}
+    return {role: planned_model(role, settings.models.of(role)) for role in ("labeler", "rollouts", "prover")}
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def loaded() -> dict[str, LoadedModel]:
     """The same models, loaded."""
     labeler = load_language_model("miniature:labeler", dtype="float32")
     prover = load_language_model("miniature:prover", dtype="float32")
-    return {"labeler": labeler, "policy": labeler, "prover": prover}
+    return {"labeler": labeler, "rollouts": labeler, "prover": prover}
 
 
 @pytest.fixture

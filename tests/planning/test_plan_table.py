@@ -19,9 +19,9 @@ from cpmi_dagster.rewards.costs import TARGET_TOKENS, CostBasis
 from cpmi_dagster.rewards.demand import demand_of
 
 TYPES = ("mc", "mc_hard", "pav", "cpmi", "gold_only", "cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")
-MODELS = {"labeler": "big", "policy": "middle", "prover": "small"}
+MODELS = {"labeler": "big", "rollouts": "middle", "prover": "small"}
 DEMAND = demand_of(TYPES, "marginal", 2)
-BASIS = CostBasis("marginal", 2, {"policy": 8, "prover": 4})
+BASIS = CostBasis("marginal", 2, {"rollouts": 8, "prover": 4})
 # one trajectory of one step: tokens of its gold answer and of two negatives
 TARGETS = pl.DataFrame([("t", "question", -1, 1, 2), ("t", "step", 0, 1, 2)], schema=TARGET_TOKENS, orient="row")
 GUESSES = frozenset({("policy_rollouts", "generated")})
@@ -29,8 +29,8 @@ GUESSES = frozenset({("policy_rollouts", "generated")})
 
 def chunk(shard: str = "000", factor: int = 1, size: int = 2, guesses=GUESSES) -> ChunkCosts:
     """Policy rollouts: 50 tokens for prefixes of one step, 40 of two, 10 of three."""
-    lengths = {"policy": [1, 2, 3], "prover": [0, 1, 2]}
-    generated = {"policy": [50, 40, 10], "prover": [80, 60, 60]}
+    lengths = {"rollouts": [1, 2, 3], "prover": [0, 1, 2]}
+    generated = {"rollouts": [50, 40, 10], "prover": [80, 60, 60]}
     return ChunkCosts(
         shard,
         size,

@@ -35,7 +35,7 @@ def measured(trajectories, settings, loaded):
     rollouts = settings.rollouts
     found = hard_negatives(trajectories, engines["labeler"], settings.negatives, settings.seed)
     scored = answer_logprobs(trajectories, found.negatives, loaded["labeler"], scoring_of(settings))
-    policy = prefix_rollouts(trajectories, engines["policy"], rollouts.policy_count, rollouts.sampling, 0, False)
+    policy = prefix_rollouts(trajectories, engines["rollouts"], rollouts.policy_count, rollouts.sampling, 0, False)
     prover = prefix_rollouts(trajectories, engines["prover"], rollouts.prover_count, rollouts.sampling, 0, True)
     costs = {
         "hard_negatives": found.cost,
@@ -81,8 +81,8 @@ def test_heuristic_negatives_are_no_guess_where_none_are_sampled(trajectories, s
 
 def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settings, models):
     planned = chunk_costs(Chunk("000", trajectories), models, settings, CARD)
-    tokenizer = models["policy"].tokenizer
-    first = planned.rollouts["policy"].filter(pl.col("trajectory_id") == "t000000002")
+    tokenizer = models["rollouts"].tokenizer
+    first = planned.rollouts["rollouts"].filter(pl.col("trajectory_id") == "t000000002")
     last = tokenizer.encode("So 24. The answer is: 24\n", add_special_tokens=False)
     before = tokenizer.encode("48 - 24 = 24\n", add_special_tokens=False)
     limit, count = settings.rollouts.sampling.max_new_tokens, settings.rollouts.policy_count
@@ -116,8 +116,8 @@ def test_portions_are_those_of_a_run(trajectories, settings, models):
 def test_engines_other_than_transformers_report_whole_prompts(settings, models):
     sampling = Samples(1, settings.rollouts.sampling, 256)
     prompts = ["The same long beginning of two prompts, and a one", "The same long beginning of two prompts"]
-    shared = read_prompts(models["policy"], prompts, sampling)
-    whole = read_prompts(replace(models["policy"], shares_prompts=False), prompts, sampling)
+    shared = read_prompts(models["rollouts"], prompts, sampling)
+    whole = read_prompts(replace(models["rollouts"], shares_prompts=False), prompts, sampling)
     assert [prompt.tokens for prompt in shared] == [prompt.tokens for prompt in whole]
     assert [prompt.read for prompt in whole] == [prompt.tokens for prompt in whole]
     assert shared[1].read == 1 < whole[1].read

@@ -34,14 +34,16 @@ def test_the_labelers_rows_are_those_of_the_paper(name):
     settings = load_settings(name)
     rows = [f"{labeler_name(settings.models.labeler.name)}, {method}" for method in ("MC", "CPMI-based")]
     assert set(rows) <= set(load_paper_tables()["labelers"].rows)
-    assert settings.models.policy == settings.models.labeler
+    assert settings.models.of("rollouts") == settings.models.labeler
+    assert settings.models.policy.name == settings.models.backbone.name == "Qwen/Qwen3-4B-Base"
     assert [recipe.reward_type for recipe in settings.recipes] == ["mc", "cpmi_merge1"]
     assert settings.home.name == name
 
 
 def test_a_small_labeler_can_be_tried_on_a_laptop():
     settings = load_settings("miniature-small-labeler")
-    assert settings.models.labeler.name == settings.models.policy.name == "miniature:prover"
+    assert settings.models.labeler.name == settings.models.of("rollouts").name == "miniature:prover"
+    assert settings.models.policy.name == "miniature:labeler"
     assert settings.recipe_names == ["mc_bce", "cpmi_merge1_bce"]
 
 
@@ -303,8 +305,10 @@ def test_conditionings_may_be_asked_for_beside_those_of_the_reward_types(tmp_pat
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("rewards: {types: [cpmi, mc]}\nmodels: {policy: null}", "models.policy is missing, and the reward type `mc`"),
-        ("rewards: {types: [cpmi_merge1]}\nmodels: {policy: null}", "needs its rollouts; name the model, or remove"),
+        (
+            "rewards: {types: [cpmi_prover]}\nmodels: {prover: null}",
+            "`cpmi_prover` needs it; name the model, or remove",
+        ),
         ("rewards: {types: [mc, pav]}\nmodels: {prover: null}", "models.prover is missing, and the reward type `pav`"),
         ("rewards: {types: [cpmi]}\nmodels: {policy: null}", "benchmarks.best_of_n samples candidates from it"),
     ],
@@ -323,3 +327,10 @@ def test_models_that_nothing_asks_for_may_be_left_out(tmp_path):
         "models: {policy: null, prover: null}\n"
     )
     assert load_settings(profile).models.policy is None
+
+
+def test_prefixes_are_completed_by_the_labeler_unless_another_model_is_named(tmp_path):
+    profile = tmp_path / "p.yaml"
+    profile.write_text("extends: miniature\nmodels: {rollouts: {name: 'miniature:prover'}}\n")
+    assert load_settings("miniature").models.of("rollouts").name == "miniature:labeler"
+    assert load_settings(profile).models.of("rollouts").name == "miniature:prover"

@@ -31,8 +31,8 @@ TARGETS = pl.DataFrame(
     schema=TARGET_TOKENS,
     orient="row",
 )
-BASIS = CostBasis("marginal", 2, {"policy": 8, "prover": 4})
-MODELS = {"labeler": "big", "policy": "big", "prover": "small"}
+BASIS = CostBasis("marginal", 2, {"rollouts": 8, "prover": 4})
+MODELS = {"labeler": "big", "rollouts": "big", "prover": "small"}
 
 PAPER_SECONDS = {"cpmi": 38_603, "cpmi_merge1": 72_553, "cpmi_merge2": 106_452, "cpmi_merge3": 136_579, "mc": 242_930}
 PAPER_QUALITY = {  # AUC, ProcessBench, PRMBench, MATH
@@ -52,7 +52,7 @@ PAPER_EFFICIENCY = {
 
 
 def costs_of(*methods: str, policy: pl.DataFrame = POLICY, basis: CostBasis = BASIS) -> dict[str, dict]:
-    measured = Measured(COSTS, {"policy": policy, "prover": PROVER}, TARGETS)
+    measured = Measured(COSTS, {"rollouts": policy, "prover": PROVER}, TARGETS)
     frame = labeling_costs("000", 4, measured, basis, MODELS, methods)
     LabelingCosts.validate(frame)
     return {row["method"]: row for row in frame.iter_rows(named=True)}
@@ -97,7 +97,7 @@ def test_answers_that_a_method_does_not_contrast_with_are_not_its_cost():
 
 
 def test_rollouts_that_are_not_asked_for_any_more_are_nobodys_cost():
-    costs = costs_of("mc", "cpmi_merge1", basis=CostBasis("marginal", 2, {"policy": 1, "prover": 4}))
+    costs = costs_of("mc", "cpmi_merge1", basis=CostBasis("marginal", 2, {"rollouts": 1, "prover": 4}))
     assert measured(costs["mc"]) == approx((40 * 0.7, 700, 70))
     assert measured(costs["cpmi_merge1"]) == approx((5.6 + 8.0, 57_800, 620))
 

@@ -1,3 +1,4 @@
+import math
 from itertools import product
 
 import polars as pl
@@ -7,13 +8,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.contracts import contexts
-from cpmi_dagster.contracts.tables import AnswerLogprobs, StepRewards
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.rewards.formulas import merge
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import step_rewards
-from cpmi_dagster.scoring.conditionings import template_scores
+from cpmi_dagster.scoring.conditionings import CONTRASTS, contrast_shifts, template_scores
 
 ALL_TYPES = tuple(REWARD_TYPES)
 CONDITIONINGS = tuple(contexts.CONDITIONINGS)
@@ -54,7 +55,35 @@ BY_HAND = {
     "pav_merge2": {"t1": [1.25, -0.75]},
     "pav_merge3": {"t1": [1.25, -0.75]},
     "math_shepherd": {"t1": [1.0, 0.0], "t2": [0.0, 1.0]},
+    "cpmi_m4": {"t1": [2.0, -2.0]},
+    "cpmi_max": {"t1": [2.5, -1.0]},
+    "cpmi_sum": {"t1": [8.0, -8.0]},
+    "cpmi_max_sum": {"t1": [10.0, -4.0]},
+    "cpmi_logsumexp": {"t1": [2.3136663, -1.5662192]},
+    "cpmi_logsumexp_sum": {"t1": [9.9821855, -4.6928118]},
+    "mc_prover": {"t1": [1.0, 0.0], "t2": [0.5, 1.0]},
+    "cpmi_prover": {"t1": [1.0, -1.0]},
+    "cpmi_logsumexp_prover": {"t1": [1.0, -1.0]},
+    "position": {"t1": [0.5, 0.0], "t2": [0.5, 0.0]},
+    "final_answer": {"t1": [1.0, 1.0], "t2": [0.0, 0.0]},
+    "final_answer_position": {"t1": [1.0, 1.0], "t2": [0.5, 0.0]},
+    "step_length": {"t1": [-1.0, -1.0], "t2": [-1.0, -2.0]},
+    "step_surprisal": {"t1": [-0.5, -3.0]},
+    "other_gold": {"t1": [0.25 + 0.5, 0.5 - 1.0]},
+    "other_step": {"t1": [1.0, -2.0]},
 }
+# mean log-probabilities by control, context and answer rank, under one template
+CONTROL_MEANS = {
+    ("step_surprisal", "question", -1): (-0.5,),
+    ("step_surprisal", "prefix", 0): (-3.0,),
+    ("other_gold", "question", -1): (-4.0,),
+    ("other_gold", "step", 0): (-3.75,),
+    ("other_gold", "step", 1): (-3.5,),
+    ("other_step", "question", -1): (-2.0, -1.0),
+    ("other_step", "step", 0): (-1.0, -1.0),
+    ("other_step", "step", 1): (-3.0, 0.0),
+}
+PROVER_MEANS = {("question", -1): (-2.0, -2.0), ("step", 0): (-2.0, -3.0), ("step", 1): (-3.0, -2.0)}
 
 
 def logprobs() -> pl.DataFrame:
@@ -64,6 +93,24 @@ def logprobs() -> pl.DataFrame:
         if template == 1 and rank == 0:
             mean = GOLD_UNDER_TEMPLATE_1.get((context, step), mean)
         rows.append(("t1", template, context, step, rank, mean * TOKENS, TOKENS))
+    return AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+
+
+def control_logprobs() -> pl.DataFrame:
+    rows = [
+        ("t1", 0, context, step, rank, mean * TOKENS, TOKENS, control)
+        for (control, context, step), means in CONTROL_MEANS.items()
+        for rank, mean in enumerate(means)
+    ]
+    return ControlLogprobs.cast(pl.DataFrame(rows, schema=ControlLogprobs.column_names(), orient="row"))
+
+
+def prover_logprobs() -> pl.DataFrame:
+    rows = [
+        ("t1", 0, *context, rank, mean * TOKENS, TOKENS)
+        for context, means in PROVER_MEANS.items()
+        for rank, mean in enumerate(means)
+    ]
     return AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
 
 
@@ -80,8 +127,10 @@ def rollouts(correct: dict[str, dict[int, str]]) -> pl.DataFrame:
 TRAJECTORIES = pl.DataFrame(
     {
         "trajectory_id": ["t1", "t2"],
-        "steps": [["a", "b"], ["c", "d"]],
+        "steps": [["a", "b"], ["c", "dd"]],
         "shepherd_labels": [[True, False], [False, True]],
+        "gold_answer": ["1/2", "3"],
+        "final_answer": ["0.5", "4"],
     }
 )
 
@@ -99,7 +148,17 @@ def rewards_of(
     scores = template_scores(logprobs(), CONDITIONINGS) if scores is None else scores
     chosen = Rewards.model_validate({"types": types, **options})
     rows = logprobs() if logprobs_ is None else logprobs_
-    frame = step_rewards(rows, scores, rollouts(policy), rollouts(prover), trajectories, chosen, seed)
+    frame = step_rewards(
+        rows,
+        scores,
+        rollouts(policy),
+        rollouts(prover),
+        trajectories,
+        chosen,
+        seed,
+        control_logprobs=control_logprobs(),
+        prover_logprobs=prover_logprobs(),
+    )
     StepRewards.validate(frame)
     grouped = frame.group_by("reward_type", "trajectory_id", maintain_order=True).agg("reward")
     rewards: dict[str, dict[str, list[float]]] = {}
@@ -143,10 +202,37 @@ def test_random_rewards_depend_on_the_seed_and_not_on_the_order_of_trajectories(
 
 
 def test_random_rewards_are_uniform():
-    many = pl.DataFrame({"trajectory_id": ["t1"], "steps": [["s"] * 4000]})
+    many = TRAJECTORIES.head(1).with_columns(steps=pl.lit("s").repeat_by(4000))
     values = pl.Series(rewards_of("rand_merge", trajectories=many)["rand_merge"]["t1"][1:])
     assert values.mean() == pytest.approx(0.5, abs=0.02)
     assert values.std() == pytest.approx(12**-0.5, abs=0.01)
+
+
+def test_the_uniform_control_is_seeded_and_covers_every_step():
+    uniform = rewards_of("uniform")["uniform"]
+    assert uniform == rewards_of("uniform", trajectories=TRAJECTORIES.reverse())["uniform"]
+    assert [len(values) for values in uniform.values()] == [2, 2]
+    assert uniform != rewards_of("uniform", seed=1)["uniform"]
+
+
+@given(st.lists(st.floats(-20, 0), min_size=3, max_size=6), st.lists(st.floats(-20, 0), min_size=3, max_size=6))
+def test_contrasts_order_as_their_names_say_and_agree_on_one_negative(before, after):
+    """max is at most logsumexp, which is at most max + log M; all contrasts are one where M = 1."""
+
+    def shifts(count: int) -> dict[str, float]:
+        rows = [
+            ("t1", 0, context, step, rank, mean * TOKENS, TOKENS)
+            for context, step, means in (("question", -1, before), ("step", 0, after))
+            for rank, mean in enumerate(means[:count])
+        ]
+        frame = AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+        return {name: contrast_shifts(frame, "marginal", name)["shift"].item() for name in CONTRASTS}
+
+    alone = shifts(2)
+    assert alone["mean"] == pytest.approx(alone["logsumexp"]) == pytest.approx(alone["max"])
+    count = min(len(before), len(after))
+    together = shifts(count)
+    assert abs(together["logsumexp"] - together["max"]) <= math.log(count - 1) + 1e-9
 
 
 def test_a_conditioning_that_was_not_scored_is_an_error_that_says_what_to_add():

@@ -1,0 +1,84 @@
+"""Controls: labels that a method has to beat before its own count, since they cost nothing or know nothing.
+
+    trajectory   final answer right   steps   position          final answer   final answer × position
+    t000000007   yes                  3       0.67 0.33 0.00    1 1 1          1.00 1.00 1.00
+    t000000012   no                   3       0.67 0.33 0.00    0 0 0          0.67 0.33 0.00
+
+Position, final answer and length need the trajectory alone. Surprisal is what the labeler thinks of a step without any
+answer. The two placebos are CPMI with one part exchanged, so that what is left of its quality owes nothing to it: the
+gold answer of another question, the steps of a solution to another question.
+"""
+
+import polars as pl
+
+from cpmi_dagster.rewards.formulas import STEP, Evidence, mean_over_templates, template_mean, uniform
+from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB, contrast_shifts, gold_shifts
+
+__all__ = ["uniform"]
+
+
+def position(evidence: Evidence) -> pl.DataFrame:
+    """1 less the relative position of a step, which is 1 at the last: early steps are more often right."""
+    return _numbered(evidence, _earliness())
+
+
+def final_answer(evidence: Evidence) -> pl.DataFrame:
+    """1 at every step of a trajectory whose final answer is right, else 0: an outcome label."""
+    return _numbered(evidence, _is_right(evidence))
+
+
+def final_answer_position(evidence: Evidence) -> pl.DataFrame:
+    """1 where the final answer is right, else `position`."""
+    return _numbered(evidence, pl.max_horizontal(_is_right(evidence), _earliness()))
+
+
+def step_length(evidence: Evidence) -> pl.DataFrame:
+    """Characters of the step with the sign turned: a long step has more room for an error."""
+    lengths = evidence.trajectories.select(
+        "trajectory_id",
+        step_index=pl.int_ranges(pl.col("steps").list.len()),
+        reward=pl.col("steps").list.eval(-pl.element().str.len_chars().cast(pl.Float64)),
+    )
+    return lengths.explode("step_index", "reward", empty_as_null=False)
+
+
+def step_surprisal(evidence: Evidence) -> pl.DataFrame:
+    """Mean log-probability of the step's own tokens after the question and the steps before it, in nats per token."""
+    read = _scored(evidence, "step_surprisal")
+    following = read.select("trajectory_id", "template", pl.col("step_index") + 1, logprob=MEAN_LOGPROB)
+    return template_mean(following, pl.col("logprob"))
+
+
+def other_gold(evidence: Evidence) -> pl.DataFrame:
+    """CPMI with the gold answer of another question, against this question's hard negatives."""
+    conditioning = evidence.default_conditioning
+    gold = template_mean(gold_shifts(_scored(evidence, "other_gold"), conditioning), pl.col("gold_shift"))
+    negatives = mean_over_templates(evidence.scores, conditioning, pl.col("negative_shift"))
+    both = gold.join(negatives, on=STEP, suffix="_negatives", maintain_order="left")
+    return both.select(*STEP, reward=pl.col("reward") - pl.col("reward_negatives"))
+
+
+def other_step(evidence: Evidence) -> pl.DataFrame:
+    """CPMI of a step of another question's solution in the place of each, alone against none."""
+    return template_mean(contrast_shifts(_scored(evidence, "other_step"), "marginal"), pl.col("shift"))
+
+
+def _scored(evidence: Evidence, control: str) -> pl.DataFrame:
+    return evidence.control_logprobs.filter(control=control)
+
+
+def _earliness() -> pl.Expr:
+    count = pl.col("steps").list.len()
+    return 1 - (pl.col("step_index") + 1) / count
+
+
+def _is_right(evidence: Evidence) -> pl.Expr:
+    answers = evidence.trajectories.select("trajectory_id", "gold_answer", "final_answer").drop_nulls()
+    right = [trajectory for trajectory, gold, final in answers.iter_rows() if evidence.same(gold, final)]
+    return pl.col("trajectory_id").is_in(right).cast(pl.Float64)
+
+
+def _numbered(evidence: Evidence, reward: pl.Expr) -> pl.DataFrame:
+    """A reward for every step, from columns trajectory_id, steps and step_index."""
+    steps = evidence.trajectories.select("trajectory_id", "steps", step_index=pl.int_ranges(pl.col("steps").list.len()))
+    return steps.explode("step_index", empty_as_null=False).select(*STEP, reward=reward)

@@ -1,0 +1,88 @@
+"""What the labeler reads for controls: steps scored as answers are, and parts exchanged between questions."""
+
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scoring_examples import negatives_of
+
+from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
+from cpmi_dagster.contracts.tables import ControlLogprobs
+from cpmi_dagster.scoring.controls import control_logprobs, with_other_gold, with_other_steps
+from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.trajectories.templates import render_question, render_step
+
+POOL = pl.DataFrame(
+    {
+        "trajectory_id": ["t1", "t2", "t3", "t4"],
+        "question_id": ["q1", "q1", "q2", "q3"],
+        "question": ["How many?", "How many?", "How far?", "How much?"],
+        "steps": [["a", "b", "c"], ["d"], ["e", "f"], ["g", "h", "i", "j"]],
+        "gold_answer": ["1", "1", "1", "4"],
+    }
+)
+NEGATIVES = negatives_of({"t1": ["2", "3"], "t2": ["2"], "t3": ["5"], "t4": ["6"]})
+SCORING = Scoring(templates=2, conditionings=("marginal",))
+
+
+def controls_of(model, names=SCORED_CONTROLS, trajectories=POOL, scorer="tree"):
+    scoring = SCORING.model_copy(update={"scorer": scorer})
+    return control_logprobs(trajectories, POOL, NEGATIVES, model, scoring, names, seed=0)
+
+
+def test_a_steps_surprisal_is_that_of_transformers_on_the_whole_text(qwen3):
+    rows = controls_of(qwen3, ["step_surprisal"]).logprobs.filter(trajectory_id="t4", template=1, context="prefix")
+    before = "".join([render_question("How much?", 1), *map(render_step, ["g", "h"])])
+    target = render_step("i")
+    start = qwen3.tokenizer(before, add_special_tokens=False)["input_ids"]
+    step = qwen3.tokenizer(target, add_special_tokens=False)["input_ids"]
+    with torch.inference_mode():
+        logits = qwen3.model(input_ids=torch.tensor([start + step])).logits[0].log_softmax(-1)
+    expected = sum(float(logits[len(start) + place - 1, token]) for place, token in enumerate(step))
+    row = rows.row(by_predicate=pl.col("step_index") == 1, named=True)
+    assert (row["logprob_sum"], row["token_count"]) == (pytest.approx(expected, abs=1e-4), len(step))
+
+
+def test_trees_and_single_sequences_agree_on_every_control(qwen3):
+    tree, single = (controls_of(qwen3, scorer=scorer).logprobs for scorer in ("tree", "reference"))
+    keys = ControlLogprobs.primary_key()
+    assert tree.select(keys).equals(single.select(keys))
+    assert (tree["logprob_sum"] - single["logprob_sum"]).abs().max() < 1e-4
+
+
+def test_every_control_has_its_rows_and_nothing_else(qwen3):
+    made = controls_of(qwen3)
+    ControlLogprobs.validate(made.logprobs)
+    counts = dict(made.logprobs.group_by("control").len().iter_rows())
+    steps = POOL["steps"].list.len().sum()
+    contexts = steps + POOL.height
+    assert counts == {"step_surprisal": 2 * steps, "other_gold": 2 * contexts, "other_step": 2 * (2 * contexts + 4)}
+    assert made.notes == []
+
+
+def test_the_other_gold_answer_has_another_text_and_no_trajectory_takes_its_own():
+    exchanged = with_other_gold(POOL, POOL, seed=3)
+    assert exchanged["gold_answer"].to_list() == ["4", "4", "4", "1"]
+
+
+def test_other_steps_are_of_another_question_and_as_many(qwen3):
+    exchanged = with_other_steps(POOL, POOL, seed=0)
+    owner = {step: question for question, steps in POOL["question_id", "steps"].iter_rows() for step in steps}
+    for question, own, other in zip(POOL["question_id"], POOL["steps"], exchanged["steps"], strict=True):
+        assert len(own) == len(other)
+        assert {owner[step] for step in other} and question not in {owner[step] for step in other}
+
+
+@given(st.permutations(range(POOL.height)), st.integers(0, 5))
+def test_what_is_exchanged_does_not_depend_on_the_order_of_rows(order, seed):
+    for exchange in (with_other_gold, with_other_steps):
+        straight, shuffled = (exchange(POOL, pool, seed) for pool in (POOL, POOL[list(order)]))
+        assert straight.equals(shuffled)
+
+
+def test_a_shard_of_one_question_has_no_other_one_and_says_so(qwen3):
+    alone = POOL.filter(question_id="q1")
+    made = control_logprobs(alone, alone, NEGATIVES, qwen3, SCORING, ["other_gold", "other_step"], seed=0)
+    assert made.logprobs.is_empty()
+    assert "t1 has no `other_gold`: its shard has no other question to take one from" in made.notes
