@@ -21,7 +21,13 @@ from resources.stage_run import TRAJECTORIES, StageOutput, StageRun
 
 REPORT_FILE = Path("report") / "index.html"
 MODEL_ROLES: tuple[Role, ...] = get_args(Role)
-MEASURED_BY = ["recipes", "benchmarks.bootstrap_samples", "models.labeler"]
+MEASURED_BY = [
+    "recipes",
+    "benchmarks.bootstrap_samples",
+    "models.labeler",
+    "rewards.default_conditioning",
+    "negatives.count",
+]
 VERSIONS = ("cpmi-dagster", "dagster", "duckdb", "polars", "torch", "transformers")
 
 
@@ -36,6 +42,8 @@ def _inputs(run: StageRun, needs: tuple[str, ...]) -> ReportInputs:
         labeler=run.settings.models.labeler.name,
         bootstrap_samples=run.settings.benchmarks.bootstrap_samples,
         seed=run.settings.seed,
+        default_conditioning=run.settings.rewards.default_conditioning,
+        negatives=run.settings.negatives.count,
     )
 
 

@@ -162,6 +162,12 @@ class Settings(BaseSettings):
                     f"models.prover is missing, and the reward type `{wanting[0]}` needs it; name the model, or remove "
                     f"{', '.join(f'`{name}`' for name in wanting)} from rewards.types"
                 )
+        for name in self.rewards.types:
+            if (reward_type(name).needs.negatives or 0) > self.negatives.count:
+                raise ValueError(
+                    f"rewards.types: `{name}` needs {reward_type(name).needs.negatives} hard negatives, and "
+                    f"negatives.count is {self.negatives.count}; raise it, or remove the type"
+                )
         if self.benchmarks.best_of_n and self.models.policy is None:
             raise ValueError(
                 "models.policy is missing, and benchmarks.best_of_n samples candidates from it; name the model, or set "

@@ -9,7 +9,7 @@ import polars as pl
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import LABEL_AUC, measure_label_quality
 from cpmi_dagster.reports.quality import QUALITY, measure_quality, quality_columns
-from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, NEGATIVES_ROWS, objective_rows
+from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, negatives_rows, objective_rows
 from cpmi_dagster.rewards.registry import reward_label
 
 CONTRAST_COLUMNS = quality_columns(QUALITY, {"MATH": "Math"})
@@ -35,8 +35,7 @@ def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
     """The number of hard negatives: reward models, and the labels themselves where the truth is known."""
+    rows = negatives_rows(inputs.negatives)
     aucs = {row: figure for row, *figure in measure_label_quality(inputs).filter(column=LABEL_AUC).iter_rows()}
-    of_labels = [
-        Measurement(row.row, *aucs[label]) for row in NEGATIVES_ROWS if (label := reward_label(row.reward_type)) in aucs
-    ]
-    return measured_frame([*measure_quality(inputs, NEGATIVES_ROWS, NEGATIVES_COLUMNS), *of_labels])
+    of_labels = [Measurement(row.row, *aucs[label]) for row in rows if (label := reward_label(row.reward_type)) in aucs]
+    return measured_frame([*measure_quality(inputs, rows, NEGATIVES_COLUMNS), *of_labels])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from cpmi_dagster.contracts.registries import by_name
-from cpmi_dagster.reports import efficiency, labels, process_level, question_sets
+from cpmi_dagster.reports import efficiency, knowledge, labels, process_level, question_sets
 from cpmi_dagster.reports.ablations import measure_contrast, measure_negatives_ablation, measure_objectives
 from cpmi_dagster.reports.efficiency import COSTS
 from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
@@ -66,6 +66,17 @@ class Artifact:
 ARTIFACTS: dict[str, Artifact] = by_name(
     (
         Artifact("label_quality", LABELS, labels.measure_label_quality),
+        Artifact("label_positions", LABELS, labels.measure_label_positions),
+        Artifact("label_within", LABELS, labels.measure_label_within),
+        Artifact("label_knowledge", (*LABELS, knowledge.LOGPROBS), knowledge.measure_knowledge),
+        Artifact(
+            "labelers_knowledge",
+            (*LABELS, knowledge.LOGPROBS, knowledge.BY_PROVER),
+            knowledge.measure_labelers_knowledge,
+        ),
+        Artifact("jeffreys", (labels.REWARDS, labels.TRAJECTORIES, knowledge.LOGPROBS), knowledge.measure_jeffreys),
+        Artifact("templates", (*LABELS, knowledge.SCORES), knowledge.measure_templates),
+        Artifact("reward_distribution", LABELS, labels.measure_reward_distribution),
         Artifact("efficiency", (*QUALITY, COSTS), efficiency.measure_efficiency, MAIN_ROWS),
         Artifact("contrast", QUALITY, measure_contrast, CONTRAST_ROWS),
         Artifact("distribution", PROCESS_LEVEL, process_level.measure_distribution, MAIN_ROWS),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import PAPERS
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
@@ -42,6 +43,8 @@ class ReportInputs:
     Attributes:
         frames: frames by table key (`group/name`); a table that is absent counts as empty.
         labeler: name of the profile's labeler, for its rows in the table of labelers.
+        default_conditioning: of CPMI.
+        negatives: M, hard negatives of a question.
     """
 
     frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -49,6 +52,8 @@ class ReportInputs:
     labeler: str = ""
     bootstrap_samples: int = 1000
     seed: int = 0
+    default_conditioning: str = PAPERS
+    negatives: int = 4
 
     def table(self, key: str) -> pl.DataFrame:
         """The frame of a table, empty with its columns where it is absent."""

@@ -1,21 +1,40 @@
 """Quality of the labels where the truth is known, and statistics of the data set.
 
-row "CPMI", column "Label AUC"          ROC-AUC of the raw rewards against the true step labels
-row "CPMI", column "Difference to MC"   paired difference over the same questions
+row "CPMI", column "Label AUC"                 ROC-AUC of the raw rewards against the true step labels
+row "CPMI", column "Without last steps"        the same, over the other steps
+row "CPMI", column "Difference to MC"          paired difference over the same questions
+row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC
 """
 
+from collections.abc import Iterable, Mapping
+
+import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import label_quality, label_quality_differences
+from cpmi_dagster.benchmarks.label_quality import (
+    IS_LAST,
+    PLACES,
+    auc_differences,
+    label_aucs,
+    labelled_steps,
+    within_solutions,
+)
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.rewards.registry import listing_place, reward_label
+from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
 
 REWARDS = "labels/step_rewards"
 TRAJECTORIES = "alignment/trajectories"
 TRUTH = "sources/step_truth"
 STATISTICS = "dataset/dataset_statistics"
 LABEL_AUC = "Label AUC"
+WITHOUT_LAST = "Without last steps"
 DIFFERENCE = "Difference to MC"
+TO_CONTROL = "Difference to best control"
+CORPUS_AUC = "AUC against the corpus's labels"
+PLACE_COLUMNS = {"first": "First steps", "middle": "Middle steps", "last": "Last steps"}
+PAIRS, FOUND, BLIND = "Pairs ranked right", "First wrong step found (%)", "Blind pick"
+QUANTILES = {"5 %": 0.05, "25 %": 0.25, "Median": 0.5, "75 %": 0.75, "95 %": 0.95}
 COUNT_ROWS = {
     "trajectories": "Total samples",
     "unlabelled_trajectories": "Samples without labels of their source",
@@ -33,17 +52,75 @@ PART_ROWS = {
 """By row label: the share of the first part, the sum of the paper's parts, and their columns."""
 
 
+def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
+    """`labelled_steps` of the profile; empty where no truth is known."""
+    tables = (inputs.table(REWARDS), inputs.table(TRAJECTORIES), inputs.table(TRUTH))
+    return pl.DataFrame() if any(table.is_empty() for table in tables) else labelled_steps(*tables)
+
+
+def best_free_control(aucs: Mapping[str, Resampled]) -> str | None:
+    """The control with the highest AUC among those that take the trajectory alone; None where there is none."""
+    free = [name for name in aucs if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
+    return max(free, key=lambda name: aucs[name].value, default=None)
+
+
 def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
     """How well every reward type ranks true right steps above wrong ones; empty where no truth is known."""
-    tables = (inputs.table(REWARDS), inputs.table(TRAJECTORIES), inputs.table(TRUTH))
-    if any(table.is_empty() for table in tables):
+    return measured_frame([*_against_truth(inputs), *_against_corpus(inputs)])
+
+
+def measure_label_positions(inputs: ReportInputs) -> pl.DataFrame:
+    """Label AUC of first, middle and last steps."""
+    steps = steps_with_truth(inputs)
+    if steps.is_empty():
         return measured_frame([])
-    draws = (inputs.bootstrap_samples, inputs.seed)
-    aucs = _by_reward_type(label_quality(*tables, *draws), "auc", LABEL_AUC)
-    if "mc" not in tables[0]["reward_type"]:
-        return measured_frame(aucs)
-    differences = label_quality_differences(*tables, *draws)
-    return measured_frame([*aucs, *_by_reward_type(differences, "difference", DIFFERENCE)])
+    return measured_frame(
+        figure
+        for place, column in PLACE_COLUMNS.items()
+        for figure in _auc_figures(_aucs(inputs, steps.filter(PLACES[place])), column)
+    )
+
+
+def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
+    """How labels rank the steps of one solution, and how often the lowest is the first wrong step."""
+    steps = steps_with_truth(inputs)
+    if steps.is_empty():
+        return measured_frame([])
+    figures = within_solutions(steps, inputs.bootstrap_samples, inputs.seed)
+    measured, blind = [], None
+    for name in in_order(figures):
+        pairs, found, chance = figures[name]
+        blind = chance
+        measured += [_figure(name, PAIRS, pairs), _figure(name, FOUND, _percent(found))]
+    if blind:
+        measured += [Measurement(BLIND, PAIRS, 0.5), Measurement(BLIND, FOUND, 100 * blind.value, n=blind.n)]
+    return measured_frame(measured)
+
+
+def measure_reward_distribution(inputs: ReportInputs) -> pl.DataFrame:
+    """Mean and quantiles of the raw rewards of every type."""
+    rewards = inputs.table(REWARDS)
+    measured = []
+    for name in in_order(rewards["reward_type"].unique()):
+        values = rewards.filter(reward_type=name)["reward"]
+        quantiles = {column: float(np.quantile(values.to_numpy(), share)) for column, share in QUANTILES.items()}
+        figures = {"Mean": float(values.to_numpy().mean()), **quantiles}
+        measured += [
+            Measurement(reward_label(name), column, value, n=values.len()) for column, value in figures.items()
+        ]
+    return measured_frame(measured)
+
+
+def reward_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
+    """By row label, the rewards of every method but merges, with `correct`, which is null where no truth is known."""
+    rewards, steps = inputs.table(REWARDS), steps_with_truth(inputs)
+    if steps.is_empty():
+        steps = rewards.with_columns(correct=pl.lit(None, pl.Boolean))
+    return {
+        reward_label(name): steps.filter(reward_type=name).select("reward", "correct")
+        for name in in_order(rewards["reward_type"].unique())
+        if name in REWARD_TYPES and REWARD_TYPES[name].kind == "method" and not REWARD_TYPES[name].merge
+    }
 
 
 def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
@@ -65,7 +142,62 @@ def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
     return measured_frame([*counts, *parts])
 
 
-def _by_reward_type(figures: pl.DataFrame, figure: str, column: str) -> list[Measurement]:
+def _against_truth(inputs: ReportInputs) -> list[Measurement]:
+    steps = steps_with_truth(inputs)
+    if steps.is_empty():
+        return []
+    aucs = _aucs(inputs, steps)
+    measured = _auc_figures(aucs, LABEL_AUC)
+    measured += _auc_figures(_aucs(inputs, steps.filter(~IS_LAST)), WITHOUT_LAST)
+    if "mc" in aucs:
+        measured += _difference_figures(inputs, steps, "mc", DIFFERENCE)
+    if control := best_free_control(aucs):
+        measured += _difference_figures(inputs, steps, control, TO_CONTROL)
+    return measured
+
+
+def _against_corpus(inputs: ReportInputs) -> list[Measurement]:
+    """Label AUC with the corpus's own labels in the place of the truth, as in the authors' notebook."""
+    rewards, trajectories = inputs.table(REWARDS), inputs.table(TRAJECTORIES)
+    if rewards.is_empty() or trajectories.is_empty():
+        return []
+    labels = trajectories.select("row_number", correct="shepherd_labels").drop_nulls()
+    methods = rewards.filter(~pl.col("reward_type").is_in([CORPUS_LABELS]))
+    steps = labelled_steps(methods, trajectories, labels) if labels.height else pl.DataFrame()
+    if steps.is_empty():
+        return []
+    return _auc_figures(_aucs(inputs, steps.filter(pl.col("reward_type") != CORPUS_LABELS)), CORPUS_AUC)
+
+
+def _aucs(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, Resampled]:
+    return label_aucs(steps, inputs.bootstrap_samples, inputs.seed)
+
+
+def _auc_figures(aucs: Mapping[str, Resampled], column: str) -> list[Measurement]:
+    return [_figure(name, column, aucs[name].estimate()) for name in in_order(aucs)]
+
+
+def _difference_figures(inputs: ReportInputs, steps: pl.DataFrame, baseline: str, column: str) -> list[Measurement]:
+    rows = auc_differences(steps, baseline, inputs.bootstrap_samples, inputs.seed)
+    figures = pl.DataFrame(rows, infer_schema_length=None)
+    if figures.is_empty():
+        return []
     ordered = figures.sort(listing_place("reward_type"), maintain_order=True)
-    rows = ordered.select("reward_type", figure, "low", "high", "n").iter_rows()
-    return [Measurement(reward_label(reward_type), column, *estimate) for reward_type, *estimate in rows]
+    return [
+        Measurement(reward_label(name), column, *figure)
+        for name, *figure in ordered.select("reward_type", "value", "low", "high", "n").iter_rows()
+    ]
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Reward types in the order in which tables list them."""
+    frame = pl.DataFrame({"name": list(names)}, schema={"name": pl.String})
+    return frame.sort(listing_place("name"), maintain_order=True)["name"].to_list()
+
+
+def _figure(name: str, column: str, estimate: Estimate) -> Measurement:
+    return Measurement(reward_label(name), column, estimate.value, estimate.low, estimate.high, estimate.n)
+
+
+def _percent(share: Estimate) -> Estimate:
+    return Estimate(100 * share.value, 100 * share.low, 100 * share.high, share.n)

@@ -25,15 +25,17 @@ from cpmi_dagster.reports.figure_style import (
     to_svg,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import LABEL_AUC
+from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, reward_histogram_steps
 from cpmi_dagster.reports.process_level import score_histogram_steps
 from cpmi_dagster.reports.reward_rows import NEGATIVES_ROWS, RecipeRow, main_rows
 from cpmi_dagster.reports.table_plots import (
     draw_labeling_costs,
+    draw_reward_histograms,
     draw_score_histograms,
     draw_training_curves,
     shared_costs,
 )
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +53,8 @@ METRIC_UNITS = {
 """Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {"Pass@N": ":", "Majority vote": "--", "Pass@1": "-."}
 POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
+CONTROLS = [entry.label for entry in REWARD_TYPES.values() if entry.kind == "control"]
+FREE_CONTROLS = [entry.label for entry in REWARD_TYPES.values() if entry.is_free]
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
 
@@ -90,7 +94,8 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[R
     drawings: dict[str, tuple[Callable[[pl.DataFrame], Figure], str]] = {
         "label_quality": (
             _draw_label_quality,
-            "How well each label type ranks true right steps above wrong ones, best at the top; chance is 0.5.",
+            "How well each label type ranks true right steps above wrong ones, best at the top: all steps filled, "
+            "all but last ones hollow. Controls are grey; a label is worth its cost right of the best of them.",
         ),
         "best_of_n": (
             partial(_draw_best_of_n, rows=[row.row for row in rows]),
@@ -131,6 +136,12 @@ def _plots_of_tables(inputs: ReportInputs) -> Iterator[Plot]:
             f" {first} shares one pass, and so its cost, with {rest}." for first, rest in shared_costs(costs)
         )
         yield Plot("plot-costs", "efficiency", caption + shared, draw_labeling_costs(costs))
+    rewards = reward_histogram_steps(inputs)
+    if rewards:
+        caption = (
+            "Raw rewards as densities, of right and of wrong steps where the truth is known; the tails are cut at 1 %."
+        )
+        yield Plot("plot-rewards", "reward_distribution", caption, draw_reward_histograms(rewards))
     histograms = score_histogram_steps(inputs)
     if histograms:
         caption = "Scores that the reward models give to right and to wrong steps of ProcessBench-Math, as densities."
@@ -176,12 +187,22 @@ def _draw_ablation(measured: pl.DataFrame) -> "Figure":
 
 
 def _draw_label_quality(measured: pl.DataFrame) -> "Figure":
-    """ROC-AUC of each label type against the true step labels, best at the top, chance marked."""
+    """ROC-AUC of each label type against the true step labels, best at the top; chance and the best control marked."""
     ranked = measured.filter(column=LABEL_AUC).sort("measured")
-    figure, (panel,) = new_figure(0.32 * ranked.height + 0.9)
-    panel.errorbar(ranked["measured"], range(ranked.height), xerr=_error_arms(ranked), color="#0072b2", **POINTS)
-    panel.axvline(0.5, color=INK, linewidth=0.9, linestyle=":")
-    panel.text(0.5, ranked.height - 0.4, " chance", color=INK, fontsize=8.5, va="bottom")
+    figure, (panel,) = new_figure(0.27 * ranked.height + 0.9)
+    places = {row: place for place, row in enumerate(ranked["row"])}
+    for is_control, colour in ((False, "#0072b2"), (True, "#8c8c8c")):
+        own = ranked.filter(pl.col("row").is_in(CONTROLS) == is_control)
+        panel.errorbar(
+            own["measured"], own["row"].replace_strict(places), xerr=_error_arms(own), color=colour, **POINTS
+        )
+    others = measured.filter(pl.col("column") == WITHOUT_LAST, pl.col("row").is_in(list(places)))
+    panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
+    best = ranked.filter(pl.col("row").is_in(FREE_CONTROLS))["measured"].max()
+    for place, words in ((0.5, "chance"), (best, "best free control")):
+        if place is not None:
+            panel.axvline(place, color=INK, linewidth=0.9, linestyle=":")
+            panel.text(place, ranked.height - 0.4, f" {words}", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
     label_axes(panel, "label AUC with 95 % interval")

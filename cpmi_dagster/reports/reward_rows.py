@@ -54,6 +54,8 @@ NEGATIVES_ROWS: tuple[RecipeRow, ...] = (
     RecipeRow("M = 2", "cpmi_m2"),
     RecipeRow("M = 4", "cpmi"),
 )
+MORE_NEGATIVES_ROWS = (RecipeRow("M = 8", "cpmi_m8"), RecipeRow("M = 12", "cpmi_m12"))
+"""Rows of the authors' notebooks, for profiles with as many hard negatives."""
 
 OBJECTIVE_ROWS: tuple[RecipeRow, ...] = tuple(
     _objective_row(reward_type, objective) for objective in ("bce", "pqm", "mse") for reward_type in ("mc", "cpmi")
@@ -95,6 +97,14 @@ def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
 
     own = [RecipeRow(each.name, each.reward_type, each.objective, each.name) for each in recipes if not has_row(each)]
     return (*MAIN_ROWS, *others, *own)
+
+
+def negatives_rows(count: int) -> tuple[RecipeRow, ...]:
+    """The ablation on M: CPMI itself is the row of the profile's M, `count`."""
+    types = {row.row: row.reward_type for row in (*NEGATIVES_ROWS, *MORE_NEGATIVES_ROWS)}
+    if count != 4:
+        types |= {"M = 4": "cpmi_m4", f"M = {count}": "cpmi"}
+    return tuple(RecipeRow(row, reward_type) for row, reward_type in types.items())
 
 
 def objective_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS = 25
+TAILS = (0.01, 0.99)
 FEW_CURVES = 6
 """Models in a panel beyond which their training losses, which jump, would hide everything."""
 COST_PANELS: tuple[tuple[str, str], ...] = (
@@ -48,6 +49,27 @@ def draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure":
             panel.hist(chosen, edges, density=len(chosen) > 0, color=colour, alpha=0.55, label=label)
         panel.set_xlim(0, 1)
         label_axes(panel, "score of the step", "density", row)
+    add_legend(figure, panels[0])
+    return figure
+
+
+def draw_reward_histograms(rewards: Mapping[str, pl.DataFrame]) -> "Figure":
+    """Densities of the raw rewards, of right and of wrong steps where that is known, a panel per reward type.
+
+    Args:
+        rewards: by row label, frames with `reward` and `correct`, which may be null.
+    """
+    figure, panels = new_figure(1.9, len(rewards), columns=4, margin=0.5)
+    kinds = ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps"), (None, INK, "truth not known"))
+    for panel, (row, steps) in zip(panels, rewards.items(), strict=True):
+        low, high = np.quantile(steps["reward"].to_numpy(), TAILS)
+        edges = np.linspace(low, max(high, low + 1e-9), BINS + 1).tolist()
+        for correct, colour, label in kinds:
+            chosen = steps.filter(pl.col("correct").eq_missing(correct))["reward"].to_numpy()
+            if len(chosen):
+                panel.hist(np.clip(chosen, low, high), edges, density=True, color=colour, alpha=0.55, label=label)
+        panel.locator_params(axis="x", nbins=4)
+        label_axes(panel, "", "", row)
     add_legend(figure, panels[0])
     return figure
 

@@ -164,7 +164,7 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
             for length in LENGTHS
             if (contrast, length) != ("mean", "mean")
         ),
-        *map(_fewer_negatives, (1, 2, 4, 8)),
+        *map(_fewer_negatives, (1, 2, 4, 8, 12)),
         RewardType("gold_only", "Gold_only", formulas.gold_only, Needs(scores=True, negatives=0)),
         RewardType("neg_only", "Neg_only", formulas.negatives_only, SCORES),
         RewardType(

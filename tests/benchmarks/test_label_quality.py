@@ -4,7 +4,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.label_quality import label_quality, label_quality_differences, true_steps
+from cpmi_dagster.benchmarks.label_quality import (
+    label_quality,
+    label_quality_differences,
+    true_steps,
+    within_solutions,
+)
 from cpmi_dagster.errors import BenchmarkError
 
 TRAJECTORIES = pl.DataFrame({
@@ -123,3 +128,37 @@ def test_a_step_without_exactly_one_finite_reward_is_named(spoil):
 def test_a_missing_baseline_is_named():
     with pytest.raises(BenchmarkError, match="no rewards of type `mc`"):
         label_quality_differences(rewards(cpmi=PERFECT), TRAJECTORIES, TRUTH, samples=10, seed=0)
+
+
+WITHIN = pl.DataFrame(
+    {
+        "reward_type": ["mc"] * 5,
+        "trajectory_id": ["t0"] * 3 + ["t1"] * 2,
+        "question_id": ["q0"] * 3 + ["q1"] * 2,
+        "step_index": [0, 1, 2, 0, 1],
+        "step_count": [3, 3, 3, 2, 2],
+        "correct": [True, False, None, True, True],
+        "reward": [0.5, 0.5, 0.9, 0.1, 0.2],
+    }
+)
+
+
+def test_within_a_solution_pairs_are_of_known_steps_and_the_lowest_label_of_all_steps():
+    """t0: one pair, tied; two steps share the lowest label, one of them the first error; a pick in three finds it."""
+    pairs, found, chance = within_solutions(WITHIN, samples=20, seed=0)["mc"]
+    assert (pairs.value, found.value, chance.value) == (0.5, 0.5, pytest.approx(1 / 3))
+    assert pairs.n == 1
+
+
+def test_steps_that_the_truth_leaves_out_enter_no_auc():
+    partly = TRUTH.with_columns(correct=pl.Series([[True, None], [True, False], [True, False]]))
+    quality = label_quality(rewards(mc=PERFECT), TRAJECTORIES, partly, samples=50, seed=0)
+    assert quality.filter(reward_type="mc")["n"].item() == 5
+
+
+def test_labels_of_some_trajectories_are_compared_over_these():
+    some = rewards(mc=PERFECT).filter(pl.col("trajectory_id") != "t0")
+    both = pl.concat([some, rewards(cpmi=REVERSED)])
+    assert label_quality(both, TRAJECTORIES, TRUTH, samples=50, seed=0)["n"].to_list() == [4, 6, 6]
+    differences = label_quality_differences(both, TRAJECTORIES, TRUTH, samples=50, seed=0)
+    assert dict(differences.select("reward_type", "n").iter_rows())["cpmi"] == 4

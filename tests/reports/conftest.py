@@ -6,9 +6,11 @@ import pytest
 
 from cpmi_dagster.benchmarks.prm_score import CATEGORIES
 from cpmi_dagster.benchmarks.registry import SUBSETS
+from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.prm.settings import Objective, Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.scoring.conditionings import template_scores
 
 SHARPNESS: dict[str, float] = {
     "mc": 0.8, "pav": 1.0, "cpmi": 1.4, "cpmi_merge1": 1.6, "rand_merge": 0.1, "gold_only": 0.3, "neg_only": 0.9,
@@ -124,6 +126,20 @@ def _models() -> pl.DataFrame:
     ])  # fmt: skip
 
 
+def _scored(ids: list[str], truth: np.ndarray, rng: np.random.Generator) -> dict[str, pl.DataFrame]:
+    """Log-probabilities of a gold answer and two negatives under two templates: right steps raise the gold answer."""
+    rows = [
+        (name, template, context, step, rank, min(-0.1, gold + float(rng.normal() - 6)), 5)
+        for number, name in enumerate(ids)
+        for template in range(2)
+        for context, step in [("question", -1), *(("step", step) for step in range(STEPS))]
+        for rank in range(3)
+        for gold in [2.0 if step >= 0 and rank == 0 and truth[number, step] else 0.0]
+    ]
+    logprobs = AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+    return {"labels/answer_logprobs": logprobs, "labels/template_scores": template_scores(logprobs, ["marginal"])}
+
+
 def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
     """80 trajectories of 5 steps: truth, noisy rewards of several types, and statistics."""
     truth = rng.random((80, STEPS)) > 0.4
@@ -142,6 +158,7 @@ def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
         "statistic": ["trajectories", "gsm8k_share", "mixed_share", "steps"], "actual": [80.0, 0.5, 0.6875, 400.0],
     })  # fmt: skip
     return {
+        **_scored(ids, truth, rng),
         "alignment/trajectories": trajectories,
         "labels/step_rewards": pl.DataFrame(rewards),
         "sources/step_truth": pl.DataFrame({"row_number": range(80), "correct": truth.tolist()}),

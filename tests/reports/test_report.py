@@ -108,8 +108,8 @@ def test_ours_and_the_papers_figures_can_be_distinguished(report: str):
 
 def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
     plots = re.findall(r'<div class="plot" role="img" aria-label="([^"]+)">', report)
-    assert len(plots) == 7
-    assert report.count("<svg") == 7
+    assert len(plots) == 8
+    assert report.count("<svg") == 8
     assert "currentColor" in report
 
 
