@@ -61,6 +61,7 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     LOGPROBS,
     also=[REJECTED],
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
+    settings=["scoring.other_layout"],
     grows=AXES[LOGPROBS],
     models=["labeler"],
     lineage={
@@ -115,7 +116,7 @@ def _answers(output: StageOutput) -> ScoredAnswers:
 @model_stage(
     CONTROLS,
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
-    settings=["rewards.default_conditioning", "demand.negatives"],
+    settings=["rewards.default_conditioning", "demand.negatives", "scoring.other_layout"],
     grows=AXES[CONTROLS],
     models=["labeler"],
     lineage={
@@ -156,7 +157,13 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
 @model_stage(
     BY_PROVER,
     inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
-    settings=["rewards.default_conditioning", "demand.negatives", "demand.prover_scores", "scoring.templates"],
+    settings=[
+        "rewards.default_conditioning",
+        "demand.negatives",
+        "demand.prover_scores",
+        "scoring.templates",
+        "scoring.other_layout",
+    ],
     models=["prover"],
     lineage={
         "logprob_sum": [

@@ -69,8 +69,8 @@ def label_aucs(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resamp
     aucs = {}
     for (name,), own in steps.drop_nulls("correct").group_by("reward_type", maintain_order=True):
         if own["correct"].n_unique() > 1:
-            columns = (own[column].to_numpy() for column in ("reward", "correct", "question_id"))
-            aucs[str(name)] = bootstrap_auc(*columns, samples, seed)
+            reward, correct, question = (own[column].to_numpy() for column in ("reward", "correct", "question_id"))
+            aucs[str(name)] = bootstrap_auc(reward, correct, question, samples, seed)
     return aucs
 
 

@@ -198,11 +198,10 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure":
         )
     others = measured.filter(pl.col("column") == WITHOUT_LAST, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
-    best = ranked.filter(pl.col("row").is_in(FREE_CONTROLS))["measured"].max()
-    for place, words in ((0.5, "chance"), (best, "best free control")):
-        if place is not None:
-            panel.axvline(place, color=INK, linewidth=0.9, linestyle=":")
-            panel.text(place, ranked.height - 0.4, f" {words}", color=INK, fontsize=8.5, va="bottom")
+    free = ranked.filter(pl.col("row").is_in(FREE_CONTROLS))["measured"].to_list()
+    for place, words in ((0.5, "chance"), *((best, "best free control") for best in free[-1:])):
+        panel.axvline(place, color=INK, linewidth=0.9, linestyle=":")
+        panel.text(place, ranked.height - 0.4, f" {words}", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
     label_axes(panel, "label AUC with 95 % interval")

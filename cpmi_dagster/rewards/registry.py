@@ -137,10 +137,15 @@ def _contrasted(contrast: Contrast, length: Length) -> RewardType:
 
 
 def _control(
-    name: str, label: str, compute: Callable[[Evidence], pl.DataFrame], needs: Needs = Needs(), **facts: bool
+    name: str,
+    label: str,
+    compute: Callable[[Evidence], pl.DataFrame],
+    needs: Needs = Needs(),
+    is_probability: bool = False,
+    is_free: bool = False,
 ) -> RewardType:
     """A label that a method has to beat."""
-    return RewardType(name, label, compute, needs, kind="control", **facts)
+    return RewardType(name, label, compute, needs, is_probability, kind="control", is_free=is_free)
 
 
 def _fewer_negatives(count: int) -> RewardType:

@@ -17,7 +17,7 @@ from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.tokens import TokenIds, check_boundaries, piece_ids, start_ids
 from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
-from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, render_question, render_step, render_target
+from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, LAYOUTS, Layout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -93,13 +93,13 @@ def admit(
             complete.append(_complete(row, contrasted))
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
-    ids = piece_ids(tokenizer, (piece for row in complete for piece in _pieces(row, scoring.templates)))
+    ids = piece_ids(tokenizer, (piece for row in complete for piece in _pieces(row, scoring)))
     start = start_ids(tokenizer)
     admitted = []
     for row in complete:
         try:
             tokenized = _tokenized(row, ids, start, scoring, context_length, of_steps)
-            _check_text(row, ids, tokenizer)
+            _check_text(row, ids, tokenizer, LAYOUTS[scoring.layout])
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
         else:
@@ -162,16 +162,23 @@ def _answer_name(rank: int) -> str:
     return "the gold answer" if rank == GOLD_RANK else f"hard negative {rank}"
 
 
-def _pieces(row: Mapping[str, Any], templates: int) -> Iterator[str]:
-    yield from (render_question(row["question"], template) for template in range(templates))
-    yield from map(render_step, row["steps"])
-    yield from map(render_target, _answers(row).values())
-    yield from (ANSWER_PREFIX, render_target(""))
+def _pieces(row: Mapping[str, Any], scoring: Scoring) -> Iterator[str]:
+    layout = LAYOUTS[scoring.layout]
+    yield from (layout.question(row["question"], template) for template in range(scoring.templates))
+    yield from _steps(row, layout)
+    yield from map(layout.target, _answers(row).values())
+    yield from (ANSWER_PREFIX, layout.target(""))
 
 
-def _check_text(row: Mapping[str, Any], ids: Mapping[str, TokenIds], tokenizer: "PreTrainedTokenizerBase") -> None:
+def _steps(row: Mapping[str, Any], layout: Layout) -> list[str]:
+    return [layout.step(step, number) for number, step in enumerate(row["steps"], start=1)]
+
+
+def _check_text(
+    row: Mapping[str, Any], ids: Mapping[str, TokenIds], tokenizer: "PreTrainedTokenizerBase", layout: Layout
+) -> None:
     """One string a trajectory: first template, all steps, gold answer."""
-    pieces = [render_question(row["question"]), *map(render_step, row["steps"]), render_target(row["gold_answer"])]
+    pieces = [layout.question(row["question"], 0), *_steps(row, layout), layout.target(row["gold_answer"])]
     try:
         check_boundaries(tokenizer, pieces, [ids[piece] for piece in pieces])
     except ScoringError as error:
@@ -186,16 +193,16 @@ def _tokenized(
     context_length: int,
     of_steps: bool,
 ) -> TokenizedTrajectory:
-    name, count = f"trajectory `{row['trajectory_id']}`", len(row["steps"])
+    name, count, layout = f"trajectory `{row['trajectory_id']}`", len(row["steps"]), LAYOUTS[scoring.layout]
     tokenized = TokenizedTrajectory(
         trajectory_id=row["trajectory_id"],
-        prompts=tuple(start + ids[render_question(row["question"], template)] for template in range(scoring.templates)),
-        steps=tuple(ids[render_step(step)] for step in row["steps"]),
-        targets={rank: ids[render_target(answer)] for rank, answer in _answers(row).items()},
+        prompts=tuple(start + ids[layout.question(row["question"], template)] for template in range(scoring.templates)),
+        steps=tuple(ids[step] for step in _steps(row, layout)),
+        targets={rank: ids[layout.target(answer)] for rank, answer in _answers(row).items()},
         contexts=before_each_step(count) if of_steps else contexts_of(scoring.conditionings, count),
         of_steps=of_steps,
     )
-    without_answer = {(), ids[ANSWER_PREFIX], ids[render_target("")]}
+    without_answer = {(), ids[ANSWER_PREFIX], ids[layout.target("")]}
     for rank, target in tokenized.targets.items():
         if target in without_answer:
             raise ScoringError(

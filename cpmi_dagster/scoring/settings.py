@@ -23,6 +23,14 @@ class Scoring(Frozen):
         default=64, ge=1, description="trajectories committed together; a kill loses at most one chunk"
     )
     scorer: Literal["tree", "reference"] = "tree"
+    layout: Literal["paper", "released"] = Field(
+        default="paper", description="released: steps numbered, blank lines between pieces, the bare answer as target"
+    )
+
+    @property
+    def other_layout(self) -> str | None:
+        """The layout where it is not the paper's; None leaves fingerprints as they were without the setting."""
+        return None if self.layout == "paper" else self.layout
 
 
 class ScoredAlready(Frozen):

@@ -54,6 +54,7 @@ class ScoreOptions(TypedDict, total=False):
         reader: how the model reads token trees; default auto, by hardware and model.
         revision: hub commit; ignored for a loaded model.
         device_map: accelerate's, for a model larger than one device; ignored for a loaded model.
+        layout: paper (default), or released: numbered steps, blank lines between pieces, the bare answer as target.
         progress: called with the number of trajectories just finished.
     """
 
@@ -68,6 +69,7 @@ class ScoreOptions(TypedDict, total=False):
     reader: Reader
     revision: str
     device_map: str
+    layout: Literal["paper", "released"]
     progress: Callable[[int], None] | None
 
 

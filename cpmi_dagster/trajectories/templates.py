@@ -14,7 +14,8 @@ is one line that states an answer:
     The answer is: 10
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 QUESTION_SLOT = "{q}"
 
@@ -66,6 +67,33 @@ def render_step(step: str) -> str:
 def render_target(answer: str) -> str:
     """The line whose log-probability is measured (paper, Eq. 3): `The answer is: {answer}`."""
     return f"{ANSWER_PREFIX} {answer}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How question, steps and answer are put together for scoring.
+
+    Attributes:
+        question: from the question and the number of its template, from 0.
+        step: from the step and its number, from 1.
+        target: from the answer; what is scored.
+    """
+
+    question: Callable[[str, int], str]
+    step: Callable[[str, int], str]
+    target: Callable[[str], str]
+
+
+LAYOUTS: dict[str, Layout] = {
+    "paper": Layout(render_question, lambda step, _: render_step(step), render_target),
+    "released": Layout(
+        lambda question, template: render_question(question, template).rstrip("\n") + "\n\n",
+        lambda step, number: f"Step {number}: {step.strip()}\n\n",
+        lambda answer: answer,
+    ),
+}
+"""`paper` has `The answer is: ` in the target. `released` is that of the authors' code: `Step i: ` before a step, blank
+lines between the pieces, and the bare answer as target."""
 
 
 def render_context(question: str, steps: Sequence[str], template: int = 0) -> str:

@@ -169,3 +169,18 @@ def test_other_columns_do_not_matter(qwen3, trajectories, negatives):
     wide = trajectories.with_columns(rank=pl.lit(1), answer=pl.lit("x"))
     plain = answer_logprobs(trajectories, negatives, qwen3, scoring)
     assert answer_logprobs(wide, negatives, qwen3, scoring).logprobs.equals(plain.logprobs)
+
+
+def test_the_released_layout_scores_the_bare_answer_after_numbered_steps(qwen3):
+    """As one string: the question, a blank line, `Step 1: `, a blank line, and the answer alone as target."""
+    question, step, gold = "Ana has 48 shells.", "48 / 2 = 24", "72"
+    frame = frame_of([("t", "q", question, [step], gold)])
+    scoring = Scoring(templates=1, conditionings=("prefix",), layout="released")
+    rows = answer_logprobs(frame, negatives_of({"t": ["24"]}), qwen3, scoring).logprobs
+    row = rows.row(by_predicate=(pl.col("context") == "prefix") & (pl.col("answer_rank") == 0), named=True)
+    before = render_question(question).rstrip("\n") + f"\n\nStep 1: {step}\n\n"
+    ids, answer = (qwen3.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, gold))
+    with torch.inference_mode():
+        logits = qwen3.model(input_ids=torch.tensor([ids + answer])).logits[0].log_softmax(-1)
+    expected = sum(float(logits[len(ids) + place - 1, token]) for place, token in enumerate(answer))
+    assert (row["logprob_sum"], row["token_count"]) == (pytest.approx(expected, abs=1e-4), len(answer))
