@@ -23,6 +23,8 @@ from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 
 STEP = ["trajectory_id", "step_index"]
+DETAILS: dict[str, pl.DataType] = {"kind": pl.String(), "operations_left": pl.Int64()}
+"""What a truth may say of a step besides whether it is right."""
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
 PLACES: dict[str, pl.Expr] = {
     "first": pl.col("step_index") == 0,
@@ -42,7 +44,7 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
 
     Returns:
         reward_type, trajectory_id, step_index, question_id, step_count, correct (null where the truth says nothing),
-        reward; reward types as they come, each sorted by step. A reward type may lack whole trajectories.
+        reward, and of `DETAILS` what the truth has; reward types as they come, each sorted by step. A reward type may lack whole trajectories.
 
     Raises:
         BenchmarkError: a reward type has some steps of a trajectory but not all, or a reward that is not finite; or
@@ -165,12 +167,14 @@ def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
 
-    `correct` is null where the truth leaves a step out, `math_shepherd` where the source has no labels.
+    And of `DETAILS` what the truth has. `correct` is null where the truth leaves a step out, `math_shepherd` where the
+    source has no labels.
 
     Raises:
         BenchmarkError: a trajectory has more or fewer true labels than steps.
     """
-    both = trajectories.join(step_truth.select("row_number", "correct"), on="row_number")
+    details = [name for name in DETAILS if name in step_truth.columns]
+    both = trajectories.join(step_truth.select("row_number", "correct", *details), on="row_number")
     if row := first_row(both.filter(pl.col("correct").list.len() != pl.col("steps").list.len())):
         raise BenchmarkError(
             f"trajectory {row['trajectory_id']} has {len(row['steps'])} steps, but the truth of source row "
@@ -184,8 +188,12 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
         pl.col("shepherd_labels").fill_null(unlabelled).alias(CORPUS_LABELS),
         pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
         pl.col("correct").list.len().cast(pl.Int64).alias("step_count"),
+        *(
+            pl.col(name).fill_null(pl.lit(None, DETAILS[name]).repeat_by(pl.col("correct").list.len()))
+            for name in details
+        ),
     )
-    return steps.explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
+    return steps.explode("correct", CORPUS_LABELS, "step_index", *details, empty_as_null=False)
 
 
 def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

@@ -67,6 +67,8 @@ ARTIFACTS: dict[str, Artifact] = by_name(
     (
         Artifact("label_quality", LABELS, labels.measure_label_quality),
         Artifact("label_positions", LABELS, labels.measure_label_positions),
+        Artifact("label_kinds", LABELS, labels.measure_label_kinds),
+        Artifact("label_operations", LABELS, labels.measure_label_operations),
         Artifact("label_within", LABELS, labels.measure_label_within),
         Artifact("label_knowledge", (*LABELS, knowledge.LOGPROBS), knowledge.measure_knowledge),
         Artifact(

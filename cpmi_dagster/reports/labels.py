@@ -34,6 +34,8 @@ TO_CONTROL = "Difference to best control"
 CORPUS_AUC = "AUC against the corpus's labels"
 PLACE_COLUMNS = {"first": "First steps", "middle": "Middle steps", "last": "Last steps"}
 PAIRS, FOUND, BLIND = "Pairs ranked right", "First wrong step found (%)", "Blind pick"
+MOST_LEFT = 3
+"""Operations left to do from which steps are taken together."""
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "Median": 0.5, "75 %": 0.75, "95 %": 0.95}
 COUNT_ROWS = {
     "trajectories": "Total samples",
@@ -78,6 +80,32 @@ def measure_label_positions(inputs: ReportInputs) -> pl.DataFrame:
         figure
         for place, column in PLACE_COLUMNS.items()
         for figure in _auc_figures(_aucs(inputs, steps.filter(PLACES[place])), column)
+    )
+
+
+def measure_label_kinds(inputs: ReportInputs) -> pl.DataFrame:
+    """Label AUC of right steps against wrong ones of each kind, where the truth names kinds."""
+    steps = steps_with_truth(inputs)
+    if "kind" not in steps.columns:
+        return measured_frame([])
+    kinds = steps["kind"].drop_nulls().unique().sort()
+    of_kind = {kind: steps.filter(pl.col("correct") | (pl.col("kind") == kind)) for kind in kinds}
+    return measured_frame(
+        figure for kind, chosen in of_kind.items() for figure in _auc_figures(_aucs(inputs, chosen), kind.capitalize())
+    )
+
+
+def measure_label_operations(inputs: ReportInputs) -> pl.DataFrame:
+    """Label AUC by the operations that are left to do after a step, where the truth counts them."""
+    steps = steps_with_truth(inputs)
+    if "operations_left" not in steps.columns:
+        return measured_frame([])
+    left = pl.col("operations_left")
+    parts = {f"{count} left": left == count for count in range(MOST_LEFT)} | {f"{MOST_LEFT} or more": left >= MOST_LEFT}
+    return measured_frame(
+        figure
+        for column, chosen in parts.items()
+        for figure in _auc_figures(_aucs(inputs, steps.filter(chosen)), column)
     )
 
 

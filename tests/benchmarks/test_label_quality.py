@@ -7,6 +7,7 @@ import pytest
 from cpmi_dagster.benchmarks.label_quality import (
     label_quality,
     label_quality_differences,
+    labelled_steps,
     true_steps,
     within_solutions,
 )
@@ -162,3 +163,13 @@ def test_labels_of_some_trajectories_are_compared_over_these():
     assert label_quality(both, TRAJECTORIES, TRUTH, samples=50, seed=0)["n"].to_list() == [4, 6, 6]
     differences = label_quality_differences(both, TRAJECTORIES, TRUTH, samples=50, seed=0)
     assert dict(differences.select("reward_type", "n").iter_rows())["cpmi"] == 4
+
+
+def test_what_the_truth_says_of_a_step_besides_stands_beside_its_rewards():
+    detailed = TRUTH.with_columns(
+        kind=pl.Series([[None, "calculation"], None, [None, "operator"]]),
+        operations_left=pl.Series([[1, 0]] * 3),
+    )
+    steps = labelled_steps(rewards(mc=PERFECT), TRAJECTORIES, detailed).filter(reward_type="mc")
+    assert steps["kind"].to_list() == [None, "calculation", None, None, None, "operator"]
+    assert steps["operations_left"].to_list() == [1, 0] * 3

@@ -161,6 +161,13 @@ def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
         **_scored(ids, truth, rng),
         "alignment/trajectories": trajectories,
         "labels/step_rewards": pl.DataFrame(rewards),
-        "sources/step_truth": pl.DataFrame({"row_number": range(80), "correct": truth.tolist()}),
+        "sources/step_truth": pl.DataFrame(
+            {
+                "row_number": range(80),
+                "correct": truth.tolist(),
+                "operations_left": [list(reversed(range(STEPS)))] * 80,
+                "kind": [[None if right else "calculation" for right in row] for row in truth.tolist()],
+            }
+        ),
         "dataset/dataset_statistics": statistics,
     }
