@@ -44,7 +44,8 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
 
     Returns:
         reward_type, trajectory_id, step_index, question_id, step_count, correct (null where the truth says nothing),
-        reward, and of `DETAILS` what the truth has; reward types as they come, each sorted by step. A reward type may lack whole trajectories.
+        reward, and of `DETAILS` what the truth has; reward types as they come, each sorted by step. A reward type may
+        lack whole trajectories.
 
     Raises:
         BenchmarkError: a reward type has some steps of a trajectory but not all, or a reward that is not finite; or
