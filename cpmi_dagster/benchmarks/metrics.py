@@ -88,6 +88,20 @@ def candidate_thresholds(scores: npt.ArrayLike) -> Floats:
     return np.where(middle > lower, middle, upper)
 
 
+def weight_below(values: Floats, weights: Floats, thresholds: Floats) -> Floats:
+    """How much weight the values below each threshold have: [..., thresholds].
+
+    Args:
+        values: [n] in any order.
+        weights: [..., n] of each value.
+        thresholds: [thresholds] in any order.
+    """
+    order = np.argsort(values, kind="stable")
+    cumulative = np.zeros((*weights.shape[:-1], len(values) + 1))
+    np.cumsum(weights[..., order], axis=-1, out=cumulative[..., 1:])
+    return cumulative[..., np.searchsorted(values[order], thresholds, side="left")]
+
+
 def bootstrap_auc(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:

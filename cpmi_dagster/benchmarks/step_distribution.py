@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein, wasserstein
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Difference, Estimate, Resampled
 
 DISTRIBUTION_SUBSET = "processbench_math"
+CHANCE_AUC = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +58,25 @@ def step_auc_difference(
     return aucs[0].minus(aucs[1])
 
 
+def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Estimate:
+    """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges, the range of 95 %."""
+    own = problems.filter(benchmark=DISTRIBUTION_SUBSET)
+    correct = _with_truth(own.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len())))["correct"]
+    random = np.random.default_rng(seed)
+    draws = np.array([wasserstein(random.random(len(correct)), correct) for _ in range(CHANCE_DRAWS)])
+    return Resampled(float(draws.mean()), draws, len(correct)).estimate()
+
+
 def _arrays(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy()
 
 
 def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
     """One row per judged step: problem_id, question, step_index, probability, correct."""
-    judged = with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET))
+    return _with_truth(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
+
+
+def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:
     steps = judged.select(
         "problem_id",
         "question",

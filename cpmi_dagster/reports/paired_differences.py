@@ -3,8 +3,11 @@
     row "CPMI − MC"            PB 4.9 [0.8, 9.1]   PB p 0.02     CPMI finds more first errors
     row "Neg_only − CPMI"      PB -1.2 [-4.0, 1.7] PB p 0.4      within noise
 
-Both models are measured over the same resampled questions, so the difficulty of a question cancels out. The headline's
-own differences are to MC and to Pass@1 or the majority vote, `measure` naming its column.
+    row "Primary: CPMI − MC"   PB (official) 3.1 [0.4, 6.0], PB (official) p 0.03
+
+Both models are measured over the same resampled questions, so the difficulty of a question cancels out. One comparison
+is named beforehand, and its p-value stands as it is; those of all others have beside them Holm's, which count how many
+there are. The headline's own differences are to MC and to Pass@1 or the majority vote, `measure` naming its column.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,10 +20,10 @@ from cpmi_dagster.benchmarks.label_quality import label_quality_differences
 from cpmi_dagster.benchmarks.prmbench import prmbench_difference
 from cpmi_dagster.benchmarks.processbench import processbench_difference
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
-from cpmi_dagster.benchmarks.resampling import Difference
+from cpmi_dagster.benchmarks.resampling import Difference, holm
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, step_auc_difference
 from cpmi_dagster.reports.headline import BASELINE
-from cpmi_dagster.reports.html_tables import DIFFERENCE, P_VALUE
+from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.quality import (
@@ -35,7 +38,10 @@ from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row
 
 BASELINE_REWARD = "mc"
-SCALES = {"AUC": 1.0, "PB": 100.0, "PRMB": 100.0, "MATH": 100.0}
+SCALES = {"AUC": 1.0, "PB": 100.0, "PB (official)": 100.0, "PRMB": 100.0, "MATH": 100.0}
+PRIMARY = ("CPMI − MC", "PB (official)")
+"""Row and measure of the one comparison that is named beforehand."""
+PRIMARY_ROW = f"Primary: {PRIMARY[0]}"
 HEADLINE_NAMES = {"PB": "processbench_f1", "PRMB": "prm_score", "MATH": "best_of_8"}
 """Columns of the headline by measure."""
 DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
@@ -45,7 +51,8 @@ DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
 COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Difference]]] = {
     "AUC": (PROCESSBENCH, (DISTRIBUTION_SUBSET,), step_auc_difference),
     "PB": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_difference, protocol="paper")),
-    "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), prmbench_difference),
+    "PB (official)": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_difference, protocol="official")),
+    "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), partial(prmbench_difference, protocol="released")),
 }
 """By measure: the table of predictions, the benchmarks that both models must have judged, the paired comparison."""
 PAIRS: tuple[tuple[str, str, str], ...] = (
@@ -61,17 +68,22 @@ _Row = tuple[str, str, str, float, Difference]
 
 
 def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
-    """Every pair in every measure: difference with its 95 % interval, and the p-value of no difference."""
-    measurements = []
-    for row, recipe, baseline in _pairs(inputs):
-        for measure, scale in SCALES.items():
-            difference = model_difference(inputs, recipe, baseline, measure)
-            if difference is not None:
-                low, high = scale * difference.low, scale * difference.high
-                measurements += [
-                    Measurement(row, measure, scale * difference.value, low, high, difference.n),
-                    Measurement(row, measure + P_VALUE, difference.p_value, n=difference.n),
-                ]
+    """Every pair in every measure: difference with its 95 % interval, p-value of no difference, and Holm's p-value.
+
+    The primary comparison has a row of its own and is not among those that are adjusted for.
+    """
+    tested = {
+        (row, measure): difference
+        for row, recipe, baseline in _pairs(inputs)
+        for measure in SCALES
+        if (difference := model_difference(inputs, recipe, baseline, measure)) is not None
+    }
+    primary = tested.pop(PRIMARY, None)
+    measurements = [] if primary is None else _of_test(PRIMARY_ROW, PRIMARY[1], primary)
+    adjusted = holm([difference.p_value for difference in tested.values()])
+    for ((row, measure), difference), p_value in zip(tested.items(), adjusted, strict=True):
+        measurements += _of_test(row, measure, difference)
+        measurements.append(Measurement(row, measure + ADJUSTED_P_VALUE, p_value, n=difference.n))
     return measured_frame(measurements)
 
 
@@ -91,7 +103,7 @@ def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: 
     """One recipe's model minus another's, as a share; None where either was not measured.
 
     Args:
-        measure: AUC (of steps), PB, PRMB or MATH.
+        measure: AUC (of steps), PB, PB (official), PRMB or MATH.
     """
     if measure == "MATH":
         return _best_of_n(inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))
@@ -100,6 +112,15 @@ def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: 
     if not all(set(benchmarks) <= _benchmarks_of(table, predictions) for predictions in both):
         return None
     return difference(*both, problems=inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
+
+
+def _of_test(row: str, measure: str, difference: Difference) -> list[Measurement]:
+    scale = SCALES[measure]
+    figures = (scale * figure for figure in (difference.value, difference.low, difference.high))
+    return [
+        Measurement(row, measure, *figures, difference.n),
+        Measurement(row, measure + P_VALUE, difference.p_value, n=difference.n),
+    ]
 
 
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
