@@ -14,13 +14,12 @@ highest probability of each run of that length then stands in for the step that 
     [0.9, 0.2, 0.8, 0.3, 0.1]  patience 2  ->  [0.9, 0.8, 0.8, 0.3, never]
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.lib.stride_tricks import sliding_window_view
 
 from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies, weight_below
 from cpmi_dagster.benchmarks.resampling import (
@@ -32,7 +31,6 @@ from cpmi_dagster.benchmarks.resampling import (
     fold_numbers,
     group_numbers,
     question_weights,
-    sum_within,
     sums_by_choice,
 )
 
@@ -68,17 +66,24 @@ class Solutions:
         first_error: [problems] -1 for none.
         question: [problems] number of each one's question.
         weights: [1 + samples, questions] how often each question counts: see `question_weights`.
+        patiences: those of the rules to judge by, ascending.
     """
 
     scores: Floats
     first_error: np.ndarray
     question: np.ndarray
     weights: Floats
+    patiences: tuple[int, ...] = (1,)
 
     @property
     def erroneous(self) -> np.ndarray:
         """[problems] whether the solution has an error."""
         return self.first_error >= 0
+
+    @cached_property
+    def intervals(self) -> dict[int, tuple[Floats, Floats]]:
+        """`right_intervals` by patience."""
+        return {patience: right_intervals(self.scores, self.first_error, patience) for patience in self.patiences}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,7 @@ class FirstErrorScore:
     rule: Rule | None = None
 
 
-def read_solutions(judged: pl.DataFrame, samples: int, seed: int) -> Solutions:
+def read_solutions(judged: pl.DataFrame, samples: int, seed: int, patiences: tuple[int, ...] = (1,)) -> Solutions:
     """What `with_probabilities` returns of one benchmark, as arrays.
 
     Args:
@@ -102,7 +107,7 @@ def read_solutions(judged: pl.DataFrame, samples: int, seed: int) -> Solutions:
     scores[np.arange(lengths.max()) < lengths[:, None]] = judged["probabilities"].explode(empty_as_null=False)
     question = group_numbers(judged["question"].to_numpy())
     weights = question_weights(int(question.max()) + 1, samples, seed)
-    return Solutions(scores, judged["first_error"].to_numpy(), question, weights)
+    return Solutions(scores, judged["first_error"].to_numpy(), question, weights, patiences)
 
 
 def guessed(solutions: Solutions, random: np.random.Generator) -> Solutions:
@@ -121,21 +126,22 @@ def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) 
     Returns:
         [problems] low and high: the thresholds t with low < t <= high.
     """
-    padded = np.pad(scores, ((0, 0), (0, patience - 1)), constant_values=NEVER)
-    runs = sliding_window_view(padded, patience, axis=1).max(axis=-1)
-    lowest_before = np.minimum.accumulate(np.insert(runs, 0, NEVER, axis=1), axis=1)
-    problems, erroneous = np.arange(len(runs)), first_error >= 0
-    low = np.where(erroneous, runs[problems, first_error.clip(0)], -np.inf)
-    return low, lowest_before[problems, np.where(erroneous, first_error, runs.shape[1])]
+    problems, steps = scores.shape
+    padded = np.full((problems, steps + patience), NEVER)
+    padded[:, :steps] = scores
+    runs = np.maximum.reduce([padded[:, after : steps + after] for after in range(patience)])
+    lowest_before = np.full((problems, steps + 1), NEVER)
+    np.minimum.accumulate(runs, axis=1, out=lowest_before[:, 1:])
+    each, erroneous = np.arange(problems), first_error >= 0
+    low = np.where(erroneous, runs[each, first_error.clip(0)], -np.inf)
+    return low, lowest_before[each, np.where(erroneous, first_error, steps)]
 
 
-def rules_to_try(solutions: Solutions, patiences: Sequence[int]) -> Rules:
+def rules_to_try(solutions: Solutions) -> Rules:
     """One rule per patience and way to split the scores, by patience and then by threshold."""
-    thresholds = []
-    for patience in patiences:
-        ends = np.concatenate(right_intervals(solutions.scores, solutions.first_error, patience))
-        thresholds.append(candidate_thresholds(ends[np.isfinite(ends)]))
-    return Rules(np.concatenate(thresholds), np.repeat(patiences, [len(some) for some in thresholds]))
+    ends = (np.concatenate(interval) for interval in solutions.intervals.values())
+    thresholds = [candidate_thresholds(some[np.isfinite(some)]) for some in ends]
+    return Rules(np.concatenate(thresholds), np.repeat(solutions.patiences, [len(some) for some in thresholds]))
 
 
 def best_rules(solutions: Solutions, rules: Rules, weights: Floats) -> Choices:
@@ -149,7 +155,7 @@ def best_rules(solutions: Solutions, rules: Rules, weights: Floats) -> Choices:
     """
 
     def best(places: Choices, own: Floats) -> Choices:
-        return _f1_curve(solutions, rules.thresholds[places], rules.patiences[places], own).argmax(axis=1)
+        return _f1_order(solutions, rules.thresholds[places], rules.patiences[places], own).argmax(axis=1)
 
     return choose_anew(len(rules.thresholds), weights, best)
 
@@ -173,38 +179,46 @@ def cross_fitted_score(solutions: Solutions, rules: Rules, seed: int) -> FirstEr
     return _score(totals, solutions)
 
 
-def _f1_curve(solutions: Solutions, thresholds: Floats, patiences: np.ndarray, weights: Floats) -> Floats:
-    """[rows, rules] F1; NaN in a row with solutions of one kind alone."""
-    own = weights[:, solutions.question]
+def _f1_order(solutions: Solutions, thresholds: Floats, patiences: np.ndarray, weights: Floats) -> Floats:
+    """[rows, rules] half the F1 of every rule, as a fraction of whole numbers: equal ones are equal to the last bit."""
     hits = {kind: np.empty((len(weights), len(thresholds))) for kind in (True, False)}
     for patience in np.unique(patiences):
-        low, high = right_intervals(solutions.scores, solutions.first_error, patience)
+        low, high = solutions.intervals[int(patience)]
+        rules = patiences == patience
         for kind in hits:
-            some, rules = (solutions.erroneous == kind) & (low < high), patiences == patience
-            right = weight_below(low[some], own[:, some], thresholds[rules])
-            hits[kind][:, rules] = right - weight_below(high[some], own[:, some], thresholds[rules])
-    err, cor = (
-        _ratio(right, own[:, solutions.erroneous == kind].sum(axis=1, keepdims=True)) for kind, right in hits.items()
+            some = (solutions.erroneous == kind) & (low < high)
+            # judged right by thresholds above the low end, and wrong again by those above the high one
+            ends, questions = np.concatenate([low[some], high[some]]), np.tile(solutions.question[some], 2)
+            signs = np.repeat([1.0, -1.0], np.count_nonzero(some))
+            hits[kind][:, rules] = weight_below(ends, signs, questions, weights, thresholds[rules])
+    wrong, right = (weights @ counts[:, None] for counts in _kinds(solutions, weights.shape[1]))
+    return hits[True] * hits[False] / np.maximum(hits[True] * right + hits[False] * wrong, 1)
+
+
+def _kinds(solutions: Solutions, questions: int) -> tuple[np.ndarray, np.ndarray]:
+    """[questions] how many solutions of each have an error, and how many have none."""
+    wrong, right = (
+        np.bincount(solutions.question[solutions.erroneous == kind], minlength=questions) for kind in (True, False)
     )
-    return f1_of_accuracies(err, cor)
+    return wrong, right
 
 
 def _sums(solutions: Solutions, rules: Rules, choices: Choices, weights: Floats) -> Floats:
-    """[rows, 4] right and all of the erroneous solutions, right and all of the others."""
-    erroneous = solutions.erroneous
+    """[rows, 4] how many of the erroneous solutions and of the others are judged right, then how many there are."""
+    cells, shape = 2 * solutions.question + ~solutions.erroneous, (weights.shape[1], 2)
 
     def sums_of(choice: int) -> Floats:
         threshold, patience = rules.at(choice)
-        low, high = right_intervals(solutions.scores, solutions.first_error, patience)
+        low, high = solutions.intervals[patience]
         right = (low < threshold) & (threshold <= high)
-        counts = np.column_stack([right & erroneous, erroneous, right & ~erroneous, ~erroneous])
-        return sum_within(solutions.question, counts, weights.shape[1])
+        return np.bincount(cells[right], minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
-    return sums_by_choice(weights, choices, sums_of)
+    everything = weights @ np.column_stack(_kinds(solutions, weights.shape[1]))
+    return np.hstack([sums_by_choice(weights, choices, sums_of), everything])
 
 
 def _score(totals: Floats, solutions: Solutions, rule: Rule | None = None) -> FirstErrorScore:
-    err, cor = _ratio(totals[:, 0], totals[:, 1]), _ratio(totals[:, 2], totals[:, 3])
+    err, cor = _ratio(totals[:, 0], totals[:, 2]), _ratio(totals[:, 1], totals[:, 3])
     wrong, count = int(solutions.erroneous.sum()), len(solutions.erroneous)
     return FirstErrorScore(
         Resampled.of(err, wrong),

@@ -19,13 +19,12 @@ Protocols differ in the one threshold for all steps, here of random scores, wher
 A probability always speaks for the step: no protocol tries the inverted sign.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from cpmi_dagster.benchmarks.metrics import f1_of_counts
+from cpmi_dagster.benchmarks.metrics import f1_of_counts, weight_below
 from cpmi_dagster.benchmarks.resampling import Floats
 
 
@@ -97,24 +96,28 @@ def members(group: str) -> list[int]:
 
 
 def best_thresholds(
-    probabilities: Floats, valid: np.ndarray, thresholds: Floats, rows: Iterable[Floats], protocol: Protocol
+    probabilities: Floats, valid: np.ndarray, questions: np.ndarray, weights: Floats, thresholds: Floats, how: Protocol
 ) -> np.ndarray:
     """The threshold that a protocol chooses, once for every row of weights; the lowest of several.
 
     Args:
         probabilities: [steps] scores.
         valid: [steps] whether each step is right.
+        questions: [steps] number of each one's question.
+        weights: [rows, questions] how often each question counts.
         thresholds: [thresholds] to choose from, ascending.
-        rows: [steps] weights: how often each step counts.
 
     Returns:
         [rows] places in `thresholds`.
     """
-    # a step is flagged by all thresholds above its score: summing over scores is a running sum over thresholds
-    cells = 2 * np.searchsorted(thresholds, probabilities, side="right") + ~valid
-    size = 2 * (len(thresholds) + 1)
-    added = np.stack([np.bincount(cells, weights, size) for weights in rows]).reshape(-1, len(thresholds) + 1, 2)
-    flagged = np.cumsum(added, axis=1)
-    counts = np.concatenate([flagged[:, -1:] - flagged, flagged], axis=-1)[:, :-1]
-    f1, f1_negative = f1_pair(counts)
-    return np.argmax(f1_negative if protocol == "released" else f1 + f1_negative, axis=1)
+    flagged, passed = [], []
+    for kind in (valid, ~valid):
+        ones = np.ones(np.count_nonzero(kind))
+        below = weight_below(probabilities[kind], ones, questions[kind], weights, thresholds)
+        everything = weights @ np.bincount(questions[kind], ones, weights.shape[1])
+        flagged.append(below)
+        passed.append(everything[:, None] - below)
+    objective = f1_of_counts(flagged[1], flagged[0], passed[1])
+    if how == "best":
+        objective += f1_of_counts(passed[0], passed[1], flagged[0])
+    return np.argmax(objective, axis=1)

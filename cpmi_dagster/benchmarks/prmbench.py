@@ -33,7 +33,6 @@ from cpmi_dagster.benchmarks.resampling import (
     CHANCE_DRAWS,
     FOLDS,
     Choices,
-    Difference,
     Floats,
     Resampled,
     choose_anew,
@@ -137,16 +136,12 @@ def constant_predictions(problems: pl.DataFrame, probability: float) -> pl.DataF
     return steps.explode("step_index", empty_as_null=False).with_columns(probability=pl.lit(probability))
 
 
-def prmbench_difference(
-    first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
-) -> Difference:
-    """Overall PRMScore of one model minus another's, each at its own threshold, over the same resampled questions."""
-
-    def overall(predictions: pl.DataFrame) -> Resampled:
-        steps = _judged_steps(predictions, problems, samples, seed)
-        return _figures(steps, _totals(steps, _chosen(steps, protocol, steps.weights), steps.weights))[FIGURES[-1]]
-
-    return overall(first).minus(overall(second))
+def prmbench_overall(
+    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
+) -> Resampled:
+    """Overall PRMScore with its resamples, the same for all models: one minus another's is a paired difference."""
+    steps = _judged_steps(predictions, problems, samples, seed)
+    return _figures(steps, _totals(steps, _chosen(steps, protocol, steps.weights), steps.weights))[FIGURES[-1]]
 
 
 def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> _Steps:
@@ -186,8 +181,7 @@ def _chosen(steps: _Steps, protocol: Protocol, weights: Floats) -> Thresholds:
     thresholds = candidate_thresholds(steps.probability)
 
     def best(places: Choices, own: Floats) -> Choices:
-        rows = (row[steps.question] for row in own)
-        return best_thresholds(steps.probability, steps.valid, thresholds[places], rows, protocol)
+        return best_thresholds(steps.probability, steps.valid, steps.question, own, thresholds[places], protocol)
 
     return thresholds, choose_anew(len(thresholds), weights, best)
 

@@ -38,7 +38,7 @@ from cpmi_dagster.benchmarks.first_errors import (
 )
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Choices, Difference, Resampled, mean_of_values
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Choices, Resampled, mean_of_values
 from cpmi_dagster.errors import BenchmarkError
 
 Protocol = Literal["paper", "official", "released", "fixed"]
@@ -46,8 +46,8 @@ PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 THRESHOLD_SUBSET = "gsm8k"
 TUNED_ON: dict[Protocol, str] = {"official": THRESHOLD_SUBSET, "released": THRESHOLD_SUBSET}
 """The subset whose rule holds for all subsets; under other protocols each has its own."""
-PATIENCES: dict[Protocol, tuple[int, ...]] = {"paper": (1,), "official": (1,), "released": (1, 2, 3)}
-"""Numbers of consecutive steps to choose from; a protocol that is not here chooses nothing."""
+PATIENCES: dict[Protocol, tuple[int, ...]] = {"released": (1, 2, 3)}
+"""Numbers of consecutive steps to choose from; 1 where a protocol is not here."""
 FIXED = Rules(np.array([0.5]), np.array([1]))
 AVERAGE = "average"
 CROSS_FITTED = "average, cross-fitted"
@@ -85,7 +85,7 @@ def processbench_scores(
     rows = {**scores}
     if set(AVERAGED) <= set(judged):
         rows[AVERAGE] = _average(scores, scores[TUNED_ON[protocol]].rule if protocol in TUNED_ON else None)
-        if cross_fitted and protocol in PATIENCES:
+        if cross_fitted and protocol != "fixed":
             tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
             refitted = {name: cross_fitted_score(judged[name], _rules(judged[name], protocol), seed) for name in tuned}
             rows[CROSS_FITTED] = _average(scores | refitted)
@@ -106,20 +106,18 @@ def processbench_chance(
     """
     _check_choice(protocol, subsets)
     blank = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
-    shapes = _by_subset(blank, 0, seed, subsets)
+    shapes = _by_subset(blank, protocol, 0, seed, subsets)
     random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in shapes}
     judges = [{subset: guessed(shapes[subset], random[subset]) for subset in shapes} for _ in range(CHANCE_DRAWS)]
     scores = _means([_scores(judged, protocol) for judged in judges])
     return _frame(scores | ({AVERAGE: _average(scores)} if set(AVERAGED) <= set(scores) else {}))
 
 
-def processbench_difference(
-    first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
-) -> Difference:
-    """Average F1 of one model minus another's, over the same resampled questions."""
-    judged = (_judged_subsets(each, problems, protocol, samples, seed) for each in (first, second))
-    models = [_average(_scores(each, protocol)).f1 for each in judged]
-    return models[0].minus(models[1])
+def processbench_average(
+    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
+) -> Resampled:
+    """Average F1 with its resamples, the same for all models: one minus another's is a paired difference."""
+    return _average(_scores(_judged_subsets(predictions, problems, protocol, samples, seed), protocol)).f1
 
 
 def _judged_subsets(
@@ -134,7 +132,7 @@ def _judged_subsets(
     _check_choice(protocol, subsets)
     names = [name for name, subset in SUBSETS.items() if subset in subsets]
     judged = with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(names)))
-    return _by_subset(judged, samples, seed, subsets)
+    return _by_subset(judged, protocol, samples, seed, subsets)
 
 
 def _check_choice(protocol: Protocol, subsets: Collection[str]) -> None:
@@ -142,8 +140,10 @@ def _check_choice(protocol: Protocol, subsets: Collection[str]) -> None:
         raise BenchmarkError(f"the {protocol} protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
 
 
-def _by_subset(judged: pl.DataFrame, samples: int, seed: int, subsets: Collection[str]) -> dict[str, Solutions]:
-    solutions = {}
+def _by_subset(
+    judged: pl.DataFrame, protocol: Protocol, samples: int, seed: int, subsets: Collection[str]
+) -> dict[str, Solutions]:
+    solutions, patiences = {}, PATIENCES.get(protocol, (1,))
     for name, subset in SUBSETS.items():
         if subset in subsets:
             own = judged.filter(benchmark=name)
@@ -152,7 +152,7 @@ def _by_subset(judged: pl.DataFrame, samples: int, seed: int, subsets: Collectio
                 raise BenchmarkError(
                     f"{name} needs solutions both with and without an error for its F1; it has {len(own)}"
                 )
-            solutions[subset] = read_solutions(own, samples, seed + ALL_SUBSETS.index(subset))
+            solutions[subset] = read_solutions(own, samples, seed + ALL_SUBSETS.index(subset), patiences)
     return solutions
 
 
@@ -170,7 +170,7 @@ def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, Fi
 
 
 def _rules(solutions: Solutions, protocol: Protocol) -> Rules:
-    return rules_to_try(solutions, PATIENCES[protocol]) if protocol in PATIENCES else FIXED
+    return FIXED if protocol == "fixed" else rules_to_try(solutions)
 
 
 def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) -> FirstErrorScore:

@@ -14,7 +14,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein, wasserstein
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Difference, Estimate, Resampled
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Estimate, Resampled
 
 DISTRIBUTION_SUBSET = "processbench_math"
 CHANCE_AUC = 0.5
@@ -49,13 +49,9 @@ def step_distribution(
     )
 
 
-def step_auc_difference(
-    first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int
-) -> Difference:
-    """ROC-AUC of one model's step probabilities minus another's, over the same resampled questions."""
-    both = [_arrays(_judged_steps(predictions, problems)) for predictions in (first, second)]
-    aucs = [bootstrap_auc(*arrays, samples, seed) for arrays in both]
-    return aucs[0].minus(aucs[1])
+def resampled_step_auc(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    """ROC-AUC with its resamples, the same for all models: one minus another's is a paired difference."""
+    return bootstrap_auc(*_arrays(_judged_steps(predictions, problems)), samples, seed)
 
 
 def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Estimate:

@@ -11,17 +11,18 @@ there are. The headline's own differences are to MC and to Pass@1 or the majorit
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.best_of_n import accuracy_difference
 from cpmi_dagster.benchmarks.label_quality import label_quality_differences
-from cpmi_dagster.benchmarks.prmbench import prmbench_difference
-from cpmi_dagster.benchmarks.processbench import processbench_difference
+from cpmi_dagster.benchmarks.prmbench import prmbench_overall
+from cpmi_dagster.benchmarks.processbench import processbench_average
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
-from cpmi_dagster.benchmarks.resampling import Difference, holm
-from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, step_auc_difference
+from cpmi_dagster.benchmarks.resampling import Difference, Resampled, holm
+from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, resampled_step_auc
 from cpmi_dagster.reports.headline import BASELINE
 from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
@@ -48,13 +49,13 @@ DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
     **dict.fromkeys(("reward", "baseline", "measure"), pl.String()),
     **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
 }
-COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Difference]]] = {
-    "AUC": (PROCESSBENCH, (DISTRIBUTION_SUBSET,), step_auc_difference),
-    "PB": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_difference, protocol="paper")),
-    "PB (official)": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_difference, protocol="official")),
-    "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), partial(prmbench_difference, protocol="released")),
+COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Resampled]]] = {
+    "AUC": (PROCESSBENCH, (DISTRIBUTION_SUBSET,), resampled_step_auc),
+    "PB": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_average, protocol="paper")),
+    "PB (official)": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_average, protocol="official")),
+    "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), partial(prmbench_overall, protocol="released")),
 }
-"""By measure: the table of predictions, the benchmarks that both models must have judged, the paired comparison."""
+"""By measure: the table of predictions, the benchmarks that both models must have judged, its resampled figure."""
 PAIRS: tuple[tuple[str, str, str], ...] = (
     ("cpmi_merge1", "rand_merge", "bce"),
     ("cpmi_merge2", "mc", "bce"),
@@ -67,16 +68,48 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
 _Row = tuple[str, str, str, float, Difference]
 
 
+@dataclass(frozen=True)
+class ModelFigures:
+    """Figures of reward models with their resamples, each computed once however many models it is compared with."""
+
+    inputs: ReportInputs
+    _known: dict[tuple[str, str], Resampled | None] = field(default_factory=dict)
+
+    def difference(self, recipe: str, baseline: str, measure: str) -> Difference | None:
+        """One recipe's model minus another's, as a share; None where either was not measured.
+
+        Args:
+            measure: AUC (of steps), PB, PB (official), PRMB or MATH.
+        """
+        if measure == "MATH":
+            return _best_of_n(self.inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))
+        both = [self._figure(name, measure) for name in (recipe, baseline)]
+        return None if both[0] is None or both[1] is None else both[0].minus(both[1])
+
+    def _figure(self, recipe: str, measure: str) -> Resampled | None:
+        if (recipe, measure) not in self._known:
+            self._known[recipe, measure] = self._resampled(recipe, measure)
+        return self._known[recipe, measure]
+
+    def _resampled(self, recipe: str, measure: str) -> Resampled | None:
+        table, benchmarks, figure = COMPARED_PREDICTIONS[measure]
+        predictions, problems = self.inputs.predictions(table, recipe), self.inputs.table(PROBLEMS)
+        if not set(benchmarks) <= _benchmarks_of(table, predictions):
+            return None
+        return figure(predictions, problems, samples=self.inputs.bootstrap_samples, seed=self.inputs.seed)
+
+
 def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
     """Every pair in every measure: difference with its 95 % interval, p-value of no difference, and Holm's p-value.
 
     The primary comparison has a row of its own and is not among those that are adjusted for.
     """
+    models = ModelFigures(inputs)
     tested = {
         (row, measure): difference
         for row, recipe, baseline in _pairs(inputs)
         for measure in SCALES
-        if (difference := model_difference(inputs, recipe, baseline, measure)) is not None
+        if (difference := models.difference(recipe, baseline, measure)) is not None
     }
     primary = tested.pop(PRIMARY, None)
     measurements = [] if primary is None else _of_test(PRIMARY_ROW, PRIMARY[1], primary)
@@ -97,21 +130,6 @@ def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
     found = (*_label_differences(inputs), *_model_differences(inputs), *_differences_to_no_model(inputs))
     rows = [(*names, scale * d.value, scale * d.low, scale * d.high, d.p_value) for *names, scale, d in found]
     return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA, orient="row")
-
-
-def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: str) -> Difference | None:
-    """One recipe's model minus another's, as a share; None where either was not measured.
-
-    Args:
-        measure: AUC (of steps), PB, PB (official), PRMB or MATH.
-    """
-    if measure == "MATH":
-        return _best_of_n(inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))
-    table, benchmarks, difference = COMPARED_PREDICTIONS[measure]
-    both = [inputs.predictions(table, name) for name in (recipe, baseline)]
-    if not all(set(benchmarks) <= _benchmarks_of(table, predictions) for predictions in both):
-        return None
-    return difference(*both, problems=inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
 
 
 def _of_test(row: str, measure: str, difference: Difference) -> list[Measurement]:
@@ -157,13 +175,14 @@ def _label_differences(inputs: ReportInputs) -> Iterator[_Row]:
 
 def _model_differences(inputs: ReportInputs) -> Iterator[_Row]:
     baseline = inputs.recipe_name(BASELINE_REWARD)
+    models = ModelFigures(inputs)
     for row in main_rows(inputs.recipes):
         recipe = inputs.recipe_of(row)
         # a recipe that differs in more than its labels does not compare labels
         if baseline is None or recipe is None or recipe == baseline or row.recipe:
             continue
         for measure, name in HEADLINE_NAMES.items():
-            difference = model_difference(inputs, recipe, baseline, measure)
+            difference = models.difference(recipe, baseline, measure)
             if difference is not None:
                 yield row.row, BASELINE, name, SCALES[measure], difference
 

@@ -21,7 +21,7 @@ from cpmi_dagster.benchmarks.prmbench import (
     CROSS_FITTED,
     constant_predictions,
     prmbench_chance,
-    prmbench_difference,
+    prmbench_overall,
     prmbench_scores,
 )
 from cpmi_dagster.benchmarks.resampling import resample_counts
@@ -141,11 +141,10 @@ def test_the_threshold_of_each_protocol_is_the_best_of_all(steps):
         return f1(valid, probabilities >= threshold) + of_wrong_steps(threshold)
 
     for protocol, score in (("released", of_wrong_steps), ("best", of_both)):
-        rows = [np.ones(len(steps)), np.where(valid, 2.0, 1.0)]
-        chosen = best_thresholds(probabilities, valid, thresholds, rows, protocol)
+        questions, weights = np.zeros(len(steps), dtype=np.intp), np.array([[1.0], [3.0]])
+        chosen = best_thresholds(probabilities, valid, questions, weights, thresholds, protocol)
         best = max(score(threshold) for threshold in np.linspace(0, 1.05, 22))
-        assert len(chosen) == 2
-        assert score(thresholds[chosen[0]]) == pytest.approx(best)
+        assert [score(thresholds[place]) for place in chosen] == pytest.approx([best, best])
 
 
 def sixth_wrong(scores):
@@ -256,8 +255,9 @@ def test_intervals_hold_their_figure_and_problems_of_one_question_stay_together(
 def test_two_models_are_compared_at_their_own_best_thresholds():
     problems, good = frames(full_set())
     _, bad = frames(full_set(scores=(0.2, 0.9, 0.3, 0.4)))
-    assert prmbench_difference(good, bad, problems, "best", samples=50, seed=0).value > 0.2
-    assert prmbench_difference(good, good, problems, "best", samples=50, seed=0).p_value == 1
+    overall = [prmbench_overall(judge, problems, "best", samples=50, seed=0) for judge in (good, bad)]
+    assert overall[0].minus(overall[1]).value > 0.2
+    assert overall[0].minus(overall[0]).p_value == 1
 
 
 def test_a_missing_category_or_prediction_is_an_error():

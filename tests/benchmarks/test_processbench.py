@@ -12,8 +12,8 @@ from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
     CROSS_FITTED,
     PROTOCOLS,
+    processbench_average,
     processbench_chance,
-    processbench_difference,
     processbench_scores,
 )
 from cpmi_dagster.benchmarks.resampling import FOLDS, fold_numbers, resample_counts
@@ -239,10 +239,14 @@ def test_two_models_are_compared_on_the_same_problems():
     good = [([0.9, 0.1], 1), ([0.9, 0.8], -1)] * 10
     bad = [([0.1, 0.9], 1), ([0.2, 0.8], -1)] * 10
     problems, predictions = everywhere(good)
-    difference = processbench_difference(predictions, everywhere(bad)[1], problems, "paper", samples=200, seed=0)
+    average = [
+        processbench_average(judge, problems, "paper", samples=200, seed=0)
+        for judge in (predictions, everywhere(bad)[1])
+    ]
+    difference = average[0].minus(average[1])
     assert difference.value == 1
     assert difference.p_value < 0.05
-    with_itself = processbench_difference(predictions, predictions, problems, "official", samples=200, seed=0)
+    with_itself = average[0].minus(average[0])
     assert (with_itself.value, with_itself.p_value) == (0, 1)
 
 

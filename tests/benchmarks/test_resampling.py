@@ -43,5 +43,5 @@ def test_all_questions_choose_among_all_rules_and_resamples_among_evenly_spread_
         return np.full(len(weights), len(rules) - 1)
 
     chosen = choose_anew(5000, question_weights(3, samples=4, seed=0), choose)
-    assert asked == [(5000, 1), (1000, 4)]
+    assert asked == [(5000, 1), (250, 4)]
     assert chosen.tolist() == [4999] * 5

@@ -11,7 +11,7 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.html_tables import comparison_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paired_differences import differences_to_baseline, measure_differences, model_difference
+from cpmi_dagster.reports.paired_differences import ModelFigures, differences_to_baseline, measure_differences
 from cpmi_dagster.reports.quality import QUALITY
 
 Figures = dict[tuple[str, str], dict[str, float]]
@@ -34,7 +34,7 @@ def test_a_difference_is_that_of_the_two_figures(inputs: ReportInputs, figures: 
 
 def test_a_model_differs_from_itself_by_nothing(inputs: ReportInputs) -> None:
     for measure in ("AUC", "PB", "PRMB", "MATH"):
-        difference = model_difference(inputs, "cpmi_bce", "cpmi_bce", measure)
+        difference = ModelFigures(inputs).difference("cpmi_bce", "cpmi_bce", measure)
         assert difference is not None
         assert (difference.value, difference.low, difference.high, difference.p_value) == (0, 0, 0, 1)
 
