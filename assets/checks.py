@@ -1,5 +1,7 @@
 """Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
 
+from textwrap import shorten
+
 import dagster as dg
 import polars as pl
 
@@ -119,7 +121,7 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
         f"{problems:,} of the problems of {name} (asked by {asking:,} of {selected:,} selected trajectories)"
         for name, problems, asking in shared.select("benchmark", "problems", "trajectories").iter_rows()
     )
-    example = " ".join(first["example"].split())[:EXAMPLE]
+    example = shorten(first["example"], EXAMPLE, placeholder=" …")
     found = f"reward models would be trained on {counts}, for example on `{example}`"
     if first["tolerated"]:
         return f"{found}; this benchmark takes questions from training splits: judge its figures with that in mind"

@@ -111,7 +111,7 @@ def weight_below(
     else:
         by_question = np.bincount(questions * size + first, each, weights.shape[1] * size)
         added = weights @ by_question.reshape(-1, size)
-    return np.cumsum(added[:, :-1], axis=1)
+    return np.cumsum(added[:, :-1], axis=1, dtype=np.float64)
 
 
 def bootstrap_auc(

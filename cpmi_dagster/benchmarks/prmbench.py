@@ -195,7 +195,7 @@ def _totals(steps: _Steps, chosen: Thresholds, weights: Floats) -> Floats:
     def sums_of(place: int) -> Floats:
         # the counts of flagged steps are two behind those of passed ones
         cells = first_cells + 2 * (steps.probability < thresholds[place])
-        return np.bincount(cells, minlength=questions * CELLS).reshape(questions, CELLS)
+        return np.bincount(cells, minlength=questions * CELLS).reshape(questions, CELLS).astype(np.float64)
 
     return sums_by_choice(weights, places, sums_of)
 

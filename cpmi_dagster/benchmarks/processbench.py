@@ -176,24 +176,27 @@ def _rules(solutions: Solutions, protocol: Protocol) -> Rules:
 def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) -> FirstErrorScore:
     """Plain means over the paper's subsets; each subset is resampled on its own."""
     own = [scores[name] for name in AVERAGED]
-    figures = ([score.err for score in own], [score.cor for score in own], [score.f1 for score in own])
-    return FirstErrorScore(*(_mean(figure, sum(each.n for each in figure)) for figure in figures), rule)
-
-
-def _mean(figures: Sequence[Resampled], n: int) -> Resampled:
-    return Resampled(
-        float(np.mean([each.value for each in figures])), np.mean([each.draws for each in figures], axis=0), n
-    )
+    err, cor, f1 = (_mean(figures) for figures in _columns(own))
+    return FirstErrorScore(err, cor, f1, rule)
 
 
 def _means(judges: Sequence[Mapping[str, FirstErrorScore]]) -> dict[str, FirstErrorScore]:
     """By subset, the mean over judges, each of them a draw."""
     means = {}
     for subset in judges[0]:
-        own = [judge[subset] for judge in judges]
-        figures = ([score.err for score in own], [score.cor for score in own], [score.f1 for score in own])
-        means[subset] = FirstErrorScore(*(mean_of_values(figure) for figure in figures))
+        err, cor, f1 = (mean_of_values(figures) for figures in _columns([judge[subset] for judge in judges]))
+        means[subset] = FirstErrorScore(err, cor, f1)
     return means
+
+
+def _columns(scores: Sequence[FirstErrorScore]) -> tuple[list[Resampled], list[Resampled], list[Resampled]]:
+    """All of err, of cor and of F1."""
+    return [score.err for score in scores], [score.cor for score in scores], [score.f1 for score in scores]
+
+
+def _mean(figures: Sequence[Resampled]) -> Resampled:
+    values, draws = [each.value for each in figures], [each.draws for each in figures]
+    return Resampled(float(np.mean(values)), np.mean(draws, axis=0), sum(each.n for each in figures))
 
 
 def _frame(scores: Mapping[str, FirstErrorScore]) -> pl.DataFrame:

@@ -175,7 +175,7 @@ def sums_by_choice(weights: Floats, choices: Choices, sums_of: Callable[[int], F
 
 def sum_within(groups: npt.NDArray[np.intp], sums: npt.NDArray[np.generic], count: int) -> Floats:
     """[count, k] sums over the members of each group, of [members, k] values."""
-    return np.column_stack([np.bincount(groups, column, count) for column in sums.T])
+    return np.column_stack([np.bincount(groups, column, count) for column in sums.T]).astype(np.float64, copy=False)
 
 
 def fold_numbers(questions: int, seed: int) -> npt.NDArray[np.intp]:

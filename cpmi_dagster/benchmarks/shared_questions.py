@@ -13,14 +13,6 @@ import polars as pl
 from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.trajectories.question_text import drawing, normal_key
 
-SCHEMA: dict[str, pl.DataType] = {
-    "benchmark": pl.String(),
-    "problems": pl.Int64(),
-    "trajectories": pl.Int64(),
-    "example": pl.String(),
-    "tolerated": pl.Boolean(),
-}
-
 
 def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
     """What trajectories and benchmarks share, by benchmark.
@@ -39,13 +31,12 @@ def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.D
     both = _keyed(problems.select("benchmark", "problem_id", "question")).join(by_key, on="key")
     by_benchmark = both.sort("problem_id").group_by("benchmark", maintain_order=True)
     shared = by_benchmark.agg(
-        problems=pl.len().cast(pl.Int64),
-        trajectories=pl.struct("key", "trajectories").unique().struct.field("trajectories").sum().cast(pl.Int64),
+        problems=pl.len(),
+        trajectories=pl.struct("key", "trajectories").unique().struct.field("trajectories").sum(),
         example=pl.first("question"),
     )
     tolerated = [name for name, entry in BENCHMARKS.items() if entry.shares_questions]
-    flagged = shared.with_columns(tolerated=pl.col("benchmark").is_in(tolerated))
-    return flagged.select(list(SCHEMA)).cast(SCHEMA).sort("benchmark")
+    return shared.with_columns(tolerated=pl.col("benchmark").is_in(tolerated)).sort("benchmark")
 
 
 def _keyed(questions: pl.DataFrame) -> pl.DataFrame:

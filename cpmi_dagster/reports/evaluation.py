@@ -16,6 +16,8 @@ from typing import NamedTuple
 import polars as pl
 
 from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
+from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
+from cpmi_dagster.benchmarks.processbench import Protocol
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
 from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
 from cpmi_dagster.reports.paper import load_paper_tables, without_protocol
@@ -41,7 +43,7 @@ class _Part(NamedTuple):
     artifact: str
     benchmark: str
     measure: Callable[[ReportInputs], pl.DataFrame]
-    protocols: Mapping[str, str]
+    protocols: Mapping[Protocol, str] | Mapping[PrmProtocol, str]
 
 
 PARTS: tuple[_Part, ...] = (

@@ -134,9 +134,9 @@ def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
 
 def _of_test(row: str, measure: str, difference: Difference) -> list[Measurement]:
     scale = SCALES[measure]
-    figures = (scale * figure for figure in (difference.value, difference.low, difference.high))
+    low, high = scale * difference.low, scale * difference.high
     return [
-        Measurement(row, measure, *figures, difference.n),
+        Measurement(row, measure, scale * difference.value, low, high, difference.n),
         Measurement(row, measure + P_VALUE, difference.p_value, n=difference.n),
     ]
 

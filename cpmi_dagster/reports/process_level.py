@@ -168,11 +168,12 @@ def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, str, str, dict[s
 
 
 def _measure_prmbench(inputs: ReportInputs, level: str, overall: str) -> pl.DataFrame:
-    columns = {OVERALL: overall, prmbench.CROSS_FITTED: overall + CROSS_FITTED}
+    columns: dict[str, str] = {OVERALL: overall, prmbench.CROSS_FITTED: overall + CROSS_FITTED}
 
     def in_cells(row: str, scores: pl.DataFrame) -> Iterable[Measurement]:
         for score in scores.filter(pl.col("level").is_in([level, "overall"])).iter_rows(named=True):
-            yield measurement(row, columns.get(score["name"], score["name"]), in_percent(score, "score"))
+            column = columns.get(score["name"]) or str(score["name"])
+            yield measurement(row, column, in_percent(score, "score"))
 
     models, problems = list(_models(inputs, PRMBENCH_PREDICTIONS)), inputs.table(PROBLEMS)
     measurements: list[Measurement] = []
