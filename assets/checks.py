@@ -1,8 +1,12 @@
 """Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
 
+from textwrap import shorten
+
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.benchmarks.shared_questions import shared_questions
+from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.process_level import against_chance
@@ -13,6 +17,9 @@ from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 
+PROBLEMS = "sources/benchmark_problems"
+EXAMPLE = 100
+"""Characters of a question that a message shows."""
 LOWEST_MATCH_RATE = 0.9
 RATIO_TOLERANCE = 0.02
 CONTROLS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
@@ -90,6 +97,38 @@ def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg
     return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(names) or "none"})
 
 
+@dg.asset_check(asset=SELECTED.split("/"), additional_deps=[PROBLEMS.split("/")], blocking=True)
+def no_benchmark_question_is_trained_on(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """No selected trajectory asks a question of a benchmark; a warning where a benchmark is known to share some."""
+    problems = lake.read(PROBLEMS) if lake.exists(PROBLEMS) else BenchmarkProblems.create_empty()
+    trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
+    shared = shared_questions(trajectories, problems)
+    refused = shared.filter(~pl.col("tolerated"))
+    return dg.AssetCheckResult(
+        passed=shared.is_empty(),
+        severity=dg.AssetCheckSeverity.WARN if refused.is_empty() else dg.AssetCheckSeverity.ERROR,
+        description=_words_on_shared(shared if refused.is_empty() else refused, trajectories.height),
+        metadata=dict(shared.select("benchmark", "problems").iter_rows()),
+    )
+
+
+def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
+    """How many trajectories ask questions of which benchmarks, an example, and what to do."""
+    if shared.is_empty():
+        return None
+    first = shared.row(0, named=True)
+    counts = ", ".join(
+        f"{problems:,} of the problems of {name} (asked by {asking:,} of {selected:,} selected trajectories)"
+        for name, problems, asking in shared.select("benchmark", "problems", "trajectories").iter_rows()
+    )
+    example = shorten(first["example"], EXAMPLE, placeholder=" …")
+    found = f"reward models would be trained on {counts}, for example on `{example}`"
+    if first["tolerated"]:
+        return f"{found}; this benchmark takes questions from training splits: judge its figures with that in mind"
+    rows = "remove the rows of these questions from the source at sources.math_shepherd"
+    return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
+
+
 @dg.asset_check(asset=["labels", "hard_negatives"], blocking=True)
 def negatives_differ_from_gold(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """No hard negative is the gold answer, and no trajectory has one twice."""
@@ -158,6 +197,7 @@ CHECKS = (
     match_rate,
     selection_keeps_ratios,
     own_labels_fit_the_selection,
+    no_benchmark_question_is_trained_on,
     negatives_differ_from_gold,
     every_trajectory_scored,
     soft_labels_vary,

@@ -9,13 +9,22 @@ passed, 2 valid ones flagged and 2 wrong ones flagged:
 
 `multi_solutions` has no wrong steps and uses F1 alone. A group's score is the unweighted mean of its categories; the
 overall score pools the steps of all categories. Figures are shares, not percent.
+
+Protocols differ in the one threshold for all steps, here of random scores, where a sixth of the steps is wrong:
+
+    released   maximises F1_neg, as in the paper      all is flagged: F1 = 0, F1_neg = 0.29, PRMScore = 0.14
+    best       maximises the overall PRMScore         some are flagged; nothing flagged has 0.45 already
+    fixed      0.5                                    half is flagged: F1 = 0.63, F1_neg = 0.25, PRMScore = 0.44
+
+A probability always speaks for the step: no protocol tries the inverted sign.
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_counts
+from cpmi_dagster.benchmarks.metrics import f1_of_counts, weight_below
 from cpmi_dagster.benchmarks.resampling import Floats
 
 
@@ -49,6 +58,9 @@ FIGURES: tuple[tuple[str, str], ...] = (
 )
 COUNTS = ("valid_passed", "wrong_passed", "valid_flagged", "wrong_flagged")
 F1_ALONE = "multi_solutions"
+Protocol = Literal["released", "best", "fixed"]
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+FIXED_THRESHOLD = 0.5
 
 
 def f1_pair(counts: Floats) -> tuple[Floats, Floats]:
@@ -83,18 +95,29 @@ def members(group: str) -> list[int]:
     return [number for number, category in enumerate(CATEGORIES) if category.group == group]
 
 
-def best_threshold(probabilities: Floats, valid: np.ndarray) -> float:
-    """The threshold with the highest overall PRMScore, exact over all scores; the lowest of several.
+def best_thresholds(
+    probabilities: Floats, valid: np.ndarray, questions: np.ndarray, weights: Floats, thresholds: Floats, how: Protocol
+) -> np.ndarray:
+    """The threshold that a protocol chooses, once for every row of weights; the lowest of several.
 
     Args:
         probabilities: [steps] scores.
         valid: [steps] whether each step is right.
+        questions: [steps] number of each one's question.
+        weights: [rows, questions] how often each question counts.
+        thresholds: [thresholds] to choose from, ascending.
+
+    Returns:
+        [rows] places in `thresholds`.
     """
-    order = np.argsort(probabilities)
-    thresholds = candidate_thresholds(probabilities)
-    flagged = np.searchsorted(probabilities[order], thresholds, side="left")
-    valid_flagged = np.insert(np.cumsum(valid[order]), 0, 0)[flagged]
-    wrong_flagged = flagged - valid_flagged
-    all_valid, all_wrong = np.count_nonzero(valid), np.count_nonzero(~valid)
-    counts = np.stack([all_valid - valid_flagged, all_wrong - wrong_flagged, valid_flagged, wrong_flagged], axis=-1)
-    return float(thresholds[np.argmax(np.mean(f1_pair(counts.astype(np.float64)), axis=0))])
+    flagged, passed = [], []
+    for kind in (valid, ~valid):
+        ones = np.ones(np.count_nonzero(kind))
+        below = weight_below(probabilities[kind], ones, questions[kind], weights, thresholds)
+        everything = weights @ np.bincount(questions[kind], ones, weights.shape[1])
+        flagged.append(below)
+        passed.append(everything[:, None] - below)
+    objective = f1_of_counts(flagged[1], flagged[0], passed[1])
+    if how == "best":
+        objective += f1_of_counts(passed[0], passed[1], flagged[0])
+    return np.argmax(objective, axis=1)

@@ -8,42 +8,88 @@ even rows): the number stays in `error_steps`, so that the source's claim can be
 enters no figure. `multi_solutions` rows have no wrong step.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.benchmarks.metrics import candidate_thresholds
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import (
     CATEGORIES,
     CLASSIFICATIONS,
     COUNTS,
     FIGURES,
-    best_threshold,
+    FIXED_THRESHOLD,
+    OVERALL,
+    Protocol,
+    best_thresholds,
     f1_pair,
     members,
     prm_scores,
 )
 from cpmi_dagster.benchmarks.registry import PRMBENCH
-from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
+from cpmi_dagster.benchmarks.resampling import (
+    CHANCE_DRAWS,
+    FOLDS,
+    Choices,
+    Floats,
+    Resampled,
+    choose_anew,
+    fold_numbers,
+    group_numbers,
+    mean_of_values,
+    question_weights,
+    sums_by_choice,
+)
 from cpmi_dagster.errors import BenchmarkError
+
+CROSS_FITTED = f"{OVERALL}, cross-fitted"
+CELLS = len(CATEGORIES) * len(COUNTS)
+Thresholds = tuple[Floats, Choices]
+"""Those to choose from, and the place among them of each row's choice."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """All steps as one model has judged them.
+
+    Attributes:
+        probability: [steps] scores.
+        valid: [steps] whether each is right.
+        category: [steps] place in `CATEGORIES`.
+        question: [steps] number of the original question.
+        problems: [categories] how many problems each has.
+        weights: [1 + samples, questions] how often each question counts: see `question_weights`.
+    """
+
+    probability: Floats
+    valid: np.ndarray
+    category: np.ndarray
+    question: np.ndarray
+    problems: np.ndarray
+    weights: Floats
 
 
 def prmbench_scores(
     predictions: pl.DataFrame,
     problems: pl.DataFrame,
+    protocol: Protocol,
     bootstrap_samples: int,
     seed: int,
-    threshold: float | None = None,
+    *,
+    cross_fitted: bool = False,
 ) -> pl.DataFrame:
     """PRMScore of every category and group and overall, as shares.
 
-    The interval holds the threshold fixed and resamples questions.
+    The interval resamples questions; a threshold that the protocol chooses is chosen anew in every resample.
 
     Args:
         predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
-        threshold: probability from which a step is valid; by default the one with the best overall score (paper).
+        protocol: how the probability is found from which a step is valid.
+        cross_fitted: whether to add the overall score where each half of the questions is judged at the threshold
+            chosen on the other, as `Overall, cross-fitted`; there is none where nothing is chosen.
 
     Returns:
         level (category, group, overall), name (NR, …, Simplicity, …, Overall), score, f1, f1_negative (null for
@@ -52,54 +98,74 @@ def prmbench_scores(
     Raises:
         BenchmarkError: a category is empty, or predictions do not fit the problems.
     """
-    steps = _judged_steps(predictions, problems)
-    chosen = _best_threshold(steps) if threshold is None else threshold
-    counts = _counts_per_problem(steps, chosen)
-    totals = _by_category(counts).sum(axis=0)
-    f1, f1_negative = f1_pair(np.vstack([totals, np.full((3, len(COUNTS)), np.nan), totals.sum(axis=0)]))
-    estimates = [_figure(counts, number, bootstrap_samples, seed).estimate() for number in range(len(FIGURES))]
-    scores = pl.DataFrame(FIGURES, schema=["level", "name"], orient="row").hstack(pl.DataFrame(estimates))
-    return scores.select(
-        "level",
-        "name",
-        score="value",
+    steps = _judged_steps(predictions, problems, bootstrap_samples, seed)
+    chosen = _chosen(steps, protocol, steps.weights)
+    totals = _totals(steps, chosen, steps.weights)
+    counts = totals[0].reshape(len(CATEGORIES), len(COUNTS))
+    f1, f1_negative = f1_pair(np.vstack([counts, np.full((3, len(COUNTS)), np.nan), counts.sum(axis=0)]))
+    scores = _frame(_figures(steps, totals)).with_columns(
         f1=pl.Series(f1, nan_to_null=True),
         f1_negative=pl.Series(f1_negative, nan_to_null=True),
-        low="low",
-        high="high",
-        n="n",
-        threshold=pl.lit(chosen),
+        threshold=pl.lit(float(chosen[0][chosen[1][0]])),
     )
+    if cross_fitted and protocol != "fixed":
+        overall = _figures(steps, _cross_fitted_totals(steps, protocol, seed))[FIGURES[-1]]
+        scores = pl.concat([scores, _frame({("overall", CROSS_FITTED): overall})], how="diagonal")
+    return scores.select("level", "name", "score", "f1", "f1_negative", "low", "high", "n", "threshold")
 
 
-def prmbench_difference(
-    first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int
-) -> Difference:
-    """Overall PRMScore of one model minus another's, each at its best threshold, over the same resampled questions."""
+def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl.DataFrame:
+    """What step scores have that are drawn uniformly from 0 to 1: means over `CHANCE_DRAWS` judges.
 
-    def overall(predictions: pl.DataFrame) -> Resampled:
-        steps = _judged_steps(predictions, problems)
-        return _figure(_counts_per_problem(steps, _best_threshold(steps)), len(FIGURES) - 1, samples, seed)
+    Returns:
+        level, name, score, low, high, n as `prmbench_scores`, `low` and `high` the range of 95 % of these judges.
+    """
+    steps, random = _judged_steps(constant_predictions(problems, 1.0), problems, 0, seed), np.random.default_rng(seed)
+    judges = []
+    for _ in range(CHANCE_DRAWS):
+        guessed = replace(steps, probability=random.random(len(steps.probability)))
+        judges.append(_figures(guessed, _totals(guessed, _chosen(guessed, protocol, guessed.weights), guessed.weights)))
+    return _frame({figure: mean_of_values([judge[figure] for judge in judges]) for figure in FIGURES})
 
-    return overall(first).minus(overall(second))
+
+def constant_predictions(problems: pl.DataFrame, probability: float) -> pl.DataFrame:
+    """The same probability for every step of PRMBench; with 1 the fixed threshold flags nothing."""
+    steps = problems.filter(benchmark=PRMBENCH).select(
+        "problem_id", pl.int_ranges(pl.col("steps").list.len()).alias("step_index")
+    )
+    return steps.explode("step_index", empty_as_null=False).with_columns(probability=pl.lit(probability))
 
 
-def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
-    """category, problem_id, original_question, probability, valid of every step."""
+def prmbench_overall(
+    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
+) -> Resampled:
+    """Overall PRMScore with its resamples, the same for all models: one minus another's is a paired difference."""
+    steps = _judged_steps(predictions, problems, samples, seed)
+    return _figures(steps, _totals(steps, _chosen(steps, protocol, steps.weights), steps.weights))[FIGURES[-1]]
+
+
+def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> _Steps:
     wanted = problems.filter(benchmark=PRMBENCH)
     for classification in CLASSIFICATIONS:
         if classification not in wanted["category"]:
             raise BenchmarkError(f"PRMBench has no problems of `{classification}`; check its source and split")
     judged = with_probabilities(predictions.drop("category", strict=False), wanted)
+    place = pl.col("category").replace_strict(CLASSIFICATIONS, range(len(CATEGORIES)), return_dtype=pl.Int64)
+    judged = judged.with_columns(_original_question(), category=place)
+    number = pl.Series("question", group_numbers(judged["original_question"].to_numpy()))
     steps = judged.select(
         "category",
-        "problem_id",
+        number,
         "error_steps",
-        _original_question(),
         pl.int_ranges(pl.col("steps").list.len()).alias("step_index"),
         pl.col("probabilities").alias("probability"),
     ).explode("step_index", "probability", empty_as_null=False)
-    return steps.with_columns(valid=~pl.col("step_index").is_in(pl.col("error_steps")))
+    steps = steps.with_columns(valid=~pl.col("step_index").is_in(pl.col("error_steps")))
+    return _Steps(
+        *(steps[name].to_numpy() for name in ("probability", "valid", "category", "question")),
+        problems=np.bincount(judged["category"].to_numpy(), minlength=len(CATEGORIES)),
+        weights=question_weights(number.n_unique(), samples, seed),
+    )
 
 
 def _original_question() -> pl.Expr:
@@ -108,34 +174,53 @@ def _original_question() -> pl.Expr:
     return pl.col("question").mode().sort().first().over(index).alias("original_question")
 
 
-def _best_threshold(steps: pl.DataFrame) -> float:
-    return best_threshold(steps["probability"].to_numpy(), steps["valid"].to_numpy())
+def _chosen(steps: _Steps, protocol: Protocol, weights: Floats) -> Thresholds:
+    """The threshold of every row of [1 + samples, questions] weights."""
+    if protocol == "fixed":
+        return np.array([FIXED_THRESHOLD]), np.zeros(len(weights), dtype=np.intp)
+    thresholds = candidate_thresholds(steps.probability)
+
+    def best(places: Choices, own: Floats) -> Choices:
+        return best_thresholds(steps.probability, steps.valid, steps.question, own, thresholds[places], protocol)
+
+    return thresholds, choose_anew(len(thresholds), weights, best)
 
 
-def _counts_per_problem(steps: pl.DataFrame, threshold: float) -> pl.DataFrame:
-    passed, valid = pl.col("probability") >= threshold, pl.col("valid")
-    outcomes = (passed & valid, passed & ~valid, ~passed & valid, ~passed & ~valid)
-    return steps.group_by("problem_id", maintain_order=True).agg(
-        pl.first("category", "original_question"),
-        *(outcome.sum().alias(name) for name, outcome in zip(COUNTS, outcomes, strict=True)),
-    )
+def _totals(steps: _Steps, chosen: Thresholds, weights: Floats) -> Floats:
+    """[rows, categories x counts] of every row of weights at its threshold."""
+    thresholds, places = chosen
+    questions = weights.shape[1]
+    first_cells = (steps.question * len(CATEGORIES) + steps.category) * len(COUNTS) + ~steps.valid
+
+    def sums_of(place: int) -> Floats:
+        # the counts of flagged steps are two behind those of passed ones
+        cells = first_cells + 2 * (steps.probability < thresholds[place])
+        return np.bincount(cells, minlength=questions * CELLS).reshape(questions, CELLS).astype(np.float64)
+
+    return sums_by_choice(weights, places, sums_of)
 
 
-def _by_category(counts: pl.DataFrame) -> Floats:
-    """[problems, categories, counts]: a problem's counts in the place of its category, 0 elsewhere."""
-    own = counts["category"].to_numpy()[:, None] == np.array(CLASSIFICATIONS)
-    return own[:, :, None] * counts.select(COUNTS).to_numpy()[:, None, :].astype(np.float64)
+def _cross_fitted_totals(steps: _Steps, protocol: Protocol, seed: int) -> Floats:
+    """As `_totals`, each part of the questions at the threshold that is chosen on the others."""
+    folds = fold_numbers(steps.weights.shape[1], seed)
+    totals = np.zeros((len(steps.weights), CELLS))
+    for fold in range(FOLDS):
+        chosen = _chosen(steps, protocol, steps.weights * (folds != fold))
+        totals += _totals(steps, chosen, steps.weights * (folds == fold))
+    return totals
 
 
-def _figure(counts: pl.DataFrame, number: int, samples: int, seed: int) -> Resampled:
-    """Figure `number` of `FIGURES` with its resamples; n counts its own problems."""
-    level, name = FIGURES[number]
-    own = {"category": [number], "group": members(name), "overall": list(range(len(CATEGORIES)))}[level]
-    problems = counts["category"].is_in([CLASSIFICATIONS[i] for i in own]).sum()
+def _figures(steps: _Steps, totals: Floats) -> dict[tuple[str, str], Resampled]:
+    """Every figure with its resamples, by level and name; n counts its own problems."""
+    scores = prm_scores(totals.reshape(-1, len(CATEGORIES), len(COUNTS)))
+    figures = {}
+    for number, (level, name) in enumerate(FIGURES):
+        own = {"category": [number], "group": members(name), "overall": list(range(len(CATEGORIES)))}[level]
+        figures[level, name] = Resampled.of(scores[:, number], int(steps.problems[own].sum()))
+    return figures
 
-    def score(totals: Floats) -> Floats:
-        return prm_scores(totals.reshape(*totals.shape[:-1], len(CATEGORIES), len(COUNTS)))[..., number]
 
-    sums = _by_category(counts).reshape(len(counts), -1)
-    questions = counts["original_question"].to_numpy()
-    return replace(bootstrap(sums, score, samples, seed, questions), n=int(problems))
+def _frame(figures: dict[tuple[str, str], Resampled]) -> pl.DataFrame:
+    """level, name, score, low, high, n."""
+    rows = [{"level": level, "name": name, **asdict(each.estimate())} for (level, name), each in figures.items()]
+    return pl.DataFrame(rows).rename({"value": "score"})

@@ -3,72 +3,56 @@
     {"id": "math-0", "problem": "Determine the remainder of 194 (mod 11).", "steps": ["To …", "Since …"], "label": 0}
 
 `label` is the 0-based first wrong step, -1 for none. The prediction is the first step whose probability is below the
-threshold, else -1; so a problem is judged right by exactly the thresholds of one interval:
+threshold, else -1 (`first_errors` has the rules). F1 = 2 err cor / (err + cor), of the accuracies on solutions with an
+error and without. All figures are shares, not percent. The rule with the best F1 is chosen:
 
-    probabilities        label   judged right by thresholds in
-    [0.9, 0.8, 0.3]      2       (0.3, 0.8]
-    [0.9, 0.8, 0.3]      0       none: a threshold above 0.9 flags step 0, so (0.9, inf)
-    [0.9, 0.8, 0.3]      -1      (-inf, 0.3]
+    protocol   chosen                                        on
+    paper      the threshold                                 each subset itself
+    official   the threshold                                 GSM8K, for all subsets
+    released   the threshold, and the patience from 1 to 3   GSM8K, for all subsets
+    fixed      nothing: the threshold is 0.5
 
-F1 = 2 err cor / (err + cor), of the accuracies on solutions with an error and without. All figures are shares, not
-percent. Protocol `official` takes the threshold best on GSM8K for all subsets, `paper` the best of each subset.
+A probability always speaks for the step: no protocol tries the inverted sign. Intervals resample questions and choose
+anew in every resample. A cross-fitted figure judges each part of the questions by the rule that is best on the others;
+where the choice is made on GSM8K, that changes the figure of GSM8K alone.
 """
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies
+from cpmi_dagster.benchmarks.first_errors import (
+    FirstErrorScore,
+    Rule,
+    Rules,
+    Solutions,
+    best_rules,
+    cross_fitted_score,
+    guessed,
+    read_solutions,
+    rules_to_try,
+    score_at,
+)
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Choices, Resampled, mean_of_values
 from cpmi_dagster.errors import BenchmarkError
 
-Protocol = Literal["official", "paper"]
-
+Protocol = Literal["paper", "official", "released", "fixed"]
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 THRESHOLD_SUBSET = "gsm8k"
+TUNED_ON: dict[Protocol, str] = {"official": THRESHOLD_SUBSET, "released": THRESHOLD_SUBSET}
+"""The subset whose rule holds for all subsets; under other protocols each has its own."""
+PATIENCES: dict[Protocol, tuple[int, ...]] = {"released": (1, 2, 3)}
+"""Numbers of consecutive steps to choose from; 1 where a protocol is not here."""
+FIXED = Rules(np.array([0.5]), np.array([1]))
 AVERAGE = "average"
+CROSS_FITTED = "average, cross-fitted"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
 AVERAGED: tuple[str, ...] = tuple(SUBSETS[name] for name in AVERAGED_BENCHMARKS)
-
-
-@dataclass(frozen=True, eq=False)
-class _SubsetScore:
-    """What one subset scores at its threshold."""
-
-    threshold: float
-    err: float
-    cor: float
-    f1: Resampled
-
-
-def predicted_first_error(probabilities: pl.Expr, threshold: float) -> pl.Expr:
-    """The first step of a list column whose probability is below the threshold, else -1."""
-    below = probabilities.list.eval(pl.element() < threshold)
-    return pl.when(below.list.any()).then(below.list.arg_max()).otherwise(-1).cast(pl.Int64)
-
-
-def best_threshold(low: Floats, high: Floats, erroneous: np.ndarray) -> float:
-    """The threshold with the highest F1, exact over all scores; the lowest of several.
-
-    Args:
-        low: [problems] problem i is judged right by thresholds t with low[i] < t <= high[i].
-        high: [problems] see `low`.
-        erroneous: [problems] whether the solution has an error.
-    """
-    ends = np.concatenate([low, high])
-    thresholds = candidate_thresholds(ends[np.isfinite(ends)])
-    possible = low < high
-
-    def accuracy(kind: np.ndarray) -> Floats:
-        above = np.searchsorted(np.sort(low[kind & possible]), thresholds, side="left")
-        passed = np.searchsorted(np.sort(high[kind & possible]), thresholds, side="left")
-        return (above - passed) / np.count_nonzero(kind)
-
-    return float(thresholds[np.argmax(f1_of_accuracies(accuracy(erroneous), accuracy(~erroneous)))])
 
 
 def processbench_scores(
@@ -78,38 +62,62 @@ def processbench_scores(
     bootstrap_samples: int,
     seed: int,
     subsets: Collection[str] = AVERAGED,
+    *,
+    cross_fitted: bool = False,
 ) -> pl.DataFrame:
     """Err, Corr and F1 of every subset and the plain mean of the paper's four, as shares.
-
-    The interval holds the threshold fixed and resamples questions.
 
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
-        subsets: which subsets to score; `official` needs GSM8K among them.
+        subsets: which subsets to score; `official` and `released` need GSM8K among them.
+        cross_fitted: whether to add the row `average, cross-fitted`; there is none where nothing is chosen.
 
     Returns:
-        subset, err, cor, f1, low, high, n, threshold; the last row is `average`, its threshold null under `paper`, and
-        absent unless all four are scored.
+        subset, f1, low, high, n, err, cor, each of these two with `_low`, `_high` and `_n`, threshold, patience. The
+        averages are absent unless all four are scored; the rule is null where several were used.
 
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
     """
     judged = _judged_subsets(predictions, problems, protocol, bootstrap_samples, seed, subsets)
-    rows = [_score_row(name, s.err, s.cor, s.f1, s.threshold) for name, s in judged.items()]
-    if not set(AVERAGED) <= set(judged):
-        return pl.DataFrame(rows)
-    err, cor = np.mean([(judged[name].err, judged[name].cor) for name in AVERAGED], axis=0).tolist()
-    threshold = judged[THRESHOLD_SUBSET].threshold if protocol == "official" else None
-    return pl.DataFrame([*rows, _score_row(AVERAGE, err, cor, _average(judged), threshold)])
+    scores = _scores(judged, protocol)
+    rows = {**scores}
+    if set(AVERAGED) <= set(judged):
+        rows[AVERAGE] = _average(scores, scores[TUNED_ON[protocol]].rule if protocol in TUNED_ON else None)
+        if cross_fitted and protocol != "fixed":
+            tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
+            refitted = {name: cross_fitted_score(judged[name], _rules(judged[name], protocol), seed) for name in tuned}
+            rows[CROSS_FITTED] = _average(scores | refitted)
+    return _frame(rows)
 
 
-def processbench_difference(
-    first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
-) -> Difference:
-    """Average F1 of one model minus another's, over the same resampled questions."""
-    models = [_average(_judged_subsets(each, problems, protocol, samples, seed)) for each in (first, second)]
-    return models[0].minus(models[1])
+def processbench_chance(
+    problems: pl.DataFrame, protocol: Protocol, seed: int, subsets: Collection[str] = AVERAGED
+) -> pl.DataFrame:
+    """What step scores have that are drawn uniformly from 0 to 1: means over `CHANCE_DRAWS` judges.
+
+    Args:
+        problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
+        subsets: as for `processbench_scores`.
+
+    Returns:
+        As `processbench_scores`, `low` and `high` the range of 95 % of these judges.
+    """
+    _check_choice(protocol, subsets)
+    blank = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
+    shapes = _by_subset(blank, protocol, 0, seed, subsets)
+    random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in shapes}
+    judges = [{subset: guessed(shapes[subset], random[subset]) for subset in shapes} for _ in range(CHANCE_DRAWS)]
+    scores = _means([_scores(judged, protocol) for judged in judges])
+    return _frame(scores | ({AVERAGE: _average(scores)} if set(AVERAGED) <= set(scores) else {}))
+
+
+def processbench_average(
+    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
+) -> Resampled:
+    """Average F1 with its resamples, the same for all models: one minus another's is a paired difference."""
+    return _average(_scores(_judged_subsets(predictions, problems, protocol, samples, seed), protocol)).f1
 
 
 def _judged_subsets(
@@ -119,63 +127,85 @@ def _judged_subsets(
     samples: int,
     seed: int,
     subsets: Collection[str] = AVERAGED,
-) -> dict[str, _SubsetScore]:
-    """The subsets scored at their thresholds, in the order of `SUBSETS`."""
-    names = {name: subset for name, subset in SUBSETS.items() if subset in subsets}
-    if protocol == "official" and THRESHOLD_SUBSET not in subsets:
-        raise BenchmarkError("the official protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
-    judged = with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(list(names))))
-    tables = {subset: _right_intervals(judged.filter(benchmark=name), name) for name, subset in names.items()}
+) -> dict[str, Solutions]:
+    """The subsets as they were judged, in the order of `SUBSETS`."""
+    _check_choice(protocol, subsets)
+    names = [name for name, subset in SUBSETS.items() if subset in subsets]
+    judged = with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(names)))
+    return _by_subset(judged, protocol, samples, seed, subsets)
+
+
+def _check_choice(protocol: Protocol, subsets: Collection[str]) -> None:
+    if protocol in TUNED_ON and TUNED_ON[protocol] not in subsets:
+        raise BenchmarkError(f"the {protocol} protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
+
+
+def _by_subset(
+    judged: pl.DataFrame, protocol: Protocol, samples: int, seed: int, subsets: Collection[str]
+) -> dict[str, Solutions]:
+    solutions, patiences = {}, PATIENCES.get(protocol, (1,))
+    for name, subset in SUBSETS.items():
+        if subset in subsets:
+            own = judged.filter(benchmark=name)
+            erroneous = own["first_error"] >= 0
+            if erroneous.all() or not erroneous.any():
+                raise BenchmarkError(
+                    f"{name} needs solutions both with and without an error for its F1; it has {len(own)}"
+                )
+            solutions[subset] = read_solutions(own, samples, seed + ALL_SUBSETS.index(subset), patiences)
+    return solutions
+
+
+def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, FirstErrorScore]:
+    """Every subset by the rule that the protocol chooses, anew in every resample."""
+    chosen: dict[str, tuple[Rules, Choices]] = {}
     scores = {}
-    for subset, table in tables.items():
-        threshold = best_threshold(*_arrays(tables[THRESHOLD_SUBSET] if protocol == "official" else table))
-        scores[subset] = _score(table, threshold, samples, seed + ALL_SUBSETS.index(subset))
+    for subset, solutions in judged.items():
+        tuned_on = TUNED_ON.get(protocol, subset)
+        if tuned_on not in chosen:
+            rules = _rules(judged[tuned_on], protocol)
+            chosen[tuned_on] = rules, best_rules(judged[tuned_on], rules, judged[tuned_on].weights)
+        scores[subset] = score_at(solutions, *chosen[tuned_on])
     return scores
 
 
-def _right_intervals(judged: pl.DataFrame, name: str) -> pl.DataFrame:
-    """question, low, high, erroneous: thresholds in (low, high] judge the problem right."""
-    erroneous = judged["first_error"] >= 0
-    if erroneous.all() or not erroneous.any():
-        raise BenchmarkError(f"{name} needs solutions both with and without an error for its F1; it has {len(judged)}")
-    scores, label = pl.col("probabilities"), pl.col("first_error")
-    before = scores.list.head(label.clip(0)).list.min().fill_null(float("inf"))
-    return judged.select(
-        "question",
-        pl.when(label < 0).then(-float("inf")).otherwise(scores.list.get(label.clip(0))).alias("low"),
-        pl.when(label < 0).then(scores.list.min()).otherwise(before).alias("high"),
-        (label >= 0).alias("erroneous"),
-    )
+def _rules(solutions: Solutions, protocol: Protocol) -> Rules:
+    return FIXED if protocol == "fixed" else rules_to_try(solutions)
 
 
-def _arrays(table: pl.DataFrame) -> tuple[Floats, Floats, np.ndarray]:
-    return table["low"].to_numpy(), table["high"].to_numpy(), table["erroneous"].to_numpy()
+def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) -> FirstErrorScore:
+    """Plain means over the paper's subsets; each subset is resampled on its own."""
+    own = [scores[name] for name in AVERAGED]
+    err, cor, f1 = (_mean(figures) for figures in _columns(own))
+    return FirstErrorScore(err, cor, f1, rule)
 
 
-def _score(table: pl.DataFrame, threshold: float, samples: int, seed: int) -> _SubsetScore:
-    low, high, erroneous = _arrays(table)
-    right = (low < threshold) & (threshold <= high)
-    sums = np.column_stack([right & erroneous, erroneous, right & ~erroneous, ~erroneous]).astype(np.float64)
-    err, cor = right[erroneous].mean(), right[~erroneous].mean()
-    f1 = bootstrap(sums, _f1_of_sums, samples, seed, table["question"].to_numpy())
-    return _SubsetScore(threshold, float(err), float(cor), f1)
+def _means(judges: Sequence[Mapping[str, FirstErrorScore]]) -> dict[str, FirstErrorScore]:
+    """By subset, the mean over judges, each of them a draw."""
+    means = {}
+    for subset in judges[0]:
+        err, cor, f1 = (mean_of_values(figures) for figures in _columns([judge[subset] for judge in judges]))
+        means[subset] = FirstErrorScore(err, cor, f1)
+    return means
 
 
-def _f1_of_sums(totals: Floats) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return f1_of_accuracies(totals[..., 0] / totals[..., 1], totals[..., 2] / totals[..., 3])
+def _columns(scores: Sequence[FirstErrorScore]) -> tuple[list[Resampled], list[Resampled], list[Resampled]]:
+    """All of err, of cor and of F1."""
+    return [score.err for score in scores], [score.cor for score in scores], [score.f1 for score in scores]
 
 
-def _average(judged: dict[str, _SubsetScore]) -> Resampled:
-    """Plain mean of the F1 of the paper's subsets; each subset is resampled on its own."""
-    f1 = [judged[name].f1 for name in AVERAGED]
-    return Resampled(
-        float(np.mean([each.value for each in f1])),
-        np.mean([each.draws for each in f1], axis=0),
-        sum(each.n for each in f1),
-    )
+def _mean(figures: Sequence[Resampled]) -> Resampled:
+    values, draws = [each.value for each in figures], [each.draws for each in figures]
+    return Resampled(float(np.mean(values)), np.mean(draws, axis=0), sum(each.n for each in figures))
 
 
-def _score_row(subset: str, err: float, cor: float, f1: Resampled, threshold: float | None) -> dict[str, object]:
-    figure = asdict(f1.estimate())
-    return {"subset": subset, "err": err, "cor": cor, "f1": figure.pop("value"), **figure, "threshold": threshold}
+def _frame(scores: Mapping[str, FirstErrorScore]) -> pl.DataFrame:
+    rows = []
+    for subset, score in scores.items():
+        f1, err, cor = (asdict(each.estimate()) for each in (score.f1, score.err, score.cor))
+        row = {"subset": subset, "f1": f1.pop("value"), **f1}
+        for name, figure in (("err", err), ("cor", cor)):
+            row |= {name: figure.pop("value"), **{f"{name}_{key}": value for key, value in figure.items()}}
+        threshold, patience = score.rule or (None, None)
+        rows.append({**row, "threshold": threshold, "patience": patience})
+    return pl.DataFrame(rows, schema_overrides={"threshold": pl.Float64, "patience": pl.Int64})

@@ -32,6 +32,7 @@ class QuestionSet:
         read: brings its rows to one shape.
         table: the artifact that its accuracy stands in.
         origin: where to get the file, for sets that are no plain download.
+        shares_questions: some of its questions are also in the training splits of GSM8K and MATH, as published.
     """
 
     name: str
@@ -39,6 +40,7 @@ class QuestionSet:
     read: Reader
     table: Literal["best_of_n", "logic"] = "best_of_n"
     origin: str | None = None
+    shares_questions: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class StepBenchmark:
         subset: its short name among the sets with one metric; its name where it has none.
         in_average: counts in the mean of the paper's four sets.
         origin: where to get the file, for sets that are no plain download.
+        shares_questions: some of its questions are also in the training splits of GSM8K and MATH, as published.
     """
 
     name: str
@@ -62,11 +65,18 @@ class StepBenchmark:
     subset: str = ""
     in_average: bool = False
     origin: str | None = None
+    shares_questions: bool = False
 
 
-def _processbench(subset: str, label: str) -> StepBenchmark:
+def _processbench(subset: str, label: str, *, shares_questions: bool = False) -> StepBenchmark:
     return StepBenchmark(
-        f"processbench_{subset}", label, step_sets.read_processbench, "first_error", subset, in_average=True
+        f"processbench_{subset}",
+        label,
+        step_sets.read_processbench,
+        "first_error",
+        subset,
+        in_average=True,
+        shares_questions=shares_questions,
     )
 
 
@@ -74,9 +84,9 @@ STEP_BENCHMARKS: dict[str, StepBenchmark] = by_name(
     (
         _processbench("gsm8k", "GSM8K"),
         _processbench("math", "Math"),
-        _processbench("olympiadbench", "Olympiad"),
-        _processbench("omnimath", "Omni"),
-        StepBenchmark(PRMBENCH, "PRMBench", step_sets.read_prmbench, "error_steps"),
+        _processbench("olympiadbench", "Olympiad", shares_questions=True),
+        _processbench("omnimath", "Omni", shares_questions=True),
+        StepBenchmark(PRMBENCH, "PRMBench", step_sets.read_prmbench, "error_steps", shares_questions=True),
     )
 )
 """Every step benchmark by name, in the order of the report's columns."""
@@ -85,8 +95,8 @@ QUESTION_SETS: dict[str, QuestionSet] = by_name(
     (
         QuestionSet("gsm8k", "GSM8K", question_sets.read_gsm8k),
         QuestionSet("math500", "MATH500", question_sets.read_math500),
-        QuestionSet("mmlu_stem", "MMLU-Stem", question_sets.read_mmlu_stem),
-        QuestionSet("omni_math", "Omni", question_sets.read_omni_math),
+        QuestionSet("mmlu_stem", "MMLU-Stem", question_sets.read_mmlu_stem, shares_questions=True),
+        QuestionSet("omni_math", "Omni", question_sets.read_omni_math, shares_questions=True),
         QuestionSet(
             "folio",
             "FOLIO",

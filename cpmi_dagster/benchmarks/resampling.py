@@ -10,9 +10,17 @@ Any figure that is a function of sums over problems is then a function of `draws
 
 A resample that drew q1 twice has right = 2, counted = 2: an accuracy of 1. The same seed and questions give the same
 resamples, so the figures of two models can be subtracted resample by resample.
+
+A threshold that is chosen on the problems it judges is chosen anew in every resample; else the interval of its figure
+would be too narrow. `question_weights` says how often each question counts, `sums_by_choice` sums what each resample's
+own choice gives:
+
+    question       q0   q1   choice          sums of choice 0: q0 1, q1 0      of choice 1: q0 0, q1 1
+    all questions   1    1   0          ->   1 + 0 = 1
+    resample        0    2   1          ->   0·0 + 2·1 = 2
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +29,16 @@ import numpy.typing as npt
 from cpmi_dagster.errors import BenchmarkError
 
 Floats = npt.NDArray[np.float64]
+Choices = npt.NDArray[np.intp]
 
 INTERVAL = (0.025, 0.975)
 CELLS_PER_BLOCK = 200_000
+FOLDS = 2
+"""Parts of the questions between which thresholds are cross-fitted."""
+MOST_CHOICES = 250
+"""Thresholds that a resample chooses from; the next best lies within 0.4 % of the steps."""
+CHANCE_DRAWS = 100
+"""Random judges that the level of chance is averaged over."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,11 @@ class Resampled:
     draws: Floats
     n: int
 
+    @classmethod
+    def of(cls, figures: Floats, n: int) -> "Resampled":
+        """From [1 + samples] figures, the first of them over all questions, as `question_weights` has them."""
+        return cls(float(figures[0]), figures[1:], n)
+
     def estimate(self) -> Estimate:
         """The figure with its percentile interval; resamples without a value are left out.
 
@@ -75,6 +95,12 @@ class Resampled:
         draws = self.draws - other.draws
         low, high = _percentiles(draws)
         return Difference(self.value - other.value, low, high, _p_value(draws), self.n)
+
+
+def mean_of_values(figures: Sequence[Resampled]) -> Resampled:
+    """The mean of one figure of several judges, each of whom is a draw."""
+    values = np.array([figure.value for figure in figures])
+    return Resampled(float(values.mean()), values, figures[0].n)
 
 
 def group_numbers(groups: npt.ArrayLike) -> npt.NDArray[np.intp]:
@@ -101,6 +127,75 @@ def resample_counts(groups: int, samples: int, seed: int, width: int = 1) -> Ite
         yield counts.reshape(size, groups).astype(np.float64)
 
 
+def question_weights(questions: int, samples: int, seed: int) -> Floats:
+    """How often each question counts: once in the first row, then as often as each resample draws it.
+
+    Returns:
+        [1 + samples, questions]; the same seed gives the same resamples as `bootstrap`.
+    """
+    return np.concatenate([np.ones((1, questions)), *resample_counts(questions, samples, seed)])
+
+
+def choose_anew(count: int, weights: Floats, choose: Callable[[Choices, Floats], Choices]) -> Choices:
+    """The best of `count` ordered rules for every row of weights.
+
+    The first row, all questions, has all rules to choose from; a resample `MOST_CHOICES` of them, evenly spread.
+
+    Args:
+        weights: [1 + samples, questions] as `question_weights` returns them.
+        choose: from [k] rules and [rows, questions] weights to [rows] places among these rules.
+
+    Returns:
+        [1 + samples] rules.
+    """
+    chosen = choose(np.arange(count), weights[:1])
+    if len(weights) == 1:
+        return chosen
+    spread = np.unique(np.linspace(0, count - 1, MOST_CHOICES).round().astype(np.intp))
+    return np.concatenate([chosen, spread[choose(spread, weights[1:])]])
+
+
+def sums_by_choice(weights: Floats, choices: Choices, sums_of: Callable[[int], Floats]) -> Floats:
+    """Sums over questions, each row of weights with the choice made in it.
+
+    Args:
+        weights: [rows, questions], as `question_weights` returns them.
+        choices: [rows] which of several rules each row uses.
+        sums_of: from a rule to [questions, k], what each question adds to each of k sums.
+
+    Returns:
+        [rows, k]
+    """
+    parts = [(choices == choice, sums_of(int(choice))) for choice in np.unique(choices)]
+    totals = np.empty((len(weights), parts[0][1].shape[1]))
+    for rows, sums in parts:
+        totals[rows] = weights[rows] @ sums
+    return totals
+
+
+def sum_within(groups: npt.NDArray[np.intp], sums: npt.NDArray[np.generic], count: int) -> Floats:
+    """[count, k] sums over the members of each group, of [members, k] values."""
+    return np.column_stack([np.bincount(groups, column, count) for column in sums.T]).astype(np.float64, copy=False)
+
+
+def fold_numbers(questions: int, seed: int) -> npt.NDArray[np.intp]:
+    """[questions] which of `FOLDS` equal parts each question is in, drawn at random."""
+    return np.random.default_rng(seed).permutation(questions) % FOLDS
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's p-values: the chance that any true null hypothesis among those tested is rejected at this level.
+
+    The smallest of m is multiplied by m, the next by m - 1 and so on; none is below a smaller one's, none above 1.
+    """
+    given = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(given)
+    steps = given[order] * np.arange(len(given), 0, -1)
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return adjusted.tolist()
+
+
 def bootstrap(
     sums: Floats, statistic: Callable[[Floats], Floats], samples: int, seed: int, groups: npt.ArrayLike | None = None
 ) -> Resampled:
@@ -119,8 +214,7 @@ def bootstrap(
     if not len(table):
         raise BenchmarkError("there are no problems to compute a figure over; check the benchmark's source")
     numbers = np.arange(len(table)) if groups is None else group_numbers(groups)
-    per_group = np.zeros((int(numbers.max()) + 1, table.shape[1]))
-    np.add.at(per_group, numbers, table)
+    per_group = sum_within(numbers, table, int(numbers.max()) + 1)
     draws = np.concatenate([counts @ per_group for counts in resample_counts(len(per_group), samples, seed)])
     return Resampled(float(statistic(table.sum(axis=0))), statistic(draws), len(table))
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein, wasserstein
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Estimate, Resampled
 
 DISTRIBUTION_SUBSET = "processbench_math"
+CHANCE_AUC = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +49,18 @@ def step_distribution(
     )
 
 
-def step_auc_difference(
-    first: pl.DataFrame, second: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int
-) -> Difference:
-    """ROC-AUC of one model's step probabilities minus another's, over the same resampled questions."""
-    both = [_arrays(_judged_steps(predictions, problems)) for predictions in (first, second)]
-    aucs = [bootstrap_auc(*arrays, samples, seed) for arrays in both]
-    return aucs[0].minus(aucs[1])
+def resampled_step_auc(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    """ROC-AUC with its resamples, the same for all models: one minus another's is a paired difference."""
+    return bootstrap_auc(*_arrays(_judged_steps(predictions, problems)), samples, seed)
+
+
+def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Estimate:
+    """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges, the range of 95 %."""
+    own = problems.filter(benchmark=DISTRIBUTION_SUBSET)
+    correct = _with_truth(own.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len())))["correct"]
+    random = np.random.default_rng(seed)
+    draws = np.array([wasserstein(random.random(len(correct)), correct) for _ in range(CHANCE_DRAWS)])
+    return Resampled(float(draws.mean()), draws, len(correct)).estimate()
 
 
 def _arrays(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,7 +69,10 @@ def _arrays(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
     """One row per judged step: problem_id, question, step_index, probability, correct."""
-    judged = with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET))
+    return _with_truth(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
+
+
+def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:
     steps = judged.select(
         "problem_id",
         "question",

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.paper import OFFICIAL, load_paper_tables
-from cpmi_dagster.reports.reward_rows import main_rows
+from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES, load_paper_tables
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 
@@ -12,11 +12,11 @@ def check_judge_names(names: Collection[str], recipes: Sequence[Recipe]) -> None
     """Refuse a judge whose row would have the label of another.
 
     Raises:
-        ValueError: the name is blank, ends as rows of the official protocol do, or is that of a recipe or of a row.
+        ValueError: the name is blank, ends as rows of one protocol do, or is that of a recipe or of a row.
     """
     taken = _taken_rows(recipes) if names else set()
     for name in names:
-        if not name.strip() or name.endswith(OFFICIAL):
+        if not name.strip() or name.endswith(PROTOCOL_SUFFIXES):
             raise ValueError(f"benchmarks.judges: `{name}` cannot name a judge; choose a name that ends otherwise")
         if name.strip().casefold() in taken:
             raise ValueError(f"benchmarks.judges: the name `{name}` is that of another row or recipe; choose another")
@@ -45,4 +45,5 @@ def _taken_rows(recipes: Sequence[Recipe]) -> set[str]:
     """Row labels of the paper's tables and of reward types, and the recipes' names, without their case."""
     printed = {row for table in load_paper_tables().values() for row in table.rows}
     ours = {row.row for row in main_rows(recipes)} | {entry.label for entry in REWARD_TYPES.values()}
-    return {row.casefold() for row in printed | ours | {recipe.name for recipe in recipes}}
+    untrained = {CHANCE_ROW, FLAG_NOTHING_ROW}
+    return {row.casefold() for row in printed | ours | untrained | {recipe.name for recipe in recipes}}

@@ -18,6 +18,7 @@ OBJECTIVE_HEADINGS = {
     "PB": "ProcessBench",
     "PB (official)": "ProcessBench (official)",
     "PRMB": "PRMBench",
+    "PRMB (best)": "PRMBench (best)",
     "MATH": "MATH500",
 }
 OBJECTIVE_COLUMNS = quality_columns(OBJECTIVE_HEADINGS, OBJECTIVE_HEADINGS)

@@ -13,10 +13,11 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.reports.headline import BASELINE, HEADLINE_COLUMNS, HeadlineColumn
 from cpmi_dagster.reports.html_tables import DIFFERENCE, SIGNIFICANT, format_figure, format_interval
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.reports.process_level import CHANCE, against_chance
+from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 
 VERDICTS = ("better", "worse", "within noise")
@@ -64,7 +65,7 @@ def _against_chance(distribution: pl.DataFrame) -> str:
     for verdict, words in CHANCE_VERDICTS.items():
         if texts := [f"{row['row']} ({row['measured']:.3f})" for row in models.filter(verdict=verdict).to_dicts()]:
             parts.append(f"{_listed(texts)} {words}")
-    return f"Step AUC of the reward models, where chance is {CHANCE}: {'; '.join(parts)}." if parts else ""
+    return f"Step AUC of the reward models, where chance is {CHANCE_AUC}: {'; '.join(parts)}." if parts else ""
 
 
 def _against_no_model(rows: Mapping[str, Row], baseline: Row, paired: Pairs) -> str:

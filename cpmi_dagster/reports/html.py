@@ -19,7 +19,7 @@ from cpmi_dagster.reports.html_tables import PlainTable, TableRow, comparison_ta
 from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
 from cpmi_dagster.reports.labels import REWARDS
 from cpmi_dagster.reports.paired_differences import DIFFERENCE_SCHEMA
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, shipped_text
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, FIXED, shipped_text
 from cpmi_dagster.reports.plots import Plot, report_plots
 from cpmi_dagster.reports.question_sets import other_rule_rows
 
@@ -73,12 +73,18 @@ def render_report(
 
 def _section(artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs, plots: list[Plot]) -> dict[str, Any]:
     """One artifact as the template shows it; `untrained` are rows that the profile trains no reward model for."""
-    folded = other_rule_rows(inputs.recipes) if artifact.name == "best_of_n" else ()
+    is_best_of_n = artifact.name == "best_of_n"
+    folded = (
+        other_rule_rows(inputs.recipes)
+        if is_best_of_n
+        else comparison.filter(pl.col("row").str.ends_with(FIXED))["row"].unique()
+    )
     return {
         "paper": artifact.paper,
         "untrained": artifact.untrained(inputs),
         "measured": comparison["measured"].count() > 0,
         "table": comparison_table(artifact.paper, comparison, folded),
+        "folded": "Other ways to weigh the steps of a candidate" if is_best_of_n else "At the fixed threshold 0.5",
         "plots": [plot for plot in plots if plot.artifact == artifact.name],
     }
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.reports.paper import OFFICIAL, PaperTable
+from cpmi_dagster.reports.paper import PaperTable, without_protocol
 
 WIDEST = 8
 LONGEST = 90
@@ -23,6 +23,8 @@ SHARES = ("share", "similarity", "match_score")
 SIGNIFICANT = 0.05
 P_VALUE = " p"
 """Ends the name of a column of p-values."""
+ADJUSTED_P_VALUE = " p (Holm)"
+"""Ends the name of a column of p-values that are adjusted for the number of tests."""
 DIFFERENCE = " − "
 """Is in the label of a row that is one model minus another."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
@@ -115,13 +117,13 @@ def plain_table(frame: pl.DataFrame) -> PlainTable:
 
 
 def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
-    """The paper's columns in its order, then ours; a column of the official protocol follows its namesake."""
+    """The paper's columns in its order, then ours; columns of other protocols follow their namesake."""
     extra = [column for column in present if column not in printed]
-    own = [column for column in extra if column.removesuffix(OFFICIAL) not in printed]
+    own = [column for column in extra if without_protocol(column) not in printed]
     ordered = []
     for column in (*(column for column in printed if column in present), *own):
         ordered.append(column)
-        ordered += [other for other in extra if other not in own and other == column + OFFICIAL]
+        ordered += [other for other in extra if other not in own and without_protocol(other) == column]
     return ordered
 
 
@@ -183,7 +185,7 @@ def _cell(figure: dict, table: PaperTable) -> TableCell:
 
 def _is_noise(figure: dict) -> bool:
     """Whether a difference is within noise, by its interval or its p-value."""
-    if figure["column"].endswith(P_VALUE):
+    if figure["column"].endswith((P_VALUE, ADJUSTED_P_VALUE)):
         return figure["measured"] > SIGNIFICANT
     return figure["low"] is not None and figure["low"] <= 0 <= figure["high"]
 

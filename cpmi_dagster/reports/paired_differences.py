@@ -3,24 +3,28 @@
     row "CPMI − MC"            PB 4.9 [0.8, 9.1]   PB p 0.02     CPMI finds more first errors
     row "Neg_only − CPMI"      PB -1.2 [-4.0, 1.7] PB p 0.4      within noise
 
-Both models are measured over the same resampled questions, so the difficulty of a question cancels out. The headline's
-own differences are to MC and to Pass@1 or the majority vote, `measure` naming its column.
+    row "Primary: CPMI − MC"   PB (official) 3.1 [0.4, 6.0], PB (official) p 0.03
+
+Both models are measured over the same resampled questions, so the difficulty of a question cancels out. One comparison
+is named beforehand, and its p-value stands as it is; those of all others have beside them Holm's, which count how many
+there are. The headline's own differences are to MC and to Pass@1 or the majority vote, `measure` naming its column.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.best_of_n import accuracy_difference
 from cpmi_dagster.benchmarks.label_quality import label_quality_differences
-from cpmi_dagster.benchmarks.prmbench import prmbench_difference
-from cpmi_dagster.benchmarks.processbench import processbench_difference
+from cpmi_dagster.benchmarks.prmbench import prmbench_overall
+from cpmi_dagster.benchmarks.processbench import processbench_average
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
-from cpmi_dagster.benchmarks.resampling import Difference
-from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, step_auc_difference
+from cpmi_dagster.benchmarks.resampling import Difference, Resampled, holm
+from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, resampled_step_auc
 from cpmi_dagster.reports.headline import BASELINE
-from cpmi_dagster.reports.html_tables import DIFFERENCE, P_VALUE
+from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.quality import (
@@ -35,19 +39,23 @@ from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row
 
 BASELINE_REWARD = "mc"
-SCALES = {"AUC": 1.0, "PB": 100.0, "PRMB": 100.0, "MATH": 100.0}
+SCALES = {"AUC": 1.0, "PB": 100.0, "PB (official)": 100.0, "PRMB": 100.0, "MATH": 100.0}
+PRIMARY = ("CPMI − MC", "PB (official)")
+"""Row and measure of the one comparison that is named beforehand."""
+PRIMARY_ROW = f"Primary: {PRIMARY[0]}"
 HEADLINE_NAMES = {"PB": "processbench_f1", "PRMB": "prm_score", "MATH": "best_of_8"}
 """Columns of the headline by measure."""
 DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
     **dict.fromkeys(("reward", "baseline", "measure"), pl.String()),
     **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
 }
-COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Difference]]] = {
-    "AUC": (PROCESSBENCH, (DISTRIBUTION_SUBSET,), step_auc_difference),
-    "PB": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_difference, protocol="paper")),
-    "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), prmbench_difference),
+COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Resampled]]] = {
+    "AUC": (PROCESSBENCH, (DISTRIBUTION_SUBSET,), resampled_step_auc),
+    "PB": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_average, protocol="paper")),
+    "PB (official)": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_average, protocol="official")),
+    "PRMB": (PRMBENCH_PREDICTIONS, (PRMBENCH,), partial(prmbench_overall, protocol="released")),
 }
-"""By measure: the table of predictions, the benchmarks that both models must have judged, the paired comparison."""
+"""By measure: the table of predictions, the benchmarks that both models must have judged, its resampled figure."""
 PAIRS: tuple[tuple[str, str, str], ...] = (
     ("cpmi_merge1", "rand_merge", "bce"),
     ("cpmi_merge2", "mc", "bce"),
@@ -60,18 +68,55 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
 _Row = tuple[str, str, str, float, Difference]
 
 
+@dataclass(frozen=True)
+class ModelFigures:
+    """Figures of reward models with their resamples, each computed once however many models it is compared with."""
+
+    inputs: ReportInputs
+    _known: dict[tuple[str, str], Resampled | None] = field(default_factory=dict)
+
+    def difference(self, recipe: str, baseline: str, measure: str) -> Difference | None:
+        """One recipe's model minus another's, as a share; None where either was not measured.
+
+        Args:
+            measure: AUC (of steps), PB, PB (official), PRMB or MATH.
+        """
+        if measure == "MATH":
+            return _best_of_n(self.inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))
+        both = [self._figure(name, measure) for name in (recipe, baseline)]
+        return None if both[0] is None or both[1] is None else both[0].minus(both[1])
+
+    def _figure(self, recipe: str, measure: str) -> Resampled | None:
+        if (recipe, measure) not in self._known:
+            self._known[recipe, measure] = self._resampled(recipe, measure)
+        return self._known[recipe, measure]
+
+    def _resampled(self, recipe: str, measure: str) -> Resampled | None:
+        table, benchmarks, figure = COMPARED_PREDICTIONS[measure]
+        predictions, problems = self.inputs.predictions(table, recipe), self.inputs.table(PROBLEMS)
+        if not set(benchmarks) <= _benchmarks_of(table, predictions):
+            return None
+        return figure(predictions, problems, samples=self.inputs.bootstrap_samples, seed=self.inputs.seed)
+
+
 def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
-    """Every pair in every measure: difference with its 95 % interval, and the p-value of no difference."""
-    measurements = []
-    for row, recipe, baseline in _pairs(inputs):
-        for measure, scale in SCALES.items():
-            difference = model_difference(inputs, recipe, baseline, measure)
-            if difference is not None:
-                low, high = scale * difference.low, scale * difference.high
-                measurements += [
-                    Measurement(row, measure, scale * difference.value, low, high, difference.n),
-                    Measurement(row, measure + P_VALUE, difference.p_value, n=difference.n),
-                ]
+    """Every pair in every measure: difference with its 95 % interval, p-value of no difference, and Holm's p-value.
+
+    The primary comparison has a row of its own and is not among those that are adjusted for.
+    """
+    models = ModelFigures(inputs)
+    tested = {
+        (row, measure): difference
+        for row, recipe, baseline in _pairs(inputs)
+        for measure in SCALES
+        if (difference := models.difference(recipe, baseline, measure)) is not None
+    }
+    primary = tested.pop(PRIMARY, None)
+    measurements = [] if primary is None else _of_test(PRIMARY_ROW, PRIMARY[1], primary)
+    adjusted = holm([difference.p_value for difference in tested.values()])
+    for ((row, measure), difference), p_value in zip(tested.items(), adjusted, strict=True):
+        measurements += _of_test(row, measure, difference)
+        measurements.append(Measurement(row, measure + ADJUSTED_P_VALUE, p_value, n=difference.n))
     return measured_frame(measurements)
 
 
@@ -87,19 +132,13 @@ def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA, orient="row")
 
 
-def model_difference(inputs: ReportInputs, recipe: str, baseline: str, measure: str) -> Difference | None:
-    """One recipe's model minus another's, as a share; None where either was not measured.
-
-    Args:
-        measure: AUC (of steps), PB, PRMB or MATH.
-    """
-    if measure == "MATH":
-        return _best_of_n(inputs, (recipe, DEFAULT_AGGREGATION), (baseline, DEFAULT_AGGREGATION))
-    table, benchmarks, difference = COMPARED_PREDICTIONS[measure]
-    both = [inputs.predictions(table, name) for name in (recipe, baseline)]
-    if not all(set(benchmarks) <= _benchmarks_of(table, predictions) for predictions in both):
-        return None
-    return difference(*both, problems=inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
+def _of_test(row: str, measure: str, difference: Difference) -> list[Measurement]:
+    scale = SCALES[measure]
+    low, high = scale * difference.low, scale * difference.high
+    return [
+        Measurement(row, measure, scale * difference.value, low, high, difference.n),
+        Measurement(row, measure + P_VALUE, difference.p_value, n=difference.n),
+    ]
 
 
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
@@ -136,13 +175,14 @@ def _label_differences(inputs: ReportInputs) -> Iterator[_Row]:
 
 def _model_differences(inputs: ReportInputs) -> Iterator[_Row]:
     baseline = inputs.recipe_name(BASELINE_REWARD)
+    models = ModelFigures(inputs)
     for row in main_rows(inputs.recipes):
         recipe = inputs.recipe_of(row)
         # a recipe that differs in more than its labels does not compare labels
         if baseline is None or recipe is None or recipe == baseline or row.recipe:
             continue
         for measure, name in HEADLINE_NAMES.items():
-            difference = model_difference(inputs, recipe, baseline, measure)
+            difference = models.difference(recipe, baseline, measure)
             if difference is not None:
                 yield row.row, BASELINE, name, SCALES[measure], difference
 

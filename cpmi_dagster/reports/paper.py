@@ -23,6 +23,15 @@ from cpmi_dagster.errors import SourceError, first_complaint
 
 OFFICIAL = " (official)"
 """Suffix of rows and columns that follow ProcessBench's own protocol."""
+RELEASED = " (released)"
+"""Suffix of ProcessBench's rows by the rule of the authors' code; PRMBench's follow it without a suffix."""
+BEST = " (best)"
+"""Suffix of PRMBench's rows and columns at the threshold with the best PRMScore."""
+FIXED = " (fixed)"
+"""Suffix of rows at the threshold 0.5."""
+CROSS_FITTED = " (cross-fitted)"
+"""Suffix of columns where each half of the questions is judged by what was chosen on the other."""
+PROTOCOL_SUFFIXES = (OFFICIAL, RELEASED, BEST, FIXED, CROSS_FITTED)
 
 COMPARISON_SCHEMA = PaperComparison.create_empty().schema
 
@@ -53,8 +62,8 @@ class PaperTable(BaseModel):
     note: str = ""
 
     def decimals(self, column: str) -> int | None:
-        """Decimals a column is shown with; a column of the official protocol has those of its namesake."""
-        return {**self.columns, **self.own_columns}.get(column.removesuffix(OFFICIAL), self.other_columns)
+        """Decimals a column is shown with; a column of another protocol has those of its namesake."""
+        return {**self.columns, **self.own_columns}.get(without_protocol(column), self.other_columns)
 
     @model_validator(mode="after")
     def _rows_fit_the_columns(self) -> "PaperTable":
@@ -62,6 +71,12 @@ class PaperTable(BaseModel):
             if len(figures) != len(self.columns):
                 raise ValueError(f"row `{row}` has {len(figures)} figures for {len(self.columns)} columns")
         return self
+
+
+def without_protocol(name: str) -> str:
+    """A row or column label without the suffix that names its protocol: `PB (official)` -> `PB`."""
+    suffix = next((suffix for suffix in PROTOCOL_SUFFIXES if name.endswith(suffix)), "")
+    return name.removesuffix(suffix)
 
 
 def parse_paper_tables(text: str) -> dict[str, PaperTable]:

@@ -1,24 +1,35 @@
 """ProcessBench, PRMBench and the distribution of step scores: one row per reward type.
 
-row "CPMI"             the paper's protocol: threshold best on each subset
-row "CPMI (official)"  the benchmark's protocol: one threshold, the one best on GSM8K
-row "My judge"         an external judge of the profile, on the benchmarks it has judged
+ProcessBench   row "CPMI"             the paper's protocol: threshold best on each subset
+               row "CPMI (official)"  the benchmark's protocol: one threshold, the one best on GSM8K
+               row "CPMI (released)"  the authors' code: patience and threshold best on GSM8K
+PRMBench       row "CPMI"             the authors' code: the threshold with the best F1 of wrong steps
+               row "CPMI (best)"      the threshold with the best PRMScore
+both           row "CPMI (fixed)"     the threshold 0.5
+               row "My judge"         an external judge of the profile, on the benchmarks it has judged
+               row "Chance"           uniform random scores, by each protocol
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks import prmbench, processbench
 from cpmi_dagster.benchmarks.prm_score import OVERALL
-from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, predicted_first_error
+from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
+from cpmi_dagster.benchmarks.prmbench import constant_predictions, prmbench_chance
+from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_chance
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
-from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution
+from cpmi_dagster.benchmarks.resampling import bootstrap_mean
+from cpmi_dagster.benchmarks.step_distribution import (
+    CHANCE_AUC,
+    DISTRIBUTION_SUBSET,
+    StepDistribution,
+    chance_wasserstein,
+)
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.paper import OFFICIAL
+from cpmi_dagster.reports.paper import BEST, CROSS_FITTED, FIXED, OFFICIAL, RELEASED
 from cpmi_dagster.reports.quality import (
     PRMBENCH_PREDICTIONS,
     PROBLEMS,
@@ -29,12 +40,13 @@ from cpmi_dagster.reports.quality import (
     prmbench_of,
     processbench_of,
 )
-from cpmi_dagster.reports.reward_rows import main_rows
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
-CHANCE = 0.5
 STEP_AUC = "ROC-AUC"
-PROTOCOLS: tuple[tuple[Protocol, str], ...] = (("paper", ""), ("official", OFFICIAL))
+PROTOCOLS: dict[Protocol, str] = {"paper": "", "official": OFFICIAL, "released": RELEASED, "fixed": FIXED}
+PRM_PROTOCOLS: dict[PrmProtocol, str] = {"released": "", "best": BEST, "fixed": FIXED}
+"""Suffix of the rows of each protocol; rows without one stand beside the paper's figures."""
 
 
 def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
@@ -43,6 +55,10 @@ def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
     for row, scores in _distributions(inputs):
         measurements.append(measurement(row, STEP_AUC, scores.auc))
         measurements.append(measurement(row, "Wasserstein", scores.wasserstein))
+    if measurements:
+        measurements.append(Measurement(CHANCE_ROW, STEP_AUC, CHANCE_AUC))
+        by_chance = chance_wasserstein(inputs.table(PROBLEMS), inputs.seed)
+        measurements.append(measurement(CHANCE_ROW, "Wasserstein", by_chance))
     return measured_frame(measurements)
 
 
@@ -55,7 +71,7 @@ def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
     Returns:
         row, measured, low, high, verdict (`above`, `chance`, `below`); models without an interval are left out.
     """
-    above, below = pl.col("low") > CHANCE, pl.col("high") < CHANCE
+    above, below = pl.col("low") > CHANCE_AUC, pl.col("high") < CHANCE_AUC
     verdict = pl.when(above).then(pl.lit("above")).when(below).then(pl.lit("below")).otherwise(pl.lit("chance"))
     measured = distribution.filter(column=STEP_AUC).drop_nulls(["measured", "low", "high"])
     return measured.select("row", "measured", "low", "high", verdict=verdict)
@@ -80,33 +96,34 @@ def score_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
 
 
 def measure_processbench(inputs: ReportInputs) -> pl.DataFrame:
-    """F1 of every subset and their mean, under both protocols."""
+    """F1 of every subset and their mean, under every protocol."""
     return measured_frame(
-        measurement(row, SUBSET_COLUMNS[score["subset"]], in_percent(score, "f1"))
-        for row, _, score in _subset_scores(inputs)
+        measurement(row, f"{column}{fitted}", in_percent(score, "f1"))
+        for row, column, fitted, score in _subset_scores(inputs)
     )
 
 
 def measure_processbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
-    """Err, Corr and F1 of every subset, and the mean F1, under both protocols."""
+    """Err, Corr and F1 of every subset, and the mean F1, under every protocol."""
     measurements: list[Measurement] = []
-    for row, predictions, score in _subset_scores(inputs):
-        column = SUBSET_COLUMNS[score["subset"]]
-        if score["subset"] != AVERAGE:
-            err, corr = _accuracies(inputs, predictions, score)
-            measurements += [measurement(row, f"{column} Err", err), measurement(row, f"{column} Corr", corr)]
-        measurements.append(measurement(row, f"{column} F1", in_percent(score, "f1")))
+    for row, column, fitted, score in _subset_scores(inputs):
+        if column != SUBSET_COLUMNS[AVERAGE]:
+            measurements += [
+                measurement(row, f"{column} Err", in_percent(score, "err", "err_")),
+                measurement(row, f"{column} Corr", in_percent(score, "cor", "cor_")),
+            ]
+        measurements.append(measurement(row, f"{column} F1{fitted}", in_percent(score, "f1")))
     return measured_frame(measurements)
 
 
 def measure_prmbench(inputs: ReportInputs) -> pl.DataFrame:
     """PRMScore of the three groups and overall."""
-    return _measure_prmbench(inputs, ("group", "overall"), "Total")
+    return _measure_prmbench(inputs, "group", "Total")
 
 
 def measure_prmbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
     """PRMScore of the nine categories and overall."""
-    return _measure_prmbench(inputs, ("category", "overall"), "Overall")
+    return _measure_prmbench(inputs, "category", "Overall")
 
 
 def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -124,44 +141,48 @@ def _distributions(inputs: ReportInputs) -> Iterator[tuple[str, StepDistribution
             yield row, scores
 
 
-def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, pl.DataFrame, dict[str, Any]]]:
-    """Every subset of every recipe and judge under both protocols; the official rows come last.
+def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Every subset of every recipe and judge, and of chance where recipes are measured, protocol by protocol.
 
-    Each is the label of its row, the predictions it is taken from, and a row of `processbench_scores`.
-    A recipe without predictions for one of the subsets has no rows, a judge those of the subsets it has judged.
+    Each is the label of its row, that of its column, what a cross-fitted figure's column ends with, and a row of
+    `processbench_scores`. A recipe without predictions for one of the subsets has no rows, a judge those of the subsets
+    it has judged.
     """
     models = [
         model for model in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(model[1]["benchmark"])
     ]
-    for protocol, suffix in PROTOCOLS:
-        for row, predictions in (*models, *inputs.judged(list(SUBSETS))):
-            scores = processbench_of(inputs, predictions, protocol)
+    judged = {benchmark for _, predictions in models for benchmark in predictions["benchmark"].unique()}
+    for protocol, suffix in PROTOCOLS.items():
+        measured = [
+            (row, processbench_of(inputs, predictions, protocol, cross_fitted=True))
+            for row, predictions in (*models, *inputs.judged(list(SUBSETS)))
+        ]
+        if models:
+            subsets = [SUBSETS[benchmark] for benchmark in judged]
+            measured.append((CHANCE_ROW, processbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed, subsets)))
+        for row, scores in measured:
             for score in () if scores is None else scores.iter_rows(named=True):
-                yield row + suffix, predictions, score
+                is_refitted = score["subset"] == processbench.CROSS_FITTED
+                column = SUBSET_COLUMNS[AVERAGE if is_refitted else score["subset"]]
+                yield row + suffix, column, CROSS_FITTED if is_refitted else "", score
 
 
-def _accuracies(inputs: ReportInputs, predictions: pl.DataFrame, score: dict[str, Any]) -> tuple[Estimate, Estimate]:
-    """Err and Corr of one subset at the threshold its F1 was taken at, in percent."""
-    benchmark = next(name for name, short in SUBSETS.items() if short == score["subset"])
-    problems = inputs.table(PROBLEMS).filter(pl.col("benchmark") == benchmark)
-    predicted = predicted_first_error(pl.col("probabilities"), score["threshold"])
-    judged = with_probabilities(predictions, problems).select(
-        "question", erroneous=pl.col("first_error") >= 0, right=predicted == pl.col("first_error")
-    )
-    err, corr = (_share_right(inputs, judged.filter(pl.col("erroneous") == wrong)) for wrong in (True, False))
-    return err, corr
+def _measure_prmbench(inputs: ReportInputs, level: str, overall: str) -> pl.DataFrame:
+    columns: dict[str, str] = {OVERALL: overall, prmbench.CROSS_FITTED: overall + CROSS_FITTED}
 
+    def in_cells(row: str, scores: pl.DataFrame) -> Iterable[Measurement]:
+        for score in scores.filter(pl.col("level").is_in([level, "overall"])).iter_rows(named=True):
+            column = columns.get(score["name"]) or str(score["name"])
+            yield measurement(row, column, in_percent(score, "score"))
 
-def _share_right(inputs: ReportInputs, judged: pl.DataFrame) -> Estimate:
-    right = judged["right"].to_numpy().astype(np.float64) * 100
-    return bootstrap_mean(right, inputs.bootstrap_samples, inputs.seed, judged["question"].to_numpy()).estimate()
-
-
-def _measure_prmbench(inputs: ReportInputs, levels: tuple[str, ...], overall: str) -> pl.DataFrame:
-    measurements = []
-    for row, predictions in (*_models(inputs, PRMBENCH_PREDICTIONS), *inputs.judged([PRMBENCH])):
-        scores = prmbench_of(inputs, predictions)
-        for score in scores.filter(pl.col("level").is_in(levels)).iter_rows(named=True):
-            column = overall if score["name"] == OVERALL else score["name"]
-            measurements.append(measurement(row, column, in_percent(score, "score")))
+    models, problems = list(_models(inputs, PRMBENCH_PREDICTIONS)), inputs.table(PROBLEMS)
+    measurements: list[Measurement] = []
+    for protocol, suffix in PRM_PROTOCOLS.items():
+        for row, predictions in (*models, *inputs.judged([PRMBENCH])):
+            measurements += in_cells(row + suffix, prmbench_of(inputs, predictions, protocol, cross_fitted=True))
+        if models:
+            measurements += in_cells(CHANCE_ROW + suffix, prmbench_chance(problems, protocol, inputs.seed))
+    if models:
+        nothing_flagged = prmbench_of(inputs, constant_predictions(problems, 1.0), "fixed")
+        measurements += in_cells(FLAG_NOTHING_ROW, nothing_flagged)
     return measured_frame(measurements)

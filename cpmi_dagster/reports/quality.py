@@ -15,8 +15,9 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.best_of_n import accuracy
 from cpmi_dagster.benchmarks.prm_score import OVERALL
+from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
-from cpmi_dagster.benchmarks.processbench import AVERAGE, THRESHOLD_SUBSET, Protocol, processbench_scores
+from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol, processbench_scores
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
@@ -48,18 +49,22 @@ def step_auc(inputs: ReportInputs, recipe: str) -> Estimate | None:
     return None if scores is None else scores.auc
 
 
-def processbench_of(inputs: ReportInputs, predictions: pl.DataFrame, protocol: Protocol) -> pl.DataFrame | None:
+def processbench_of(
+    inputs: ReportInputs, predictions: pl.DataFrame, protocol: Protocol, *, cross_fitted: bool = False
+) -> pl.DataFrame | None:
     """`processbench_scores` of the subsets that one model or judge has judged.
 
     Returns:
-        The scores; None without predictions, or where the official protocol lacks those for GSM8K.
+        The scores; None without predictions, or where the protocol lacks those for GSM8K.
     """
     judged = set(predictions["benchmark"].unique())
     subsets = [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
-    if not subsets or (protocol == "official" and THRESHOLD_SUBSET not in subsets):
+    if not subsets or TUNED_ON.get(protocol, subsets[0]) not in subsets:
         return None
     problems, samples = inputs.table(PROBLEMS), inputs.bootstrap_samples
-    return processbench_scores(predictions, problems, protocol, samples, inputs.seed, subsets)
+    return processbench_scores(
+        predictions, problems, protocol, samples, inputs.seed, subsets, cross_fitted=cross_fitted
+    )
 
 
 def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Estimate | None:
@@ -71,17 +76,20 @@ def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Es
     return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
 
 
-def prmbench_of(inputs: ReportInputs, predictions: pl.DataFrame) -> pl.DataFrame:
+def prmbench_of(
+    inputs: ReportInputs, predictions: pl.DataFrame, protocol: PrmProtocol, *, cross_fitted: bool = False
+) -> pl.DataFrame:
     """`prmbench_scores` of one model or judge."""
-    return prmbench_scores(predictions, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+    problems, samples = inputs.table(PROBLEMS), inputs.bootstrap_samples
+    return prmbench_scores(predictions, problems, protocol, samples, inputs.seed, cross_fitted=cross_fitted)
 
 
-def prm_score(inputs: ReportInputs, recipe: str) -> Estimate | None:
+def prm_score(inputs: ReportInputs, recipe: str, protocol: PrmProtocol) -> Estimate | None:
     """Overall PRMScore, in percent."""
     predictions = inputs.predictions(PRMBENCH_PREDICTIONS, recipe)
     if predictions.is_empty():
         return None
-    scores = prmbench_of(inputs, predictions)
+    scores = prmbench_of(inputs, predictions, protocol)
     return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
 
 
@@ -103,17 +111,18 @@ def accuracies(inputs: ReportInputs, choices: pl.DataFrame) -> dict[tuple[str, s
     }
 
 
-def in_percent(row: Mapping[str, Any], figure: str) -> Estimate:
-    """A row's share with its interval and n, in percent."""
-    return Estimate(100 * row[figure], 100 * row["low"], 100 * row["high"], row["n"])
+def in_percent(row: Mapping[str, Any], figure: str, prefix: str = "") -> Estimate:
+    """A row's share in percent, with its interval and n in the columns `low`, `high` and `n` behind the prefix."""
+    return Estimate(100 * row[figure], 100 * row[f"{prefix}low"], 100 * row[f"{prefix}high"], row[f"{prefix}n"])
 
 
-MAIN_MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
+MAIN_MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "PRMB (best)", "MATH")
 QUALITY: dict[str, Measure] = {
     "AUC": step_auc,
     "PB": partial(processbench_f1, protocol="paper"),
     "PB (official)": partial(processbench_f1, protocol="official"),
-    "PRMB": prm_score,
+    "PRMB": partial(prm_score, protocol="released"),
+    "PRMB (best)": partial(prm_score, protocol="best"),
     "MATH": partial(best_of_n, benchmark="math500"),
     "MMLU": partial(best_of_n, benchmark="mmlu_stem"),
 }
@@ -122,7 +131,8 @@ CARD_NAMES: dict[str, tuple[str, int]] = {
     "AUC": ("ROC-AUC of step scores on ProcessBench-Math", 3),
     "PB": ("ProcessBench F1, mean of four subsets, the best threshold on each", 1),
     "PB (official)": ("ProcessBench F1, mean of four subsets, one threshold from GSM8K", 1),
-    "PRMB": ("PRMBench, overall PRMScore", 1),
+    "PRMB": ("PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps", 1),
+    "PRMB (best)": ("PRMBench, overall PRMScore, the threshold with the best PRMScore", 1),
     "MATH": ("MATH500, best of 8 (%)", 1),
     "MMLU": ("MMLU-STEM, best of 8 (%)", 1),
 }

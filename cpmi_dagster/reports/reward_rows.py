@@ -35,6 +35,11 @@ def _objective_row(reward_type: str, objective: str) -> RecipeRow:
     return RecipeRow(f"{objective.upper()}, {reward_label(reward_type)}", reward_type, objective)
 
 
+CHANCE_ROW = "Chance"
+"""Uniform random step scores."""
+FLAG_NOTHING_ROW = "Flag nothing"
+"""Every step passed: the constant answer that PRMScore rewards."""
+
 MAIN_ROWS: tuple[RecipeRow, ...] = tuple(
     RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values() if entry.in_main_tables
 )

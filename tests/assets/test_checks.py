@@ -1,11 +1,14 @@
-"""The check on reward models says whether they are better than chance."""
+"""Reward models beat chance, and are not trained on what they are judged by."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
 import polars as pl
 
-from assets.checks import reward_models_beat_chance
+from assets.checks import no_benchmark_question_is_trained_on, reward_models_beat_chance
+from cpmi_dagster.contracts.tables import TABLES, columns_of
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 
 
@@ -41,3 +44,53 @@ def test_a_judge_that_is_not_ours_counts_for_nothing():
     result = check(CPMI=(0.5, 0.4, 0.6), Judge=(0.9, 0.8, 0.95))
     assert not result.passed
     assert set(result.metadata) == {"CPMI"}
+
+
+ASKED = r"Find the sum $\dfrac{1}{2} + x$ if $x=3$."
+
+
+def check_questions(home: Path, benchmark: str, question: str) -> dg.AssetCheckResult:
+    """A home with one selected trajectory that asks `ASKED`, and one problem of a benchmark."""
+    settings = load_settings("miniature", home)
+    rows = {
+        "alignment/trajectories": {
+            "trajectory_id": "t000000000", "question_id": "q0", "row_number": 0, "task": "MATH", "question": ASKED,
+            "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
+            "match_score": 1.0,
+        },
+        "selection/selected_trajectories": {"trajectory_id": "t000000000", "shard": "000"},
+        "sources/benchmark_problems": {"benchmark": benchmark, "problem_id": "p0", "question": question},
+    }  # fmt: skip
+    lake = SimpleNamespace(
+        read=lambda key, *_: pl.DataFrame([rows[key]], schema_overrides=columns_of(TABLES[key]), strict=False),
+        exists=lambda key: key in rows,
+        partitions=lambda key: ("000",),
+    )
+    result = no_benchmark_question_is_trained_on(lake, settings)
+    assert isinstance(result, dg.AssetCheckResult)
+    return result
+
+
+def test_a_question_of_a_benchmark_is_not_trained_on_however_it_is_set(tmp_path: Path):
+    result = check_questions(tmp_path, "math500", r"Find the sum \(\frac{1}{2}+x\) if \(x = 3\)")
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert result.description == (
+        "reward models would be trained on 1 of the problems of math500 (asked by 1 of 1 selected trajectories), for "
+        r"example on `Find the sum \(\frac{1}{2}+x\) if \(x = 3\)`; remove the rows of these questions from the source "
+        "at sources.math_shepherd, or math500 from sources.benchmarks"
+    )
+
+
+def test_a_benchmark_known_to_take_questions_from_training_splits_gives_a_warning(tmp_path: Path):
+    result = check_questions(tmp_path, "prmbench", ASKED)
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert result.metadata["prmbench"].value == 1
+
+
+def test_another_number_makes_another_question(tmp_path: Path):
+    assert check_questions(tmp_path, "math500", ASKED.replace("3", "4")).passed
+
+
+def test_a_check_on_questions_stops_the_run_before_models_are_trained():
+    specs = {spec.name: spec for spec in no_benchmark_question_is_trained_on.check_specs}
+    assert specs["no_benchmark_question_is_trained_on"].blocking

@@ -149,7 +149,7 @@ def test_a_judge_of_published_rows_scores_as_the_same_predictions_do(tmp_path: P
     problems = read_benchmark("prmbench", pl.DataFrame(judged.with_second_solutions(rows), strict=False))
     found = judge_predictions(read_judged_lines(write(tmp_path / "judge.jsonl", lines)), problems)
     direct = judged.as_predictions("prmbench", problems["problem_id"], [line["probabilities"] for line in lines])
-    assert prmbench_scores(found, problems, 20, 0).equals(prmbench_scores(direct, problems, 20, 0))
+    assert prmbench_scores(found, problems, "best", 20, 0).equals(prmbench_scores(direct, problems, "best", 20, 0))
 
 
 def test_some_subsets_are_scored_alone_as_they_are_among_all():

@@ -16,12 +16,13 @@ import polars as pl
 import pytest
 from sklearn.metrics import f1_score
 
+from cpmi_dagster.benchmarks.first_errors import NEVER, right_intervals
 from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import CATEGORIES, GROUPS
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
 from cpmi_dagster.benchmarks.problems import read_benchmark
-from cpmi_dagster.benchmarks.processbench import AVERAGED, predicted_first_error, processbench_scores
+from cpmi_dagster.benchmarks.processbench import AVERAGED, processbench_scores
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
 
 OFFICIAL = json.loads((Path(__file__).parent / "official_metrics.json").read_text(encoding="utf-8"))
@@ -84,10 +85,13 @@ def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind: str, p
     both = with_probabilities(predictions, problems)
     for benchmark, subset in zip(AVERAGED_BENCHMARKS, AVERAGED, strict=True):
         rows = both.filter(benchmark=benchmark)
-        wrong = (rows["first_error"] >= 0).to_numpy()
+        first_error = rows["first_error"].to_numpy()
+        wrong = first_error >= 0
+        longest = max(map(len, rows["probabilities"]))
+        padded = [[*scores, *[NEVER] * (longest - len(scores))] for scores in rows["probabilities"]]
+        low, high = right_intervals(np.array(padded), first_error)
         for threshold, official in zip(judged.THRESHOLDS, OFFICIAL[kind]["processbench"][subset], strict=True):
-            found = rows.select(predicted_first_error(pl.col("probabilities"), threshold) == pl.col("first_error"))
-            right = found.to_series().to_numpy()
+            right = (low < threshold) & (threshold <= high)
             err, cor = right[wrong].mean(), right[~wrong].mean()
             ours = [100 * err, 100 * cor, 100 * float(f1_of_accuracies(err, cor))]
             assert ours == pytest.approx(official, abs=1e-7)
@@ -110,16 +114,78 @@ def test_each_protocol_scores_what_the_official_code_does_at_its_threshold(
     assert scores["f1"][-1] == pytest.approx(subsets["f1"].mean())
 
 
+def accuracies_by_loop(solutions: pl.DataFrame, threshold: float, patience: int) -> list[float]:
+    """Err, Corr and F1 in percent: the first of `patience` consecutive steps below the threshold is predicted."""
+    hits: dict[bool, list[bool]] = {True: [], False: []}
+    for label, scores in solutions.select("first_error", "probabilities").iter_rows():
+        predicted, run = -1, 0
+        for step, score in enumerate(scores):
+            run = run + 1 if score < threshold else 0
+            if run == patience:
+                predicted = step - patience + 1
+                break
+        hits[label >= 0].append(predicted == label)
+    err, cor = (100 * sum(hits[kind]) / len(hits[kind]) for kind in (True, False))
+    return [err, cor, 2 * err * cor / (err + cor) if err + cor else 0.0]
+
+
+def test_the_released_protocol_of_processbench_is_that_of_a_plain_loop(processbench: Frames):
+    problems, predictions = processbench
+    both = with_probabilities(predictions, problems)
+    subsets = {subset: both.filter(benchmark=f"processbench_{subset}") for subset in AVERAGED}
+    tried = [
+        accuracies_by_loop(subsets["gsm8k"], threshold, patience)
+        for patience in (1, 2, 3)
+        for threshold in judged.THRESHOLDS
+    ]
+    scores = processbench_scores(predictions, problems, "released", bootstrap_samples=20, seed=0)
+    assert 100 * scores["f1"][0] == pytest.approx(max(f1 for _, _, f1 in tried), abs=1e-9)
+    for row in scores.filter(pl.col("subset") != "average").iter_rows(named=True):
+        expected = accuracies_by_loop(subsets[row["subset"]], row["threshold"], row["patience"])
+        assert [100 * row[name] for name in ("err", "cor", "f1")] == pytest.approx(expected, abs=1e-9)
+
+
+def f1_by_loop(steps: list[tuple[bool, float]], threshold: float) -> tuple[float, float]:
+    """F1 of right and of wrong steps, from (wrong, probability)."""
+    hits = alarms = misses = passed = 0
+    for wrong, probability in steps:
+        flagged = probability < threshold
+        hits += wrong and flagged
+        alarms += flagged and not wrong
+        misses += wrong and not flagged
+        passed += not wrong and not flagged
+    f1 = 2 * passed / (2 * passed + misses + alarms) if passed else 0.0
+    return f1, 2 * hits / (2 * hits + alarms + misses) if hits else 0.0
+
+
+def test_the_released_protocol_of_prmbench_is_that_of_a_plain_loop(prmbench: Frames):
+    problems, predictions = prmbench
+    steps: dict[str, list[tuple[bool, float]]] = {category.classification: [] for category in CATEGORIES}
+    columns = with_probabilities(predictions, problems).select("category", "error_steps", "probabilities")
+    for kind, wrong, values in columns.iter_rows():
+        steps[kind] += [(step in wrong, value) for step, value in enumerate(values)]
+    pooled = [step for own in steps.values() for step in own]
+    best = max(judged.THRESHOLDS, key=lambda threshold: f1_by_loop(pooled, threshold)[1])
+    scores = prmbench_scores(predictions, problems, "released", bootstrap_samples=20, seed=0)
+    ours = figures(scores)
+    assert ours["Overall"] == pytest.approx([sum(f1_by_loop(pooled, best)) / 2, *f1_by_loop(pooled, best)], abs=1e-9)
+    for category in CATEGORIES:
+        pair = f1_by_loop(steps[category.classification], best)
+        score = pair[0] if category.short_name == "MS" else sum(pair) / 2
+        assert ours[category.short_name] == pytest.approx([score, *pair], abs=1e-9)
+    assert ours["Overall"][0] <= prmbench_scores(predictions, problems, "best", 20, 0)["score"][-1]
+
+
 def test_prm_score_is_the_official_one_in_every_category_and_group(kind: str, prmbench: Frames):
     problems, predictions = prmbench
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
     assert_official(scores, OFFICIAL[kind]["prmbench"])
 
 
 def test_the_best_threshold_is_best_by_the_official_code(kind: str, prmbench: Frames):
     problems, predictions = prmbench
     overall = OFFICIAL[kind]["prmbench_overall"]
-    last = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0).row(-1, named=True)
+    last = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0).row(-1, named=True)
     assert last["score"] == pytest.approx(max(overall), abs=1e-9)
     assert overall[place(last["threshold"])] == max(overall)
 
@@ -130,7 +196,7 @@ def test_judges_that_say_the_same_of_every_step_score_as_officially(judge: str, 
     problems, predictions = prmbench_frames(
         judged.made_up_prmbench(20), lambda row: [probability] * len(row["modified_process"])
     )
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
     # officially a negative F1 that has nothing to count is -1; it enters no PRMScore here
     official["categories"]["multi_solutions"][2] = 0.0
     assert_official(scores, official)
@@ -140,7 +206,7 @@ def test_an_f1_without_hits_is_0_and_not_the_official_marker_of_minus_1():
     """Officially precision and recall of 0 give an F1 of -1, which is then averaged with the other F1 and cut at 0."""
     official = OFFICIAL["made_up"]["prmbench_passing_only_first_errors"]
     problems, predictions = prmbench_frames(judged.made_up_prmbench(20), judged.only_first_errors)
-    ours = figures(prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5))
+    ours = figures(prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0))
     negative = official["overall"][2]
     assert official["overall"] == [0.0, -1.0, negative]
     assert ours["Overall"] == pytest.approx([negative / 2, 0.0, negative], abs=1e-9)
@@ -159,11 +225,13 @@ def test_a_second_solution_under_the_same_name_counts_although_the_official_code
     repeated = judged.with_second_solutions(once)
     assert OFFICIAL["made_up"]["prmbench_with_repeated_ids"] == OFFICIAL["made_up"]["prmbench"]
     problems, predictions = prmbench_frames(repeated)
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
     assert scores.filter(name="MS")["n"].to_list() == [25]
     named = {judged.prmbench_id(row) for row in once}
     first = [frame.filter(pl.col("problem_id").is_in(named)) for frame in (problems, predictions)]
-    assert_official(prmbench_scores(first[1], first[0], 20, 0, 0.5), OFFICIAL["made_up"]["prmbench_with_repeated_ids"])
+    assert_official(
+        prmbench_scores(first[1], first[0], "fixed", 20, 0), OFFICIAL["made_up"]["prmbench_with_repeated_ids"]
+    )
 
 
 def test_a_score_on_the_threshold_passes_although_officially_it_must_exceed_it():
@@ -171,7 +239,7 @@ def test_a_score_on_the_threshold_passes_although_officially_it_must_exceed_it()
     problems, predictions = prmbench_frames(
         judged.made_up_prmbench(20), lambda row: [0.5] * len(row["modified_process"])
     )
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
     assert figures(scores)["MS"][0] == 1
-    chosen = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0)["threshold"][0]
+    chosen = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0)["threshold"][0]
     assert chosen != 0.5

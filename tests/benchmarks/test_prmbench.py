@@ -7,16 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
+from cpmi_dagster.benchmarks.metrics import candidate_thresholds
 from cpmi_dagster.benchmarks.prm_score import (
     CATEGORIES,
     CLASSIFICATIONS,
     FIGURES,
     GROUPS,
-    best_threshold,
+    best_thresholds,
     members,
     prm_scores,
 )
-from cpmi_dagster.benchmarks.prmbench import prmbench_difference, prmbench_scores
+from cpmi_dagster.benchmarks.prmbench import (
+    CROSS_FITTED,
+    constant_predictions,
+    prmbench_chance,
+    prmbench_overall,
+    prmbench_scores,
+)
+from cpmi_dagster.benchmarks.resampling import resample_counts
 from cpmi_dagster.errors import BenchmarkError
 
 # NR NCL, ES SC DC CI, PS DR MS, overall, then Simplicity, Soundness, Sensitivity: the paper's two PRMBench tables.
@@ -78,7 +86,7 @@ def test_the_overall_score_pools_steps_and_a_group_averages_categories():
     rows = full_set()
     rows[0] = problem("redundency", 0, [0.1] * 8, [])
     problems, predictions = frames(rows)
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=100, seed=0, threshold=0.5)
+    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=100, seed=0)
     redundency = ((2 * 3) / (2 * 3 + 8) + 2 / (2 + 8)) / 2
     assert score_of(scores, "NR")["score"] == pytest.approx(redundency)
     assert score_of(scores, "Simplicity")["score"] == pytest.approx((redundency + 1) / 2)
@@ -90,7 +98,7 @@ def test_the_overall_score_pools_steps_and_a_group_averages_categories():
 
 def test_multi_solutions_is_scored_by_f1_alone():
     problems, predictions = frames(full_set())
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0, threshold=0.5)
+    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
     row = score_of(scores, "MS")
     assert row["score"] == row["f1"] == pytest.approx(2 * 6 / (2 * 6 + 2))
     assert row["f1_negative"] == 0
@@ -99,7 +107,7 @@ def test_multi_solutions_is_scored_by_f1_alone():
 
 def test_rows_come_in_the_order_of_the_papers_table_and_count_problems():
     problems, predictions = frames(full_set())
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0)
+    scores = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0)
     assert scores["name"].to_list() == [
         *(category.short_name for category in CATEGORIES),
         *GROUPS,
@@ -111,47 +119,153 @@ def test_rows_come_in_the_order_of_the_papers_table_and_count_problems():
 def test_an_error_step_past_the_end_changes_no_figure():
     inside, predictions = frames(full_set(wrong=(1,)))
     past, _ = frames(full_set(wrong=(1, 4, 9)))
-    scored = [prmbench_scores(predictions, problems, bootstrap_samples=20, seed=0) for problems in (inside, past)]
+    scored = [
+        prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0) for problems in (inside, past)
+    ]
     assert scored[0].equals(scored[1])
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 10).map(lambda n: n / 10), st.booleans()), min_size=1, max_size=30))
-def test_the_threshold_is_the_best_of_all(steps):
+def test_the_threshold_of_each_protocol_is_the_best_of_all(steps):
     probabilities, valid = np.array([p for p, _ in steps]), np.array([v for _, v in steps])
+    thresholds = candidate_thresholds(probabilities)
 
     def f1(truth, judged):
         return 2 * (truth & judged).sum() / max(1, truth.sum() + judged.sum())
 
-    def score(threshold):
-        passed = probabilities >= threshold
-        return f1(valid, passed) + f1(~valid, ~passed)
+    def of_wrong_steps(threshold):
+        return f1(~valid, probabilities < threshold)
 
-    best = max(score(threshold) for threshold in np.linspace(0, 1.05, 22))
-    assert score(best_threshold(probabilities, valid)) == pytest.approx(best)
+    def of_both(threshold):
+        return f1(valid, probabilities >= threshold) + of_wrong_steps(threshold)
+
+    for protocol, score in (("released", of_wrong_steps), ("best", of_both)):
+        questions, weights = np.zeros(len(steps), dtype=np.intp), np.array([[1.0], [3.0]])
+        chosen = best_thresholds(probabilities, valid, questions, weights, thresholds, protocol)
+        best = max(score(threshold) for threshold in np.linspace(0, 1.05, 22))
+        assert [score(thresholds[place]) for place in chosen] == pytest.approx([best, best])
+
+
+def sixth_wrong(scores):
+    """Problems of 44 steps, 8 of them wrong but in one category: 16.2 % in all, about as in the real rows."""
+    rows = [
+        problem(name, 0, scores(name), [] if name == "multi_solutions" else list(range(8))) for name in CLASSIFICATIONS
+    ]
+    return frames(rows)
+
+
+def test_a_judge_that_knows_nothing_has_a_low_figure_where_wrong_steps_choose_and_46_where_the_score_does():
+    problems, predictions = sixth_wrong(lambda name: [0.9] * 44)
+    overall = {
+        protocol: prmbench_scores(predictions, problems, protocol, 20, 0).row(-1, named=True)["score"]
+        for protocol in ("released", "best", "fixed")
+    }
+    wrong = 64 / 396
+    assert overall["best"] == overall["fixed"] == pytest.approx((1 - wrong) / (2 - wrong))
+    assert overall["best"] == pytest.approx(0.46, abs=0.005)
+    assert overall["released"] == pytest.approx(wrong / (1 + wrong))
+    assert overall["released"] < 0.15
+
+
+def test_flagging_nothing_is_a_constant_answer():
+    problems, _ = sixth_wrong(lambda name: [0.5] * 44)
+    scores = prmbench_scores(constant_predictions(problems, 1.0), problems, "fixed", 20, 0)
+    assert score_of(scores, "MS")["score"] == 1
+    assert score_of(scores, "NR")["score"] == pytest.approx(36 / (36 + 44))
+
+
+def test_chance_has_its_own_level_under_every_protocol():
+    problems, _ = sixth_wrong(lambda name: [0.5] * 44)
+    overall = {
+        protocol: score_of(prmbench_chance(problems, protocol, 0), "Overall")
+        for protocol in ("released", "best", "fixed")
+    }
+    wrong = 64 / 396
+    half_flagged = ((1 - wrong) / (1.5 - wrong) + wrong / (0.5 + wrong)) / 2
+    assert overall["fixed"]["score"] == pytest.approx(half_flagged, abs=0.01)
+    assert overall["released"]["score"] < overall["fixed"]["score"] < overall["best"]["score"]
+    for row in overall.values():
+        assert row["low"] < row["score"] < row["high"]
+
+
+def noisy_set(seed):
+    """Six questions with a problem of each category, scores in tenths that say a little."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(6):
+        for name in CLASSIFICATIONS:
+            wrong = [] if name == "multi_solutions" else [int(rng.integers(5))]
+            scores = [round(float(rng.random()) * (0.6 if step in wrong else 1), 1) for step in range(5)]
+            rows.append(problem(name, number, scores, wrong))
+    return rows
+
+
+def f1_of(truth, said):
+    hits = sum(a and b for a, b in zip(truth, said, strict=True))
+    return 2 * hits / max(1, sum(truth) + sum(said))
+
+
+def overall_by_loop(rows, protocol, judged=None):
+    """The overall PRMScore of rows, or of others at the threshold that these choose."""
+
+    def f1_pair(own, threshold):
+        steps = [(step in row["error_steps"], p) for row in own for step, p in enumerate(row["probability"])]
+        wrong, flagged = [wrong for wrong, _ in steps], [p < threshold for _, p in steps]
+        passed = f1_of([not each for each in wrong], [not each for each in flagged])
+        return passed, f1_of(wrong, flagged)
+
+    def objective(threshold):
+        pair = f1_pair(rows, threshold)
+        return pair[1] if protocol == "released" else sum(pair)
+
+    best = max(np.linspace(0.05, 1.05, 11), key=objective)
+    return sum(f1_pair(rows if judged is None else judged, best)) / 2
+
+
+@pytest.mark.parametrize("protocol", ["released", "best"])
+def test_every_resample_chooses_its_own_threshold(protocol):
+    rows = noisy_set(1)
+    problems, predictions = frames(rows)
+    overall = score_of(prmbench_scores(predictions, problems, protocol, bootstrap_samples=50, seed=4), "Overall")
+    draws = []
+    for counts in np.concatenate(list(resample_counts(6, 50, 4))).astype(int):
+        drawn = [row for row in rows for _ in range(counts[int(row["question"].split()[-1])])]
+        draws.append(overall_by_loop(drawn, protocol))
+    assert overall["score"] == pytest.approx(overall_by_loop(rows, protocol))
+    assert [overall["low"], overall["high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]).tolist())
+
+
+def test_a_cross_fitted_score_stands_beside_the_tuned_one():
+    problems, predictions = frames(noisy_set(2))
+    scores = prmbench_scores(predictions, problems, "best", 50, 0, cross_fitted=True)
+    assert score_of(scores, CROSS_FITTED)["score"] <= score_of(scores, "Overall")["score"]
+    assert score_of(scores, CROSS_FITTED)["threshold"] is None
+    assert CROSS_FITTED not in prmbench_scores(predictions, problems, "fixed", 50, 0, cross_fitted=True)["name"]
 
 
 def test_intervals_hold_their_figure_and_problems_of_one_question_stay_together():
     rng = np.random.default_rng(0)
     rows = [problem(name, number, list(rng.random(6)), [2, 3]) for name in CLASSIFICATIONS for number in range(20)]
     problems, predictions = frames(rows)
-    scores = prmbench_scores(predictions, problems, bootstrap_samples=300, seed=0)
+    scores = prmbench_scores(predictions, problems, "best", bootstrap_samples=300, seed=0)
     assert ((scores["low"] < scores["score"]) & (scores["score"] < scores["high"])).all()
 
 
 def test_two_models_are_compared_at_their_own_best_thresholds():
     problems, good = frames(full_set())
     _, bad = frames(full_set(scores=(0.2, 0.9, 0.3, 0.4)))
-    assert prmbench_difference(good, bad, problems, samples=50, seed=0).value > 0.2
-    assert prmbench_difference(good, good, problems, samples=50, seed=0).p_value == 1
+    overall = [prmbench_overall(judge, problems, "best", samples=50, seed=0) for judge in (good, bad)]
+    assert overall[0].minus(overall[1]).value > 0.2
+    assert overall[0].minus(overall[0]).p_value == 1
 
 
 def test_a_missing_category_or_prediction_is_an_error():
     problems, predictions = frames(full_set())
     with pytest.raises(BenchmarkError, match="no problems of `deception`"):
-        prmbench_scores(predictions, problems.filter(pl.col("category") != "deception"), 10, 0)
+        prmbench_scores(predictions, problems.filter(pl.col("category") != "deception"), "best", 10, 0)
     with pytest.raises(BenchmarkError, match="problem `p0:circular` of prmbench has no predictions"):
-        prmbench_scores(predictions.filter(pl.col("problem_id") != "p0:circular"), problems, 10, 0)
+        prmbench_scores(predictions.filter(pl.col("problem_id") != "p0:circular"), problems, "best", 10, 0)
 
 
 @pytest.mark.parametrize("reward_type", PAPER)

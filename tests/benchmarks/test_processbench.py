@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpmi_dagster.benchmarks.first_errors import NEVER, right_intervals
 from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
 from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
-    predicted_first_error,
-    processbench_difference,
+    CROSS_FITTED,
+    PROTOCOLS,
+    processbench_average,
+    processbench_chance,
     processbench_scores,
 )
+from cpmi_dagster.benchmarks.resampling import FOLDS, fold_numbers, resample_counts
 from cpmi_dagster.benchmarks.step_distribution import step_distribution
 from cpmi_dagster.errors import BenchmarkError
 
@@ -60,18 +64,43 @@ def everywhere(pairs):
     return frames(dict.fromkeys(AVERAGED, pairs))
 
 
-def brute_force(pairs, threshold):
+def predicted(scores, threshold, patience=1):
+    """The first step of `patience` consecutive ones below the threshold, by following the words."""
+    for first in range(len(scores) - patience + 1):
+        if all(score < threshold for score in scores[first : first + patience]):
+            return first
+    return -1
+
+
+def brute_force(pairs, threshold, patience=1):
     """Err and Corr, by following the definition word for word."""
     right = {True: [], False: []}
     for scores, label in pairs:
-        predicted = next((index for index, score in enumerate(scores) if score < threshold), -1)
-        right[label >= 0].append(predicted == label)
+        right[label >= 0].append(predicted(scores, threshold, patience) == label)
     return np.mean(right[True]), np.mean(right[False])
 
 
-def test_the_first_step_below_the_threshold_is_predicted():
-    scores = pl.DataFrame({"p": [[0.9, 0.4, 0.1], [0.5, 0.6], [0.2]]})
-    assert scores.select(predicted_first_error(pl.col("p"), 0.5)).to_series().to_list() == [1, -1, 0]
+def best_f1(pairs, patiences=(1,)):
+    """The best F1 and the rules that have it."""
+    rules = {
+        (threshold, patience): float(f1_of_accuracies(*brute_force(pairs, threshold, patience)))
+        for patience in patiences
+        for threshold in np.linspace(0.05, 1.05, 21)
+    }
+    return max(rules.values()), [rule for rule, f1 in rules.items() if f1 == max(rules.values())]
+
+
+@given(solutions, st.integers(0, 11), st.integers(1, 3))
+def test_a_problem_is_judged_right_by_the_thresholds_of_its_interval(pairs, level, patience):
+    longest, threshold = max(len(scores) for scores, _ in pairs), level / 10 - 0.05
+    padded = np.array([scores + [NEVER] * (longest - len(scores)) for scores, _ in pairs])
+    low, high = right_intervals(padded, np.array([label for _, label in pairs]), patience)
+    words = [predicted(scores, threshold, patience) == label for scores, label in pairs]
+    assert ((low < threshold) & (threshold <= high)).tolist() == words
+
+
+def test_patience_predicts_the_first_step_of_a_run():
+    assert [predicted([0.2, 0.9, 0.3, 0.1], 0.5, patience) for patience in (1, 2, 3)] == [0, 2, -1]
 
 
 def test_accuracies_and_f1_of_four_solutions_by_hand():
@@ -108,6 +137,98 @@ def test_the_papers_protocol_is_never_below_the_official_one(subsets):
     assert official["f1"][0] == paper["f1"][0]
 
 
+@settings(deadline=None, max_examples=15)
+@given(st.fixed_dictionaries(dict.fromkeys(AVERAGED, two_sided)))
+def test_the_released_rule_is_the_best_on_gsm8k_of_all_patiences(subsets):
+    problems, predictions = frames(subsets)
+    released, official = (
+        processbench_scores(predictions, problems, protocol, bootstrap_samples=100, seed=0)
+        for protocol in ("released", "official")
+    )
+    assert released["f1"][0] == pytest.approx(best_f1(subsets["gsm8k"], (1, 2, 3))[0])
+    assert released["f1"][0] >= official["f1"][0]
+    for row in released.filter(pl.col("subset") != "average").iter_rows(named=True):
+        expected = brute_force(subsets[row["subset"]], row["threshold"], row["patience"])
+        assert (row["err"], row["cor"]) == pytest.approx(expected)
+
+
+def test_the_fixed_threshold_is_one_half():
+    pairs = [([0.9, 0.4], 1), ([0.6, 0.9], 0), ([0.9, 0.5], -1), ([0.3], -1)]
+    problems, predictions = everywhere(pairs)
+    row = processbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0).row(0, named=True)
+    assert (row["err"], row["cor"], row["threshold"]) == (0.5, 0.5, 0.5)
+
+
+def noisy_pairs(count, seed):
+    """Solutions of four steps whose scores say a little; half of them have an error."""
+    rng = np.random.default_rng(seed)
+    labels = [int(rng.integers(4)) if number % 2 else -1 for number in range(count)]
+    return [
+        ([round(float(rng.random()) * (0.6 if step == label else 1), 1) for step in range(4)], label)
+        for label in labels
+    ]
+
+
+def test_every_resample_chooses_its_own_threshold():
+    pairs = noisy_pairs(30, 3)
+    problems, predictions = everywhere(pairs)
+    row = processbench_scores(predictions, problems, "paper", bootstrap_samples=60, seed=5).row(0, named=True)
+    # questions are numbered in the order of their texts
+    order = sorted(range(len(pairs)), key=lambda number: f"question {number}")
+    draws = []
+    for counts in np.concatenate(list(resample_counts(len(pairs), 60, 5))).astype(int):
+        drawn = [pairs[number] for number, times in zip(order, counts, strict=True) for _ in range(times)]
+        draws.append(best_f1(drawn)[0])
+    assert [row["low"], row["high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]).tolist())
+
+
+def test_a_cross_fitted_average_judges_each_half_by_the_rule_of_the_other():
+    pairs = noisy_pairs(40, 4)
+    problems, predictions = everywhere(pairs)
+    scores = processbench_scores(predictions, problems, "paper", 20, seed=2, cross_fitted=True)
+    order = sorted(range(len(pairs)), key=lambda number: f"question {number}")
+    folds = dict(zip(order, fold_numbers(len(pairs), 2), strict=True))
+    right = {True: [], False: []}
+    for fold in range(FOLDS):
+        others = [pairs[number] for number in folds if folds[number] != fold]
+        (threshold, _), *_ = best_f1(others)[1]
+        for number in folds:
+            if folds[number] == fold:
+                values, label = pairs[number]
+                right[label >= 0].append(predicted(values, threshold) == label)
+    expected = f1_of_accuracies(np.mean(right[True]), np.mean(right[False]))
+    fitted = scores.row(by_predicate=pl.col("subset") == CROSS_FITTED, named=True)
+    assert fitted["f1"] == pytest.approx(float(expected))
+    assert fitted["f1"] < scores.row(by_predicate=pl.col("subset") == "average", named=True)["f1"]
+
+
+def test_where_gsm8k_chooses_only_gsm8k_is_cross_fitted_and_where_nothing_is_chosen_nothing():
+    problems, predictions = frames({subset: noisy_pairs(20, seed) for seed, subset in enumerate(AVERAGED)})
+    by_subset = dict(
+        processbench_scores(predictions, problems, "official", 20, 0, cross_fitted=True).select("subset", "f1").rows()
+    )
+    others = np.mean([by_subset[subset] for subset in AVERAGED[1:]])
+    assert 4 * by_subset[CROSS_FITTED] - 3 * others <= by_subset["gsm8k"] + 1e-9
+    fixed = processbench_scores(predictions, problems, "fixed", 20, 0, cross_fitted=True)
+    assert CROSS_FITTED not in fixed["subset"]
+
+
+def test_chance_at_the_fixed_threshold_follows_from_the_lengths():
+    """A step is flagged half of the time: a first error at k is found with 1 / 2^(k + 1), n steps pass with 1 / 2^n."""
+    problems, _ = everywhere([([0.5] * 3, 1), ([0.5] * 2, -1)] * 200)
+    row = processbench_chance(problems, "fixed", seed=0).row(0, named=True)
+    assert (row["err"], row["cor"]) == pytest.approx((0.25, 0.25), abs=0.01)
+    assert row["low"] < row["f1"] < row["high"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_chance_of_one_subset_does_not_depend_on_the_others(protocol):
+    subsets = {subset: noisy_pairs(20, seed) for seed, subset in enumerate(AVERAGED)}
+    problems, _ = frames(subsets)
+    every, two = (processbench_chance(problems, protocol, 0, names) for names in (AVERAGED, AVERAGED[:2]))
+    assert two.equals(every.head(2))
+
+
 def test_no_hit_at_all_is_an_f1_of_0():
     problems, predictions = everywhere([([0.9, 0.9], 1), ([0.5, 0.9], 1), ([0.1], -1), ([0.2], -1)])
     first = processbench_scores(predictions, problems, "paper", bootstrap_samples=20, seed=0).row(0, named=True)
@@ -118,10 +239,14 @@ def test_two_models_are_compared_on_the_same_problems():
     good = [([0.9, 0.1], 1), ([0.9, 0.8], -1)] * 10
     bad = [([0.1, 0.9], 1), ([0.2, 0.8], -1)] * 10
     problems, predictions = everywhere(good)
-    difference = processbench_difference(predictions, everywhere(bad)[1], problems, "paper", samples=200, seed=0)
+    average = [
+        processbench_average(judge, problems, "paper", samples=200, seed=0)
+        for judge in (predictions, everywhere(bad)[1])
+    ]
+    difference = average[0].minus(average[1])
     assert difference.value == 1
     assert difference.p_value < 0.05
-    with_itself = processbench_difference(predictions, predictions, problems, "official", samples=200, seed=0)
+    with_itself = average[0].minus(average[0])
     assert (with_itself.value, with_itself.p_value) == (0, 1)
 
 

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cpmi_dagster.benchmarks.problems import read_benchmark
-from cpmi_dagster.benchmarks.processbench import processbench_scores
+from cpmi_dagster.benchmarks.processbench import PROTOCOLS, processbench_scores
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import CpmiError
 
@@ -46,7 +46,7 @@ def evaluate(folder: Path, *options: str, predictions: str = "my_judge.jsonl") -
     return result.stdout
 
 
-def test_figures_are_those_of_the_metrics_under_both_protocols_and_nothing_is_run(folder: Path):
+def test_figures_are_those_of_the_metrics_under_every_protocol_and_nothing_is_run(folder: Path):
     rows = json.loads(evaluate(folder, "--format", "json"))
     found = {(row["protocol"], row["figure"]): row for row in rows if row["benchmark"] == "ProcessBench"}
     problems, predictions = [], []
@@ -54,13 +54,15 @@ def test_figures_are_those_of_the_metrics_under_both_protocols_and_nothing_is_ru
         problems.append(read_benchmark(f"processbench_{subset}", pl.DataFrame(solutions)))
         scores = map(judged.processbench_probabilities, solutions)
         predictions.append(judged.as_predictions(f"processbench_{subset}", problems[-1]["problem_id"], scores))
-    for protocol in ("official", "paper"):
+    for protocol in PROTOCOLS:
         expected = processbench_scores(pl.concat(predictions), pl.concat(problems), protocol, SAMPLES, 0)
         last = expected.row(-1, named=True)
         ours = found[protocol, "Average F1"]
         assert [ours[name] for name in ("value", "low", "high")] == pytest.approx(
             [100 * last[name] for name in ("f1", "low", "high")]
         )
+    of_prmbench = {row["protocol"] for row in rows if row["benchmark"] == "PRMBench"}
+    assert of_prmbench == {"released", "best", "fixed"}
     assert {row["judge"] for row in rows} == {"my_judge"}
     assert {"NR", "Overall", "Soundness", "ROC-AUC"} <= {row["figure"] for row in rows}
     assert not (folder / "home").exists()

@@ -103,7 +103,7 @@ def step_benchmark(settings: Settings) -> None:
     from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
     from cpmi_dagster.prm.settings import Recipe
     from cpmi_dagster.reports.inputs import ReportInputs
-    from cpmi_dagster.reports.process_level import measure_processbench, measure_processbench_detailed
+    from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench, measure_processbench_detailed
     from resources.data_sources import DataSources
 
     rows = DataSources(settings).rows(settings.sources.benchmarks["prm800k"])
@@ -131,7 +131,9 @@ def step_benchmark(settings: Settings) -> None:
         measured = measure(with_it)
         of_it = pl.col("column").str.starts_with("PRM800K")
         assert measured.filter(~of_it).equals(measure(without))
-        assert measured.filter(of_it)["row"].unique(maintain_order=True).to_list() == ["CPMI", "CPMI (official)"]
+        assert measured.filter(of_it)["row"].unique(maintain_order=True).to_list() == [
+            row + suffix for suffix in PROTOCOLS.values() for row in ("CPMI", "Chance")
+        ]
     shown = _shown("processbench_detailed", with_it)
     assert [shown["CPMI", f"PRM800K {figure}"] for figure in ("Err", "Corr", "F1")] == ["50.0", "100.0", "66.7"]
     assert _shown("processbench", with_it)["CPMI", "PRM800K"] == "66.7"

@@ -38,7 +38,7 @@ def test_a_name_of_another_row_or_recipe_is_refused(tmp_path: Path, name: str):
         load(tmp_path, {name: "a.jsonl"}, recipes=recipes)
 
 
-@pytest.mark.parametrize("name", ["", " ", "Mine (official)"])
+@pytest.mark.parametrize("name", ["", " ", "Mine (official)", "Mine (best)"])
 def test_a_name_that_could_not_be_told_apart_is_refused(tmp_path: Path, name: str):
     with pytest.raises(SettingsError, match="cannot name a judge"):
         load(tmp_path, {name: "a.jsonl"})

@@ -7,6 +7,7 @@ import pytest
 
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
+from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES
 from cpmi_dagster.reports.process_level import score_histogram_steps
 
 OF_PROCESSBENCH = ("processbench", "processbench_detailed", "distribution", "distribution_figure")
@@ -39,7 +40,7 @@ def test_the_same_scores_have_the_same_figures_under_either_name(judged: ReportI
     comparison = build_artifact(ARTIFACTS[artifact], judged, "p")
     assert JUDGES in ARTIFACTS[artifact].needs
     assert row_of(comparison, "CPMI").height > 0
-    for suffix in ("", " (official)"):
+    for suffix in ("", *PROTOCOL_SUFFIXES):
         assert row_of(comparison, TWIN + suffix).equals(row_of(comparison, "CPMI" + suffix))
 
 
@@ -56,17 +57,12 @@ def test_other_tables_do_not_read_judges():
 def test_a_judge_has_figures_of_the_benchmarks_it_covers_alone(inputs: ReportInputs):
     math_alone = with_judge(inputs, pl.col("benchmark") == "processbench_math")
     scores = build_artifact(ARTIFACTS["processbench"], math_alone, "p").filter(pl.col("row").str.starts_with(TWIN))
-    assert scores.select("row", "column").rows() == [(TWIN, "Math")]
+    assert scores.select("row", "column").rows() == [(TWIN, "Math"), (f"{TWIN} (fixed)", "Math")]
     assert build_artifact(ARTIFACTS["prmbench"], math_alone, "p").filter(row=TWIN).is_empty()
     two = with_judge(inputs, pl.col("benchmark").is_in(["processbench_math", "processbench_gsm8k"]))
     scores = build_artifact(ARTIFACTS["processbench"], two, "p").filter(pl.col("row").str.starts_with(TWIN))
-    official = f"{TWIN} (official)"
-    assert scores.select("row", "column").rows() == [
-        (TWIN, "GSM8K"),
-        (TWIN, "Math"),
-        (official, "GSM8K"),
-        (official, "Math"),
-    ]
+    rows = [TWIN + suffix for suffix in ("", " (official)", " (released)", " (fixed)")]
+    assert scores.select("row", "column").rows() == [(row, column) for row in rows for column in ("GSM8K", "Math")]
     steps_alone = with_judge(inputs, pl.col("benchmark") == "prmbench")
     assert TWIN not in score_histogram_steps(steps_alone)
     assert TWIN in score_histogram_steps(two)

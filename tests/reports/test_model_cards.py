@@ -23,7 +23,7 @@ def test_the_card_holds_every_measure_of_its_recipe(inputs: ReportInputs) -> Non
     figures = dict(card_figures(inputs, "cpmi_bce"))
     estimate = QUALITY["PRMB"](inputs, "cpmi_bce")
     assert estimate is not None
-    shown = figures["PRMBench, overall PRMScore"]
+    shown = figures["PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps"]
     assert shown == f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}]"
     assert len(figures) == len(QUALITY)
 

@@ -6,11 +6,12 @@ import polars as pl
 import pytest
 from pytest import approx
 
+from cpmi_dagster.benchmarks.resampling import holm
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.html_tables import comparison_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paired_differences import differences_to_baseline, measure_differences, model_difference
+from cpmi_dagster.reports.paired_differences import ModelFigures, differences_to_baseline, measure_differences
 from cpmi_dagster.reports.quality import QUALITY
 
 Figures = dict[tuple[str, str], dict[str, float]]
@@ -33,7 +34,7 @@ def test_a_difference_is_that_of_the_two_figures(inputs: ReportInputs, figures: 
 
 def test_a_model_differs_from_itself_by_nothing(inputs: ReportInputs) -> None:
     for measure in ("AUC", "PB", "PRMB", "MATH"):
-        difference = model_difference(inputs, "cpmi_bce", "cpmi_bce", measure)
+        difference = ModelFigures(inputs).difference("cpmi_bce", "cpmi_bce", measure)
         assert difference is not None
         assert (difference.value, difference.low, difference.high, difference.p_value) == (0, 0, 0, 1)
 
@@ -71,8 +72,25 @@ def test_labels_without_a_row_of_the_paper_are_compared_with_mc_and_no_model_wit
 
 def test_what_is_within_noise_stands_faint(comparisons: dict[str, pl.DataFrame]) -> None:
     table = comparison_table(ARTIFACTS["differences"].paper, comparisons["differences"])
-    is_p = pl.col("column").str.ends_with(" p")
+    is_p = pl.col("column").str.contains(r" p( \(Holm\))?$")
     holds_zero = (pl.col("low") <= 0) & (pl.col("high") >= 0)
     noise = comparisons["differences"].select(pl.when(is_p).then(pl.col("measured") > 0.05).otherwise(holds_zero))
     faint = sum(cell.within_noise for row in table.rows for cell in row.cells)
     assert 0 < faint == noise.to_series().sum() < len(noise)
+
+
+def test_the_primary_comparison_has_a_row_of_its_own_and_is_not_corrected(figures: Figures) -> None:
+    assert ("Primary: CPMI − MC", "PB (official)") in figures
+    assert ("Primary: CPMI − MC", "PB (official) p") in figures
+    assert {column for row, column in figures if row.startswith("Primary")} == {"PB (official)", "PB (official) p"}
+    assert ("CPMI − MC", "PB (official)") not in figures
+    assert ("PAV − MC", "PB (official) p (Holm)") in figures
+
+
+def test_all_other_p_values_are_corrected_together(figures: Figures) -> None:
+    tests = {place: each["measured"] for place, each in figures.items() if place[1].endswith(" p")}
+    del tests["Primary: CPMI − MC", "PB (official) p"]
+    adjusted = [figures[row, f"{column} (Holm)"]["measured"] for row, column in tests]
+    assert adjusted == holm(list(tests.values()))
+    assert max(tests.values()) <= max(adjusted) <= 1
+    assert min(adjusted) == approx(min(1, len(tests) * min(tests.values())))
