@@ -81,7 +81,6 @@ def report(run: StageRun) -> StageOutput:
     """One self-contained HTML file: every artifact next to the paper's figures, with plots and provenance."""
     from cpmi_dagster.alignment.review import review_alignment
     from cpmi_dagster.reports.html import render_report
-    from cpmi_dagster.reports.paired_differences import differences_to_baseline
 
     inputs = _inputs(run, (*DRAWN_FROM, MODELS))
     html = render_report(
@@ -91,7 +90,6 @@ def report(run: StageRun) -> StageOutput:
         inputs,
         profile_option=run.settings.profile_option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
-        differences=differences_to_baseline(inputs),
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED), run.read(REFERENCES)),
         provenance=_provenance(run.lake),
         versions={name: version(name) for name in VERSIONS},

@@ -1,12 +1,15 @@
-"""The headline: one row per reward type, from the artifacts' figures.
+"""The headline: one row per reward type, from the artifacts' figures, then what they are to be measured by.
 
-    reward       label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
-    MC               0.812             31.4       44.0       62.5        1.00         1.00
-    CPMI             0.747             28.9       47.1       63.8        0.21         0.02
-    Pass@1               –                –          –       58.1           –            –
+    reward                        label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
+    MC                                0.812             31.4       44.0       62.5        1.00         1.00
+    CPMI                              0.747             28.9       47.1       63.8        0.21         0.02
+    Best free label: Position         0.661                –          –          –           –            –
+    Majority vote                         –                –          –       64.0           –            –
+    Chance                            0.500             19.8       41.0       58.1           –            –
+    Ceiling                           1.000            100.0      100.0       80.0           –            –
 
-The last rows use no reward model: Pass@1 is a blind pick. Every value has its interval in `<column>_low` and
-`<column>_high`.
+Chance is uniform random scores, and a blind pick among candidates (Pass@1); the ceiling of best of 8 is Pass@8. Every
+value has its interval in `<column>_low` and `<column>_high`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +20,13 @@ import polars as pl
 
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
+from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
 BASELINE = "MC"
+NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
 OTHERS_ARE_IN = ("label_quality", "efficiency")
 
 
@@ -31,29 +35,33 @@ class HeadlineColumn:
     """One column of the headline and the column of an artifact it comes from.
 
     Attributes:
-        phrase: how a sentence names it.
         artifact: artifact that has the figure.
         column: column of that artifact.
-        quality: whether more is better; costs are not compared with a test.
+        suffix: of the artifact's rows, for a protocol.
+        ceiling: the best there is; None for costs, and where a row of the artifact has it.
     """
 
     name: str
     title: str
-    phrase: str
     artifact: str
     column: str
     decimals: int
-    quality: bool = True
+    suffix: str = ""
+    ceiling: float | None = None
 
 
 HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
-    HeadlineColumn("label_auc", "Label AUC (true steps)", "label AUC", "label_quality", "Label AUC", 3),
-    HeadlineColumn("processbench_f1", "ProcessBench F1", "ProcessBench F1", "processbench", "Average", 1),
-    HeadlineColumn("prm_score", "PRMScore", "PRMScore", "prmbench", "Total", 1),
-    HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best-of-8 accuracy", "best_of_n", "MATH500 N=8", 1),
-    HeadlineColumn("time_ratio", "Time (MC = 1)", "time", "efficiency", "Time", 2, quality=False),
-    HeadlineColumn("token_ratio", "Tokens (MC = 1)", "generated tokens", "efficiency", "Token", 2, quality=False),
+    HeadlineColumn("label_auc", "Label AUC (true steps)", "label_quality", LABEL_AUC, 3, ceiling=1.0),
+    HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, ceiling=1.0),
+    HeadlineColumn("processbench_f1", "ProcessBench F1", "processbench", "Average", 1, OFFICIAL, 100.0),
+    HeadlineColumn("prm_score", "PRMScore", "prmbench", "Total", 1, ceiling=100.0),
+    HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best_of_n", "MATH500 N=8", 1),
+    HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2),
+    HeadlineColumn("time_ratio", "Time (MC = 1)", "efficiency", "Time", 2),
 )
+BEST_FREE, CHANCE, CEILING = "Best free label: ", "Chance", "Ceiling"
+BLIND_PICK, BEST_PICK, MAJORITY = "Pass@1", "Pass@N", "Majority vote"
+AUC_OF_CHANCE = 0.5
 
 
 def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe] = ()) -> pl.DataFrame:
@@ -64,14 +72,29 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
         recipes: the profile's reward models; those that differ in more than their labels have no row here.
 
     Returns:
-        Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure.
+        Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure, and none
+        where no label or reward model has one.
     """
+    quality = frames.get("label_quality", NOTHING)
+    control = best_control(quality, LABEL_AUC)
+    labels = [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames, recipes)]
+    rows = {name: name for name in labels} | ({control: f"{BEST_FREE}{control}"} if control else {})
     table = pl.DataFrame(
-        {"reward": [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames, recipes), *NO_REWARD_MODEL.values()]}
+        {"row": [*rows, MAJORITY, CHANCE, CEILING], "reward": [*rows.values(), MAJORITY, CHANCE, CEILING]}
     )
     for column in HEADLINE_COLUMNS:
-        table = table.join(_figures(frames, column), on="reward", how="left", maintain_order="left")
-    return table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))
+        table = table.join(_figures(frames, column), on="row", how="left", maintain_order="left")
+    measured = table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))
+    return measured.drop("row") if measured["row"].is_in(labels).any() else measured.drop("row").clear()
+
+
+def best_control(label_quality: pl.DataFrame, column: str) -> str | None:
+    """The row of the free control that is best in a column of `label_quality`; None where there is none."""
+    free = [entry.label for entry in REWARD_TYPES.values() if entry.is_free]
+    if label_quality.is_empty():
+        return None
+    figures = label_quality.filter(pl.col("row").is_in(free), pl.col("column") == column).drop_nulls("measured")
+    return figures.sort("measured")["row"][-1] if figures.height else None
 
 
 def format_headline(table: pl.DataFrame) -> pl.DataFrame:
@@ -97,12 +120,22 @@ def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe])
     rows = {artifact: frames[artifact]["row"].to_list() for artifact in OTHERS_ARE_IN if artifact in frames}
     corpus = [row for row in rows.get("efficiency", []) if row == reward_label(CORPUS_LABELS)]
     of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
-    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()}
+    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE}
     own = [row for labels in rows.values() for row in labels if row not in others]
     return list(dict.fromkeys([*corpus, *own]))
 
 
 def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:
-    names = {"row": "reward", "measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
-    figures = frames.get(column.artifact, pl.DataFrame(schema=COMPARISON_SCHEMA)).filter(column=column.column)
-    return figures.select(names.keys()).rename(names)
+    """row, and the column's figure with its interval; with chance and ceiling where the table has any figure."""
+    figures = frames.get(column.artifact, NOTHING).filter(column=column.column).drop_nulls("measured")
+    own = figures.filter(pl.col("row").str.ends_with(column.suffix)).with_columns(
+        pl.col("row").str.strip_suffix(column.suffix)
+    )
+    bounds = {BLIND_PICK: CHANCE, BEST_PICK: CEILING} if column.name == "best_of_8" else {}
+    own = own.with_columns(pl.col("row").replace(bounds))
+    fixed = {CEILING: column.ceiling} | ({CHANCE: AUC_OF_CHANCE} if column.artifact == "label_quality" else {})
+    added = [(row, value) for row, value in fixed.items() if value is not None and own.height]
+    floors = pl.DataFrame(added, schema={"row": pl.String, "measured": pl.Float64}, orient="row")
+    names = {"measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
+    every = pl.concat([own.select("row", "measured", "low", "high"), floors], how="diagonal")
+    return every.unique("row", keep="first", maintain_order=True).rename(names)

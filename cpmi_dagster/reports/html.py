@@ -13,15 +13,20 @@ from markupsafe import Markup
 from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
+from cpmi_dagster.reports.findings import findings
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, headline_cell, headline_table
-from cpmi_dagster.reports.headline_text import headline_reading
 from cpmi_dagster.reports.html_tables import PlainTable, TableRow, comparison_table, plain_table
-from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import REWARDS
-from cpmi_dagster.reports.paired_differences import DIFFERENCE_SCHEMA
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, FIXED, shipped_text
 from cpmi_dagster.reports.plots import Plot, report_plots
 from cpmi_dagster.reports.question_sets import other_rule_rows
+
+HEADLINE = "headline"
+"""Where the picture of the first screen stands."""
+COMPARISONS_OF_MODELS = ("differences", "training_seeds")
+OPEN = ("label_quality",)
+"""Artifacts that are not folded."""
 
 
 def render_report(
@@ -31,7 +36,6 @@ def render_report(
     inputs: ReportInputs = ReportInputs(),
     *,
     models: Mapping[str, str] = {},
-    differences: pl.DataFrame = pl.DataFrame(schema=DIFFERENCE_SCHEMA),
     alignment: AlignmentReview | None = None,
     provenance: pl.DataFrame = pl.DataFrame(),
     versions: Mapping[str, str] = {},
@@ -43,7 +47,6 @@ def render_report(
         comparisons: comparison frames (`tables.PaperComparison`) by artifact; absent ones are shown as not measured.
         inputs: frames that plots are drawn from.
         models: identity (id + revision or weights hash) by role: labeler, policy, prover, backbone.
-        differences: `differences_to_baseline`; without it the text compares intervals.
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
@@ -51,8 +54,6 @@ def render_report(
     headline = headline_table(comparisons, inputs.recipes)
     plots = report_plots(inputs, comparisons)
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
-    judges = inputs.table(JUDGES)["judge"].unique()
-    of_models = frames["distribution"].filter(~pl.col("row").is_in(judges.implode()))
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(shipped_text("report.html.j2"))
     return template.render(
         css=Markup(shipped_text("report.css")),
@@ -60,8 +61,12 @@ def render_report(
         date=date,
         models=models,
         headline=_headline_table(headline),
-        reading=headline_reading(headline, differences, of_models, frames["training_seeds"]),
-        sections=[_section(artifact, frames[name], inputs, plots) for name, artifact in ARTIFACTS.items()],
+        findings=findings(comparisons),
+        pictures=[plot for plot in plots if plot.artifact == HEADLINE],
+        groups=[
+            (title, text, [_section(ARTIFACTS[name], frames[name], inputs, plots) for name in names])
+            for title, text, names in _groups()
+        ],
         alignment=_alignment_tables(alignment),
         conditionings=_conditionings(),
         provenance=plain_table(provenance),
@@ -69,6 +74,17 @@ def render_report(
         option=profile_option,
         traced=inputs.table(REWARDS)["trajectory_id"].min(),
     )
+
+
+def _groups() -> list[tuple[str, str, list[str]]]:
+    """Title, explanation and artifacts of the parts of the report."""
+    papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
+    labels = [name for name in ARTIFACTS if name not in papers and name not in COMPARISONS_OF_MODELS]
+    return [
+        ("The labels themselves", "Against steps whose truth is known, before any reward model is trained.", labels),
+        ("The paper's tables and figures", "Each with ours beside it. Click one to open it.", papers),
+        ("Which differences count", "Between reward models of this profile.", list(COMPARISONS_OF_MODELS)),
+    ]
 
 
 def _section(artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs, plots: list[Plot]) -> dict[str, Any]:
@@ -83,6 +99,7 @@ def _section(artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs,
         "paper": artifact.paper,
         "untrained": artifact.untrained(inputs),
         "measured": comparison["measured"].count() > 0,
+        "open": artifact.name in OPEN,
         "table": comparison_table(artifact.paper, comparison, folded),
         "folded": "Other ways to weigh the steps of a candidate" if is_best_of_n else "At the fixed threshold 0.5",
         "plots": [plot for plot in plots if plot.artifact == artifact.name],

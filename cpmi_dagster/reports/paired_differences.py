@@ -7,7 +7,7 @@
 
 Both models are measured over the same resampled questions, so the difficulty of a question cancels out. One comparison
 is named beforehand, and its p-value stands as it is; those of all others have beside them Holm's, which count how many
-there are. The headline's own differences are to MC and to Pass@1 or the majority vote, `measure` naming its column.
+there are.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,6 @@ from functools import partial
 import polars as pl
 
 from cpmi_dagster.benchmarks.best_of_n import accuracy_difference
-from cpmi_dagster.benchmarks.label_quality import label_quality_differences
 from cpmi_dagster.benchmarks.prmbench import prmbench_overall
 from cpmi_dagster.benchmarks.processbench import processbench_average
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
@@ -26,7 +25,6 @@ from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, resam
 from cpmi_dagster.reports.headline import BASELINE
 from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.labels import REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.quality import (
     CANDIDATES,
     CHOICES,
@@ -35,7 +33,6 @@ from cpmi_dagster.reports.quality import (
     PROBLEMS,
     PROCESSBENCH,
 )
-from cpmi_dagster.reports.question_sets import NO_REWARD_MODEL
 from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row
 
 BASELINE_REWARD = "mc"
@@ -43,12 +40,6 @@ SCALES = {"AUC": 1.0, "PB": 100.0, "PB (official)": 100.0, "PRMB": 100.0, "MATH"
 PRIMARY = ("CPMI − MC", "PB (official)")
 """Row and measure of the one comparison that is named beforehand."""
 PRIMARY_ROW = f"Primary: {PRIMARY[0]}"
-HEADLINE_NAMES = {"PB": "processbench_f1", "PRMB": "prm_score", "MATH": "best_of_8"}
-"""Columns of the headline by measure."""
-DIFFERENCE_SCHEMA: dict[str, pl.DataType] = {
-    **dict.fromkeys(("reward", "baseline", "measure"), pl.String()),
-    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64()),
-}
 COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Resampled]]] = {
     "AUC": (PROCESSBENCH, (DISTRIBUTION_SUBSET,), resampled_step_auc),
     "PB": (PROCESSBENCH, AVERAGED_BENCHMARKS, partial(processbench_average, protocol="paper")),
@@ -65,7 +56,6 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     *(("cpmi", "mc", objective) for objective in ("pqm", "mse")),
 )
 """Reward type, the one it is compared with, and the objective of both; after the main rows against MC."""
-_Row = tuple[str, str, str, float, Difference]
 
 
 @dataclass(frozen=True)
@@ -120,18 +110,6 @@ def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
     return measured_frame(measurements)
 
 
-def differences_to_baseline(inputs: ReportInputs) -> pl.DataFrame:
-    """Every main reward type minus MC, and its best of 8 minus that without a reward model, over the same questions.
-
-    Returns:
-        reward and baseline (row labels), measure, difference, low, high (in the measure's unit), p_value (two-sided);
-        pairs not measured are left out.
-    """
-    found = (*_label_differences(inputs), *_model_differences(inputs), *_differences_to_no_model(inputs))
-    rows = [(*names, scale * d.value, scale * d.low, scale * d.high, d.p_value) for *names, scale, d in found]
-    return pl.DataFrame(rows, schema=DIFFERENCE_SCHEMA, orient="row")
-
-
 def _of_test(row: str, measure: str, difference: Difference) -> list[Measurement]:
     scale = SCALES[measure]
     low, high = scale * difference.low, scale * difference.high
@@ -159,41 +137,6 @@ def _compared_with(inputs: ReportInputs, row: RecipeRow) -> RecipeRow:
 
 def _row(reward_type: str, objective: str) -> RecipeRow:
     return RecipeRow(recipe_row(reward_type, objective), reward_type, objective)
-
-
-def _label_differences(inputs: ReportInputs) -> Iterator[_Row]:
-    tables = [inputs.table(key) for key in (REWARDS, TRAJECTORIES, TRUTH)]
-    if any(table.is_empty() for table in tables) or BASELINE_REWARD not in tables[0]["reward_type"]:
-        return
-    measured = label_quality_differences(tables[0], tables[1], tables[2], inputs.bootstrap_samples, inputs.seed)
-    figures = measured.select("reward_type", "difference", "low", "high", "p_value", "n").iter_rows()
-    differences = {reward_type: Difference(*figure) for reward_type, *figure in figures}
-    for row in main_rows(inputs.recipes):
-        if row.reward_type in differences and row.recipe is None:
-            yield row.row, BASELINE, "label_auc", 1.0, differences[row.reward_type]
-
-
-def _model_differences(inputs: ReportInputs) -> Iterator[_Row]:
-    baseline = inputs.recipe_name(BASELINE_REWARD)
-    models = ModelFigures(inputs)
-    for row in main_rows(inputs.recipes):
-        recipe = inputs.recipe_of(row)
-        # a recipe that differs in more than its labels does not compare labels
-        if baseline is None or recipe is None or recipe == baseline or row.recipe:
-            continue
-        for measure, name in HEADLINE_NAMES.items():
-            difference = models.difference(recipe, baseline, measure)
-            if difference is not None:
-                yield row.row, BASELINE, name, SCALES[measure], difference
-
-
-def _differences_to_no_model(inputs: ReportInputs) -> Iterator[_Row]:
-    for row in main_rows(inputs.recipes):
-        recipe = inputs.recipe_of(row)
-        for aggregation, baseline in NO_REWARD_MODEL.items() if recipe else ():
-            difference = _best_of_n(inputs, (str(recipe), DEFAULT_AGGREGATION), (str(recipe), aggregation))
-            if difference is not None:
-                yield row.row, baseline, HEADLINE_NAMES["MATH"], SCALES["MATH"], difference
 
 
 def _benchmarks_of(table: str, predictions: pl.DataFrame) -> set[str]:

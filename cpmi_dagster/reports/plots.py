@@ -26,8 +26,9 @@ from cpmi_dagster.reports.figure_style import (
 )
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, reward_histogram_steps
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
 from cpmi_dagster.reports.process_level import score_histogram_steps
-from cpmi_dagster.reports.reward_rows import NEGATIVES_ROWS, RecipeRow, main_rows
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, NEGATIVES_ROWS, RecipeRow, main_rows
 from cpmi_dagster.reports.table_plots import (
     draw_labeling_costs,
     draw_reward_histograms,
@@ -113,6 +114,12 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[R
             "ProcessBench F1 of the reward model against the labeling time of its labels, with 95 % intervals of F1.",
         ),
     }
+    if (drawn := _draw_first_picture(comparisons)) is not None:
+        caption = (
+            "Quality against what the labels cost, in generated tokens. Left: the labels, without last steps. "
+            "Right: reward models trained on them. Lines: chance, and the best label that costs nothing."
+        )
+        yield Plot("plot-headline", "headline", caption, drawn)
     for artifact, (draw, caption) in drawings.items():
         measured = comparisons[artifact].drop_nulls("measured") if artifact in comparisons else pl.DataFrame()
         if _drawable(artifact, measured):
@@ -153,6 +160,62 @@ def _plots_of_tables(inputs: ReportInputs) -> Iterator[Plot]:
             "objectives, or against different labels, do not compare."
         )
         yield Plot("plot-training", "objectives", caption, draw_training_curves(models))
+
+
+def _draw_first_picture(comparisons: Mapping[str, pl.DataFrame]) -> "Figure | None":
+    """Label AUC without last steps and ProcessBench F1 against generated tokens; None where neither has two points."""
+    nothing = pl.DataFrame(schema=COMPARISON_SCHEMA)
+    costs = comparisons.get("efficiency", nothing).filter(column="Token").drop_nulls("measured")
+    tokens = costs.select("row", tokens="measured")
+    quality, models = (
+        comparisons.get(name, nothing).drop_nulls("measured") for name in ("label_quality", "processbench")
+    )
+    labels = quality.filter(pl.col("column") == WITHOUT_LAST)
+    official = models.filter(pl.col("column") == "Average", pl.col("row").str.ends_with(OFFICIAL))
+    official = official.with_columns(pl.col("row").str.strip_suffix(OFFICIAL))
+    free = labels.filter(pl.col("row").is_in(FREE_CONTROLS))["measured"].to_list()
+    lines: list[dict[str, float]] = [{"chance": 0.5}, {}]
+    if free:
+        lines[0]["best free label"] = max(free)
+    lines[1] |= dict(official.filter(pl.col("row") == CHANCE_ROW).select(pl.lit("chance"), "measured").iter_rows())
+    panels_of = [
+        (points, marks, title)
+        for points, marks, title in zip(
+            (
+                labels.join(tokens, on="row", maintain_order="left"),
+                official.join(tokens, on="row", maintain_order="left"),
+            ),
+            lines,
+            ("Label AUC without last steps", "ProcessBench F1 (%), one threshold"),
+            strict=True,
+        )
+        if points.height > 1
+    ]
+    if not panels_of:
+        return None
+    figure, panels = new_figure(2.7, len(panels_of), columns=2)
+    for panel, (points, marks, title) in zip(panels, panels_of, strict=True):
+        _draw_against_cost(panel, points, marks)
+        label_axes(panel, "generated tokens, relative to MC", "", title)
+    return figure
+
+
+def _draw_against_cost(panel: "Axes", points: pl.DataFrame, marks: Mapping[str, float]) -> None:
+    """Points with intervals and their names at the right of the panel, and horizontal lines with theirs at the left."""
+    ends = []
+    for point, low, high in zip(points.iter_rows(named=True), *_error_arms(points), strict=True):
+        colour = colour_of(point["row"])
+        panel.errorbar(
+            point["tokens"], point["measured"], yerr=[[low], [high]], fmt=marker_of(point["row"]), markersize=7,
+            color=colour, ecolor=colour, elinewidth=1.2, capsize=3,
+        )  # fmt: skip
+        ends.append((point["measured"], point["row"], colour))
+    for name, height in marks.items():
+        panel.axhline(height, color=INK, linewidth=0.9, linestyle=":")
+        ends.append((height, name, INK))
+    panel.margins(x=0.08, y=0.12)
+    panel.set_xlim(left=-0.05)
+    label_ends(panel, ends)
 
 
 def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure":
