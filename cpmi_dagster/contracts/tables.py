@@ -76,6 +76,10 @@ class StepTruth(dy.Schema):
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
     correct = dy.List(dy.Bool(), description="whether each step is right")
+    kind = dy.List(
+        dy.String(nullable=True), nullable=True, description="what makes each step wrong, null for a right one"
+    )
+    operations_left = dy.List(dy.Int64(), nullable=True, description="operations still to do after each step")
 
 
 class StepLabels(dy.Schema):
