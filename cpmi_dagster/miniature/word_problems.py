@@ -15,9 +15,9 @@ from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, r
 from cpmi_dagster.miniature.quantities import rational, whole
 from cpmi_dagster.miniature.story_themes import NAMES, THEMES, Event, EventKind, Theme
 
-LARGEST_AMOUNT = 240
+LARGEST_AMOUNT = 50
 PERCENTAGES = (10, 20, 25, 40, 50, 60, 75, 80)
-DIVISORS = tuple(range(2, 8))
+DIVISORS = tuple(range(2, 6))
 FEWEST_OPERATIONS_OF_TWO = 3
 SHARE_OF_TWO = 0.6
 
@@ -31,7 +31,7 @@ class Difficulty:
     """How long and how large problems are: operations from `fewest` to `most`, numbers up to about `scale` times."""
 
     fewest: int = 2
-    most: int = 8
+    most: int = 7
     scale: int = 1
 
 
@@ -72,21 +72,21 @@ def _possible_numbers(kind: EventKind, amount: int, scale: int) -> tuple[Sequenc
     """What @b and @c of an event may be: no @b where none fits the running amount, no @c where the event has none."""
     match kind:
         case "add":
-            return range(3, 30 * scale + 1), ()
+            return range(2, 9 * scale + 1), ()
         case "subtract":
-            return range(3, min(amount - 4, 40 * scale)), ()
+            return range(2, min(amount - 1, 9 * scale + 1)), ()
         case "times":
-            return range(2, 4 + scale), ()
+            return range(2, 3 + scale), ()
         case "share":
-            return [divisor for divisor in DIVISORS if amount % divisor == 0 and amount // divisor >= 3], ()
+            return [divisor for divisor in DIVISORS if amount % divisor == 0 and amount // divisor >= 2], ()
         case "add_groups":
-            return range(2, 6 * scale + 1), range(2, 10)
+            return range(2, 3 * scale + 1), range(2, 6)
         case "subtract_groups":
-            return range(2, 6), range(2, 10)
+            return range(2, 5), range(2, 5)
         case "lose_percent":
             return [percentage for percentage in PERCENTAGES if amount * percentage % 100 == 0], ()
         case "add_multiple":
-            return range(2, 5), ()
+            return range(2, 4), ()
 
 
 def _calculations(kind: EventKind, b: int, c: int, story: Story) -> list[tuple[Operand, str, Operand]]:
@@ -113,14 +113,14 @@ def _add_event(story: Story, event: Event, rng: random.Random) -> None:
     if not b_choices:
         raise NoRoom
     b, c = rng.choice(b_choices), rng.choice(c_choices) if c_choices else 0
-    if event.kind == "subtract_groups" and b * c > story.amount - 3:
+    if event.kind == "subtract_groups" and b * c > story.amount - 2:
         raise NoRoom
     operations = [
         Operation(left, operator, right, tuple(story.fill(wording) for wording in wordings))
         for (left, operator, right), wordings in zip(_calculations(event.kind, b, c, story), event.steps, strict=True)
     ]
     amount = run_plan((*story.operations, *operations))[-1]
-    if not amount.is_whole or not 3 <= amount.coefficient <= LARGEST_AMOUNT * story.difficulty.scale:
+    if not amount.is_whole or not 2 <= amount.coefficient <= LARGEST_AMOUNT * story.difficulty.scale:
         raise NoRoom
     text = story.fill(event.text).replace("@a", str(story.amount)).replace("@b", str(b))
     story.sentences.append(text.replace("@c", str(c)))
@@ -152,7 +152,7 @@ def _tell(story: Story, theme: Theme, length: int, rng: random.Random) -> None:
     Raises:
         NoRoom: The events drawn do not fit.
     """
-    story.start, story.amount = len(story.operations), rng.randint(6, 60 * story.difficulty.scale)
+    story.start, story.amount = len(story.operations), rng.randint(3, 20 * story.difficulty.scale)
     openings = [event for event in theme.openings if len(event.steps) <= length]
     if not openings:
         raise NoRoom
