@@ -65,11 +65,14 @@ def _step_truth(settings: Settings) -> dict[str, DataSource]:
     return {"step_truth": settings.sources.step_truth} if settings.sources.step_truth else {}
 
 
-@stage("sources/step_truth", sources=_step_truth)
+@stage("sources/step_truth", code_version="2", sources=_step_truth)
 def step_truth(run: StageRun) -> StageOutput:
     """Empty unless the profile names a source: no large corpus has true step labels."""
     source = run.settings.sources.step_truth
-    return StageOutput(run.sources.rows(source) if source else StepTruth.create_empty())
+    if source is None:
+        return StageOutput(StepTruth.create_empty())
+    optional = StepTruth.create_empty().select("kind", "operations_left")
+    return StageOutput(pl.concat([run.sources.rows(source), optional], how="diagonal_relaxed"))
 
 
 @stage(

@@ -17,8 +17,8 @@ from cpmi_dagster.miniature.word_problems import STANDARD, Difficulty, draw_leng
 Draft = tuple[str, list[Operation]]
 Maker = Callable[[random.Random, int, int], Draft]
 
-DENOMINATORS = (2, 3, 4, 5, 6, 8, 10)
-RADICANDS = (2, 3, 5, 6, 7)
+DENOMINATORS = (2, 3, 6)
+RADICANDS = (2, 3, 5)
 
 PLAIN = ("$@work$.", "We get $@work$.", "This gives $@work$.")
 FRACTION = ("The fraction is $@work$.", "Inside, $@work$.")
@@ -74,11 +74,11 @@ def make_fraction_sum(rng: random.Random, length: int, scale: int) -> Draft:
 
 def make_nested_fraction(rng: random.Random, length: int, scale: int) -> Draft:
     """A continued fraction, worked from the inside out, two operations for each level."""
-    value: Operand = whole(rng.randint(2, 9))
+    value: Operand = whole(rng.randint(2, 4))
     expression = as_latex(value)
     operations: list[Operation] = []
     for _level in range(max(1, length // 2)):
-        top, front = rng.randint(1, 9), rng.randint(1, 9 * scale)
+        top, front = rng.randint(1, 4), rng.randint(1, 4 * scale)
         expression = rf"{front}+\frac{{{top}}}{{{expression}}}"
         fraction = _add(operations, top, "/", value, FRACTION)
         value = _add(operations, front, "+", fraction, PLAIN)
@@ -87,14 +87,15 @@ def make_nested_fraction(rng: random.Random, length: int, scale: int) -> Draft:
 
 def make_linear_equation(rng: random.Random, length: int, scale: int) -> Draft:
     """A linear equation in x; with five or more operations it has brackets on the left."""
-    a, b, c = rng.randint(6, 15 * scale), rng.randint(2, 20), rng.randint(2, 5)
-    d = rng.randint(2, 60 * scale)
+    a, b, c = rng.randint(5, 9 * scale), rng.randint(2, 12), rng.randint(2, 4)
+    x, e = rng.randint(2, 9), rng.randint(2, 12)
     coefficient = Operation(whole(a), "-", whole(c), FACTOR_OF_X)
     if length < 5:
+        d = (a - c) * x + b
         constant = Operation(whole(d), "-", whole(b), RIGHT_SIDE)
         quotient = Operation(Earlier(1), "/", Earlier(0), VALUE_OF_X)
         return f"Solve for $x$: ${a}x+{b}={c}x+{d}$.", [coefficient, constant, quotient]
-    e = rng.randint(2, 40)
+    d = (a - c) * x + a * b + e
     operations = [
         Operation(whole(a), "*", whole(b), EXPANSION),
         Operation(Earlier(0), "+", whole(e), LEFT_CONSTANT),
@@ -112,7 +113,7 @@ def make_root_sum(rng: random.Random, length: int, scale: int) -> Draft:
     expression = ""
     total: Earlier | None = None
     for term in range(max(2, (length + 1) // 3)):
-        factor, square = rng.randint(2, 9), rng.randint(2, 6 + scale) ** 2
+        factor, square = rng.randint(2, 4), rng.randint(2, 3 + scale) ** 2
         sign = "+" if term == 0 else rng.choice("+-")
         expression += rf"{sign if term else ''}{factor}\sqrt{{{square * radicand}}}"
         root = _add(operations, square * radicand, "sqrt", 2, SIMPLE_ROOT)
@@ -123,12 +124,12 @@ def make_root_sum(rng: random.Random, length: int, scale: int) -> Draft:
 
 def make_remainder(rng: random.Random, length: int, scale: int) -> Draft:
     """A remainder of a sum of products."""
-    modulus = rng.randint(5, 19)
+    modulus = rng.randint(3, 7)
     operations: list[Operation] = []
     products: list[str] = []
     total: Earlier | None = None
     for _product in range(max(1, length // 2)):
-        a, b = rng.randint(6, 40 * scale), rng.randint(3, 19)
+        a, b = rng.randint(3, 9 * scale), rng.randint(2, 9)
         products.append(rf"{a} \cdot {b}")
         product = _add(operations, a, "*", b, PRODUCT)
         total = product if total is None else _add(operations, total, "+", product, SUM)
@@ -139,7 +140,7 @@ def make_remainder(rng: random.Random, length: int, scale: int) -> Draft:
 def make_marbles(rng: random.Random, length: int, scale: int) -> Draft:
     """The probability of drawing one of some colours from a bag."""
     colors = ["red", "blue", "green", "white", "black", "yellow"][: max(3, min(6, (length + 2) // 2 + 1))]
-    counts = [rng.randint(2, 30 * scale) for _ in colors]
+    counts = [rng.randint(1, 5 * scale) for _ in colors]
     wanted = rng.sample(range(len(colors)), 2)
     operations: list[Operation] = []
     total: Operand = whole(counts[0])
@@ -154,7 +155,7 @@ def make_marbles(rng: random.Random, length: int, scale: int) -> Draft:
 
 def make_hypotenuse(rng: random.Random, length: int, scale: int) -> Draft:
     """A diagonal by Pythagoras; with five or more operations, of a box."""
-    sides = [rng.randint(2, 12 * scale) for _ in range(3 if length >= 5 else 2)]
+    sides = [rng.randint(2, 9 * scale) for _ in range(3 if length >= 5 else 2)]
     operations: list[Operation] = []
     total: Earlier | None = None
     for side in sides:
@@ -168,8 +169,8 @@ def make_hypotenuse(rng: random.Random, length: int, scale: int) -> Draft:
 
 def make_iterated_function(rng: random.Random, length: int, scale: int) -> Draft:
     """A linear function applied again and again, two operations each time."""
-    factor, shift, start = rng.randint(2, 5), rng.randint(2, 30 * scale), rng.randint(2, 20)
-    sign, times = rng.choice("+-"), max(1, length // 2)
+    factor, shift, start = rng.randint(2, 3), rng.randint(2, 5 * scale), rng.randint(2, 5)
+    sign, times = rng.choice("+-"), min(5 - factor, max(1, length // 2))
     operations: list[Operation] = []
     value: Operand = whole(start)
     for _time in range(times):

@@ -11,10 +11,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cpmi_dagster.miniature.held_out import QuestionPool
 from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.question_rows import JsonRow
 from cpmi_dagster.miniature.slips import SlipKind, make_mistake
 from cpmi_dagster.miniature.solutions import solve
+
+QUESTION_SETS = 3
 
 
 @dataclass(frozen=True)
@@ -103,3 +106,13 @@ def prmbench_row(classification: str, number: int, problem: Problem, rng: random
         "question": problem.question,
         "classification": classification,
     }
+
+
+def prmbench_rows(pool: QuestionPool, count: int, rng: random.Random) -> list[JsonRow]:
+    """`count` rows of each category; each question is in three categories, so there are three times as many."""
+    problems = list(enumerate(pool.draw_both(count * QUESTION_SETS)))
+    return [
+        prmbench_row(kind, number, problem, rng)
+        for place, kind in enumerate(MODIFIERS)
+        for number, problem in problems[place % QUESTION_SETS :: QUESTION_SETS]
+    ]

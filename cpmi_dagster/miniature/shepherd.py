@@ -15,14 +15,15 @@ from dataclasses import dataclass
 
 from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.question_rows import JsonRow
-from cpmi_dagster.miniature.slips import make_mistake
-from cpmi_dagster.miniature.solutions import Solution, solve
+from cpmi_dagster.miniature.slips import draw_solution, make_mistake
+from cpmi_dagster.miniature.solutions import Solution
 from cpmi_dagster.trajectories.templates import render_target
 
 STEP_MARK = "ки"
 COMPLETIONS = 4
 STEP_SURVIVAL = 0.93
-RECOVERY = 0.03
+RECOVERY = 0.05
+RIGHT_SHARE = 0.85
 SKILLS = (0.25, 0.5, 0.75, 0.95)
 RESPACED_EVERY = 20
 
@@ -49,18 +50,19 @@ def estimate_labels(problem: Problem, solution: Solution, skill: float, rng: ran
     labels = []
     count = len(solution.steps)
     for step in range(count - 1):
-        sound = all(solution.correct[: step + 1])
-        chance = skill * STEP_SURVIVAL ** (count - 1 - step) if sound else RECOVERY * (skill > 0)
+        is_sound = solution.written[step].is_sound
+        chance = skill * STEP_SURVIVAL ** (count - 1 - step) if is_sound else RECOVERY * (skill > 0)
         labels.append(any(rng.random() < chance for _completion in range(COMPLETIONS)))
     return (*labels, solution.answer == problem.answer)
 
 
 def attempt(problem: Problem, skill: float, rng: random.Random) -> Attempt:
     """One solver's try; a solver without skill slips in the first step."""
-    if rng.random() < skill * 0.7:
-        solution = solve(problem, rng)
-    else:
-        solution = make_mistake(problem, rng, index=None if skill > 0 else 0)
+    solution = (
+        draw_solution(problem, rng, rng.random() < skill * RIGHT_SHARE)
+        if skill
+        else make_mistake(problem, rng, index=0)
+    )
     return Attempt(problem, solution, estimate_labels(problem, solution, skill, rng))
 
 
@@ -89,6 +91,16 @@ def shepherd_row(one: Attempt, question: str) -> JsonRow:
     marked = "\n".join(f"{step} {STEP_MARK}" for step in steps)
     labelled = "\n".join(f"{step} {'+' if label else '-'}" for step, label in zip(steps, one.labels, strict=True))
     return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}
+
+
+def truth_row(row_number: int, solution: Solution) -> JsonRow:
+    """What is truly so about each step of a row."""
+    return {
+        "row_number": row_number,
+        "correct": list(solution.correct),
+        "kind": [step.kind for step in solution.written],
+        "operations_left": [step.operations_left for step in solution.written],
+    }
 
 
 def irregular_rows() -> list[JsonRow]:
@@ -122,5 +134,5 @@ def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[J
         if number % RESPACED_EVERY == 0:  # a doubled space, as careless copies have it
             question = question.replace(". ", ".  ", 1)
         rows.append(shepherd_row(entry, question))
-        truth.append({"row_number": number, "correct": list(entry.solution.correct)})
+        truth.append(truth_row(number, entry.solution))
     return rows, truth

@@ -1,4 +1,4 @@
-"""Solutions with one injected error and its consequences, each step with its true correctness.
+"""Solutions in which the solver slips: what goes wrong, whether it is noticed, and what follows from it.
 
 Kinds of slip at a step `60/5=<<60/5=12>>12` whose left operand came from `48+12=<<48+12=60>>60`:
 
@@ -7,24 +7,33 @@ Kinds of slip at a step `60/5=<<60/5=12>>12` whose left operand came from `48+12
     operator      60*5=<<60*5=300>>300     another operator is used
     dropped       48/5=...                 the step 48+12 is left out, so the next one that needs it goes wrong
 
-A step is wrong (False) if the slip is in it or if it builds on a wrong step. A step after the slip that needs none of
-it stays right (True). The final answer is wrong exactly when there is a slip: one that would not reach it is redrawn.
+    noticed       48+12=<<48+12=61>>61     "Check: At first Ana has 48+12=<<48+12=60>>60 shells, not 61."
+    aside         "By the way, 12*5=<<12*5=70>>70."   right or wrong: nothing uses it
+
+A step is wrong if the slip is in it or if it builds on a wrong step. A step that needs none of it stays right. A slip
+that is noticed is set right, so it leaves the answer right; one that is not makes it wrong: one that would not reach
+the answer is redrawn.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
-from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan
-from cpmi_dagster.miniature.quantities import SWAPPABLE_OPERATORS, Quantity, UndefinedResult, surd
-from cpmi_dagster.miniature.solutions import Solution, SolutionWriter
+from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan, work_out
+from cpmi_dagster.miniature.quantities import SWAPPABLE_OPERATORS, Quantity, UndefinedResult, apply, surd
+from cpmi_dagster.miniature.solutions import ASIDES, Solution, SolutionWriter, solve
 
 SlipKind = Literal["calculation", "operand", "operator", "dropped"]
 SLIP_KINDS: tuple[SlipKind, ...] = get_args(SlipKind)
 
 ATTEMPTS = 40
-OFFSETS = (1, -1, 2, -2, 5, -5, 10, -10, 20, -20, 100, -100)
+OFFSETS = (1, -1, 2, -2, 3, -3, 5, -5, 10, -10)
+NOTICED = {True: (0.8, 0.4), False: (0.3,)}
+"""Chances of a slip that is noticed, and of another one, where the answer comes out right and where it does not."""
+DELAYS = (0, 1, 2)
+ASIDE_SHARE = 0.25
 
 
 class ImpossibleSlip(ValueError):
@@ -38,19 +47,37 @@ class Slip:
     Attributes:
         index: Which operation.
         operation: What is calculated in its place; None if the step is dropped.
+        kind: How it goes wrong.
         result: The miscalculated result; None if the calculation itself is right.
+        noticed_after: Operations done on top of it before the solver notices and goes back; None if never.
     """
 
     index: int
     operation: Operation | None
+    kind: SlipKind
+    result: Quantity | None = None
+    noticed_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A calculation that nothing uses, before the operation `index`; `result` as in `Slip`."""
+
+    index: int
+    operation: Operation
     result: Quantity | None = None
 
 
 def _miscalculate(problem: Problem, index: int, rng: random.Random) -> Slip:
-    """The result is off by a little, in units of its own denominator and root."""
+    """The result is off by a little."""
     right = run_plan(problem.operations)[index]
+    return Slip(index, problem.operations[index], "calculation", _miss(right, rng))
+
+
+def _miss(right: Quantity, rng: random.Random) -> Quantity:
+    """A number beside the right one, in units of its own denominator and root."""
     offset = Fraction(rng.choice(OFFSETS), right.coefficient.denominator)
-    return Slip(index, problem.operations[index], surd(right.coefficient + offset, right.radicand))
+    return surd(right.coefficient + offset, right.radicand)
 
 
 def _check_swappable(operation: Operation) -> None:
@@ -63,15 +90,18 @@ def _mistake_operator(problem: Problem, index: int, rng: random.Random) -> Slip:
     operation = problem.operations[index]
     _check_swappable(operation)
     others = [operator for operator in SWAPPABLE_OPERATORS if operator != operation.operator]
-    return Slip(index, replace(operation, operator=rng.choice(others)))
+    return Slip(index, replace(operation, operator=rng.choice(others)), "operator")
 
 
 def _numbers_in_sight(problem: Problem, index: int) -> list[Operand]:
     """Operands that a careless solver may pick: the results so far and the question's numbers."""
-    operands: list[Operand] = [Earlier(earlier) for earlier in range(index)]
-    for operation in problem.operations:
-        operands += [operand for operand in (operation.left, operation.right) if isinstance(operand, Quantity)]
-    return operands
+    return [*(Earlier(earlier) for earlier in range(index)), *_given_numbers(problem)]
+
+
+def _given_numbers(problem: Problem) -> list[Quantity]:
+    """The question's numbers, in the plan's order."""
+    operands = [operand for operation in problem.operations for operand in (operation.left, operation.right)]
+    return [operand for operand in operands if isinstance(operand, Quantity)]
 
 
 def _mistake_operand(problem: Problem, index: int, rng: random.Random) -> Slip:
@@ -80,15 +110,15 @@ def _mistake_operand(problem: Problem, index: int, rng: random.Random) -> Slip:
     _check_swappable(operation)
     operand = rng.choice(_numbers_in_sight(problem, index))
     if isinstance(operation.left, Quantity) and rng.random() < 0.5:
-        return Slip(index, replace(operation, left=operand))
-    return Slip(index, replace(operation, right=operand))
+        return Slip(index, replace(operation, left=operand), "operand")
+    return Slip(index, replace(operation, right=operand), "operand")
 
 
 def _drop(problem: Problem, index: int, _rng: random.Random) -> Slip:
     """The step is left out."""
     if index == len(problem.operations) - 1:
         raise ImpossibleSlip("the last step cannot be dropped")
-    return Slip(index, operation=None)
+    return Slip(index, None, "dropped")
 
 
 DRAWS = {"calculation": _miscalculate, "operand": _mistake_operand, "operator": _mistake_operator, "dropped": _drop}
@@ -103,20 +133,44 @@ def draw_slip(problem: Problem, kind: SlipKind, index: int, rng: random.Random) 
     return DRAWS[kind](problem, index, rng)
 
 
-def solve_with_slip(problem: Problem, slip: Slip, wording: random.Random | None = None) -> Solution:
-    """The solution of a solver who slips once and is careful before and after; `wording` as in `solve`.
+def draw_aside(problem: Problem, index: int, rng: random.Random, is_wrong: bool) -> Aside:
+    """A calculation beside the plan, with two of the question's numbers.
 
     Raises:
-        UndefinedResult: A later step has no result in this world.
+        UndefinedResult: It has no result in this world.
+    """
+    left, right = (rng.choice(_given_numbers(problem)) for _operand in range(2))
+    operation = Operation(left, rng.choice("+*"), right, ASIDES[problem.task])
+    return Aside(index, operation, _miss(apply(operation.operator, left, right), rng) if is_wrong else None)
+
+
+def solve_with_slips(
+    problem: Problem, slips: Sequence[Slip] = (), asides: Sequence[Aside] = (), wording: random.Random | None = None
+) -> Solution:
+    """The solution of a solver who slips where told, at each operation once; `wording` as in `solve`.
+
+    Raises:
+        UndefinedResult: A step has no result in this world.
     """
     writer = SolutionWriter(problem, wording)
-    for index, planned in enumerate(problem.operations):
-        if index != slip.index:
-            writer.write(planned)
+    waiting, remarks = {slip.index: slip for slip in slips}, {aside.index: aside for aside in asides}
+    due: dict[int, int] = {}  # where a slip is, and after which operation it is noticed
+    while (index := len(writer.results)) < len(problem.operations):
+        if aside := remarks.pop(index, None):
+            writer.remark(aside.operation, aside.result)
+        slip = waiting.pop(index, None)
+        if slip is None:
+            writer.write(problem.operations[index])
         elif slip.operation is None:
-            writer.leave_out(planned)
+            writer.leave_out(problem.operations[index])
         else:
-            writer.write(slip.operation, slipped=True, result=slip.result)
+            writer.write(slip.operation, slip.kind, slip.result)
+        if slip and slip.noticed_after is not None:
+            due[slip.index] = index + slip.noticed_after
+        if index in due.values():
+            place = min(place for place, moment in due.items() if moment == index)
+            writer.go_back(place)
+            due = {earlier: moment for earlier, moment in due.items() if earlier < place}
     return writer.solution()
 
 
@@ -127,8 +181,6 @@ def _looks_odd(step: str) -> bool:
 
 
 def _is_believable(problem: Problem, solution: Solution) -> bool:
-    if solution.answer == problem.answer:
-        return False
     return problem.task == "MATH" or not any(_looks_odd(step) for step in solution.steps)
 
 
@@ -139,10 +191,47 @@ def make_mistake(
     for _attempt in range(ATTEMPTS):
         place = rng.randrange(len(problem.operations)) if index is None else index
         try:
-            solution = solve_with_slip(problem, draw_slip(problem, rng.choice(kinds), place, rng), rng)
+            solution = solve_with_slips(problem, [draw_slip(problem, rng.choice(kinds), place, rng)], wording=rng)
         except (ImpossibleSlip, UndefinedResult):
             continue
-        if _is_believable(problem, solution):
+        if solution.answer != problem.answer and _is_believable(problem, solution):
             return solution
     always_fits = _miscalculate(problem, len(problem.operations) - 1, rng)
-    return solve_with_slip(problem, always_fits, rng)
+    return solve_with_slips(problem, [always_fits], wording=rng)
+
+
+def _draw_noticed(problem: Problem, rng: random.Random) -> Slip:
+    """A slip to go back to: one that wrote a wrong number.
+
+    Raises:
+        ImpossibleSlip: It would not.
+        UndefinedResult: It has no result in this world.
+    """
+    index = rng.randrange(len(problem.operations))
+    slip = draw_slip(problem, rng.choice(SLIP_KINDS), index, rng)
+    right = run_plan(problem.operations)
+    if slip.operation is None or (slip.result or work_out(slip.operation, right)) == right[index]:
+        raise ImpossibleSlip("nothing wrong is written that could be noticed")
+    delay = min(rng.choice(DELAYS), len(problem.operations) - 1 - index)
+    return replace(slip, noticed_after=delay)
+
+
+def _draw_course(problem: Problem, rng: random.Random, is_right: bool) -> Solution:
+    slips = [_draw_noticed(problem, rng) for chance in NOTICED[is_right] if rng.random() < chance]
+    if not is_right:
+        slips.append(draw_slip(problem, rng.choice(SLIP_KINDS), rng.randrange(len(problem.operations)), rng))
+    index = rng.randrange(len(problem.operations))
+    asides = [draw_aside(problem, index, rng, rng.random() < 0.5)] if rng.random() < ASIDE_SHARE else []
+    return solve_with_slips(problem, slips, asides, rng)
+
+
+def draw_solution(problem: Problem, rng: random.Random, is_right: bool) -> Solution:
+    """A believable solution with a right or a wrong answer; both may have asides, and slips that are noticed."""
+    for _attempt in range(ATTEMPTS):
+        try:
+            solution = _draw_course(problem, rng, is_right)
+        except (ImpossibleSlip, UndefinedResult):
+            continue
+        if (solution.answer == problem.answer) == is_right and _is_believable(problem, solution):
+            return solution
+    return solve(problem, rng) if is_right else make_mistake(problem, rng)

@@ -8,20 +8,51 @@ The marks @work, @left, @right and @result in a sentence are replaced, never for
 
 import random
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from cpmi_dagster.miniature.plans import Earlier, Operation, Problem, check_range, operand_value, work_out
 from cpmi_dagster.miniature.quantities import Quantity
 
 LATEX_OPERATORS = {"+": "+", "-": "-", "*": r" \cdot ", "/": r" \div "}
+ASIDES = {"GSM8K": ("By the way, @work.", "Note that @work."), "MATH": ("Note that $@work$.", "Besides, $@work$.")}
+CHECKS = ("Check: ", "Correction: ")
+
+ErrorKind = Literal["calculation", "operand", "operator", "dropped", "aside", "consequence"]
+"""What makes a step wrong: a slip in it, a wrong remark that nothing uses, or a wrong result that it builds on."""
+
+
+class Step(NamedTuple):
+    """A written step.
+
+    Attributes:
+        text: What is written.
+        kind: Why it is wrong; None if it is right.
+        is_sound: Whether every result that the solver holds by now is right, so that the gold answer still follows.
+        operations_left: Operations of the plan still to do after it.
+    """
+
+    text: str
+    kind: ErrorKind | None
+    is_sound: bool
+    operations_left: int
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Written steps, whether each is truly correct, and the stated final answer."""
+    """Written steps and the stated final answer."""
 
-    steps: tuple[str, ...]
-    correct: tuple[bool, ...]
+    written: tuple[Step, ...]
     answer: str
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps' texts."""
+        return tuple(step.text for step in self.written)
+
+    @property
+    def correct(self) -> tuple[bool, ...]:
+        """Whether each step is truly right."""
+        return tuple(step.kind is None for step in self.written)
 
     @property
     def first_error(self) -> int:
@@ -46,52 +77,88 @@ class SolutionWriter:
         problem: What is being solved.
         wording: Chooses among each operation's sentences; the first of each if None.
         results: What the solver holds each operation's result to be.
-        wrong: Indices of the operations whose result is not to be trusted.
+        wrong: Operations whose result is not to be trusted, by index: what goes wrong in a step that uses it.
     """
 
     problem: Problem
     wording: random.Random | None
     results: list[Quantity] = field(default_factory=list)
-    wrong: set[int] = field(default_factory=set)
-    steps: list[str] = field(default_factory=list)
-    correct: list[bool] = field(default_factory=list)
+    wrong: dict[int, ErrorKind] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
 
-    def write(self, operation: Operation, slipped: bool = False, result: Quantity | None = None) -> None:
+    def write(self, operation: Operation, kind: ErrorKind | None = None, result: Quantity | None = None) -> None:
         """Add a step.
 
         Args:
             operation: What the solver calculates.
-            slipped: Whether this step is where the solver goes wrong.
+            kind: How the solver goes wrong in this step.
             result: What the solver gets; the true result if absent.
 
         Raises:
             UndefinedResult: The operation has no result in this world.
         """
         result = check_range(result) if result else work_out(operation, self.results)
-        self.steps.append(self._sentence(operation, result))
-        is_wrong = slipped or self._builds_on_wrong(operation)
-        self.correct.append(not is_wrong)
-        self._keep(result, is_wrong)
+        text = self._sentence(self._choose(operation.sentences), operation, result)
+        kind = kind or self._inherited(operation)
+        self._keep(result, kind and "consequence")
+        self._add(text, kind)
 
     def leave_out(self, operation: Operation) -> None:
         """Leave a step out: its left operand passes for its result."""
-        self._keep(operand_value(operation.left, self.results), is_wrong=True)
+        self._keep(operand_value(operation.left, self.results), "dropped")
+
+    def remark(self, operation: Operation, result: Quantity | None = None) -> None:
+        """Add a step whose result nothing uses.
+
+        Args:
+            operation: What the solver calculates beside the plan.
+            result: What the solver gets, if it is wrong.
+
+        Raises:
+            UndefinedResult: The operation has no result in this world.
+        """
+        written = check_range(result) if result else work_out(operation, self.results)
+        self._add(self._sentence(self._choose(operation.sentences), operation, written), "aside" if result else None)
+
+    def go_back(self, index: int) -> None:
+        """Notice that the result of an operation is off, and set it right; what came after it is to be done again.
+
+        Raises:
+            UndefinedResult: The operation has no result in this world.
+        """
+        operation, mistaken = self.problem.operations[index], self.results[index]
+        del self.results[index:]
+        self.wrong = {earlier: kind for earlier, kind in self.wrong.items() if earlier < index}
+        sentence = f"{self._choose(CHECKS)}{operation.sentences[0].rstrip('.')}, not {self._quoted(mistaken)}."
+        self.write(Operation(operation.left, operation.operator, operation.right, (sentence,)))
 
     def solution(self) -> Solution:
         """What has been written."""
-        return Solution(tuple(self.steps), tuple(self.correct), self.problem.write(self.results[-1]))
+        return Solution(tuple(self.steps), self.problem.write(self.results[-1]))
 
-    def _keep(self, result: Quantity, is_wrong: bool) -> None:
-        if is_wrong:
-            self.wrong.add(len(self.results))
+    def _add(self, text: str, kind: ErrorKind | None) -> None:
+        left = len(self.problem.operations) - len(self.results)
+        self.steps.append(Step(text, kind, is_sound=not self.wrong, operations_left=left))
+
+    def _keep(self, result: Quantity, wrong_for_later: ErrorKind | None) -> None:
+        if wrong_for_later:
+            self.wrong[len(self.results)] = wrong_for_later
         self.results.append(result)
 
-    def _builds_on_wrong(self, operation: Operation) -> bool:
+    def _inherited(self, operation: Operation) -> ErrorKind | None:
+        """What goes wrong in a step because of the results it uses."""
         operands = (operation.left, operation.right)
-        return any(isinstance(operand, Earlier) and operand.index in self.wrong for operand in operands)
+        kinds = [self.wrong.get(operand.index) for operand in operands if isinstance(operand, Earlier)]
+        return "dropped" if "dropped" in kinds else next(filter(None, kinds), None)
 
-    def _sentence(self, operation: Operation, result: Quantity) -> str:
-        sentence = operation.sentences[0] if self.wording is None else self.wording.choice(operation.sentences)
+    def _choose(self, sentences: tuple[str, ...]) -> str:
+        return sentences[0] if self.wording is None else self.wording.choice(sentences)
+
+    def _quoted(self, quantity: Quantity) -> str:
+        written = self.problem.write(quantity)
+        return written if self.problem.task == "GSM8K" else f"${written}$"
+
+    def _sentence(self, sentence: str, operation: Operation, result: Quantity) -> str:
         operands = (operation.left, operation.right)
         left, right = (self.problem.write(operand_value(operand, self.results)) for operand in operands)
         outcome = self.problem.write(result)

@@ -33,12 +33,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Theme:
-    """A family of stories: what is counted, how it opens, what may happen, what is asked."""
+    """A family of stories: what is counted, how it opens, what may happen, what is asked of one person and of two."""
 
     things: tuple[str, ...]
     openings: tuple[Event, ...]
     events: tuple[Event, ...]
     questions: tuple[str, ...]
+    of_two: tuple[Event, ...] = ()
 
 
 COLLECTION = Theme(
@@ -73,6 +74,12 @@ COLLECTION = Theme(
             ("Together they have @work @things.", "The total is @work @things."))),
     ),
     questions=("How many @things are there in the end?", "How many @things does @name have now?"),
+    of_two=(
+        Event("add", "How many @things do @first and @name have together?", (
+            ("Together they have @work @things.", "That makes @work @things for both."),)),
+        Event("subtract", "How many more @things does @first have than @name?", (
+            ("The difference is @work @things.", "So @first has @work more @things."),)),
+    ),
 )  # fmt: skip
 
 FARM = Theme(
@@ -142,6 +149,12 @@ MONEY = Theme(
             ("Together it is $@work.", "Now @name has $@work."))),
     ),
     questions=("How many dollars does @name have in the end?", "How much money is that in the end?"),
+    of_two=(
+        Event("add", "How many dollars do @first and @name have together?", (
+            ("Together they have $@work.", "Both amounts make $@work."),)),
+        Event("subtract", "How many more dollars does @first have than @name?", (
+            ("The difference is $@work.", "So @first has $@work more."),)),
+    ),
 )  # fmt: skip
 
 THEMES: tuple[Theme, ...] = (COLLECTION, FARM, MONEY)

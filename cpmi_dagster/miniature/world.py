@@ -15,7 +15,7 @@ from pathlib import Path
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.miniature.held_out import QuestionPool
 from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_row, logiqa2_rows
-from cpmi_dagster.miniature.prmbench_rows import MODIFIERS, prmbench_row
+from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
 from cpmi_dagster.miniature.processbench_rows import processbench_row
 from cpmi_dagster.miniature.question_rows import JsonRow, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
@@ -40,7 +40,7 @@ class WorldSize:
         too_hard: How many of those questions nobody solves.
         references: Reference problems, half of each task, Math-Shepherd's questions among them.
         processbench: Rows of each ProcessBench subset.
-        prmbench: Rows of each PRMBench category.
+        prmbench: Rows of each PRMBench category, and a third of its questions.
         test_questions: Problems of each question set for best-of-N.
         logic_stories: Stories of LogicNLI, with eight statements each.
     """
@@ -101,9 +101,7 @@ def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random
         ]
         for subset, drawn in problems.items()
     }
-    both = pool.draw_both(size.prmbench)
-    prmbench = [prmbench_row(kind, number, problem, rng) for kind in MODIFIERS for number, problem in enumerate(both)]
-    return {**subsets, "prmbench": prmbench}
+    return {**subsets, "prmbench": prmbench_rows(pool, size.prmbench, rng)}
 
 
 def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[JsonRow]]:

@@ -1,67 +1,135 @@
-"""Token batches for training: documents of similar length together, padded on the right.
+"""Token batches for training: documents as token trees, those of similar size together, padded on the right.
 
-input_ids  [documents, length]   prompt, continuation, end-of-text, padding
-is_target  [documents, length]   True where the token is predicted: the continuation and the end-of-text
+    prompt ── step 1 ── step 2 ── The answer is: 12        the document
+      │         └─ The answer is: 12                       an early answer
+      └─ step 2 ── The answer is: 12                       an early answer after one step alone
+
+A node of a tree reads its ancestors only, so one pass over a document learns all of its early answers.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from cpmi_dagster.trajectories.templates import ANSWER_PREFIX
 from scripts.miniature_models.corpus import Document, documents
 from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID
 
 BUCKETED_DOCUMENTS = 1_500
+ROOT = -1
 
 
-class EncodedDocument(NamedTuple):
-    """Token ids of a document; the first `prompt_length` of them are given, not predicted."""
+class TokenTree:
+    """Token ids of a document and its early answers, each distinct prefix once.
 
-    ids: list[int]
-    prompt_length: int
+    Attributes:
+        ids: token id of each node.
+        parents: index of the node before it on its branch, `ROOT` for the first.
+        is_target: whether it is predicted rather than given.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.parents: list[int] = []
+        self.is_target: list[bool] = []
+        self._children: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        """Nodes."""
+        return len(self.ids)
+
+    def extend(self, node: int, ids: list[int], is_target: bool = False) -> int:
+        """Go along a path from a node, adding what is missing; returns the path's last node."""
+        for token in ids:
+            child = self._children.setdefault((node, token), len(self.ids))
+            if child == len(self.ids):
+                self.ids.append(token)
+                self.parents.append(node)
+                self.is_target.append(is_target)
+            node = child
+        return node
 
 
 class Batch(NamedTuple):
-    """Token ids and which of them are predicted, both [documents, length]."""
+    """Trees side by side, [documents, length] each but for `sees`.
+
+    Attributes:
+        input_ids: token ids.
+        positions: tokens before each on its branch.
+        parents: index of the token before it on its branch.
+        is_target: where a token is predicted.
+        sees: whether a token attends to another, [documents, length, length].
+    """
 
     input_ids: torch.Tensor
+    positions: torch.Tensor
+    parents: torch.Tensor
     is_target: torch.Tensor
+    sees: torch.Tensor
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, chunk: list[Document]) -> list[EncodedDocument]:
-    """Token ids of documents, each closed by the end-of-text token."""
-    prompts = tokenizer([document.prompt for document in chunk])["input_ids"]
-    continuations = tokenizer([document.continuation for document in chunk])["input_ids"]
-    return [
-        EncodedDocument([*prompt, *continuation, EOS_ID], len(prompt))
-        for prompt, continuation in zip(prompts, continuations, strict=True)
-    ]
+def _answer_line(answer: str) -> str:
+    return f" {answer}\n"
 
 
-def pad(group: list[EncodedDocument]) -> Batch:
-    """One batch of the given documents."""
-    length = max(len(document.ids) for document in group)
-    input_ids = torch.full((len(group), length), PAD_ID)
-    is_target = torch.zeros((len(group), length), dtype=torch.bool)
-    for row, document in enumerate(group):
-        input_ids[row, : len(document.ids)] = torch.tensor(document.ids)
-        is_target[row, document.prompt_length : len(document.ids)] = True
-    return Batch(input_ids, is_target)
+def _pieces(document: Document) -> set[str]:
+    """The texts that are tokenised one by one; no token reaches across their ends."""
+    lines = document.continuation.splitlines(keepends=True)
+    return {document.prompt, ANSWER_PREFIX, *lines, *(_answer_line(early.answer) for early in document.early)}
 
 
-def group_by_length(encoded: list[EncodedDocument], batch_tokens: int) -> list[list[EncodedDocument]]:
-    """Documents sorted by length and cut into groups of at most `batch_tokens` padded tokens."""
-    groups: list[list[EncodedDocument]] = []
-    group: list[EncodedDocument] = []
-    for document in sorted(encoded, key=lambda one: len(one.ids)):
-        if group and (len(group) + 1) * len(document.ids) > batch_tokens:
+def _grow(document: Document, ids: Mapping[str, list[int]]) -> TokenTree:
+    tree = TokenTree()
+    root = end = tree.extend(ROOT, ids[document.prompt])
+    for line in document.continuation.splitlines(keepends=True):
+        end = tree.extend(end, ids[line], is_target=True)
+    tree.extend(end, [EOS_ID], is_target=True)
+    for steps, answer in document.early:
+        node = root
+        for step in steps:
+            node = tree.extend(node, ids[step])
+        tree.extend(tree.extend(node, ids[ANSWER_PREFIX]), ids[_answer_line(answer)], is_target=True)
+    return tree
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, chunk: list[Document]) -> list[TokenTree]:
+    """Token trees of documents, each document closed by the end-of-text token."""
+    texts = sorted(set().union(*map(_pieces, chunk)))
+    ids = dict(zip(texts, tokenizer(texts)["input_ids"], strict=True))
+    return [_grow(document, ids) for document in chunk]
+
+
+def pad(group: list[TokenTree]) -> Batch:
+    """One batch of the given trees."""
+    shape = (len(group), max(map(len, group)))
+    input_ids, is_target = np.full(shape, PAD_ID), np.zeros(shape, bool)
+    positions, parents = np.zeros(shape, int), np.zeros(shape, int)
+    sees = np.tile(np.eye(shape[1], dtype=bool), (shape[0], 1, 1))
+    for row, tree in enumerate(group):
+        input_ids[row, : len(tree)] = tree.ids
+        is_target[row, : len(tree)] = tree.is_target
+        parents[row, : len(tree)] = tree.parents
+        for node, parent in enumerate(tree.parents):
+            if parent != ROOT:
+                positions[row, node] = positions[row, parent] + 1
+                sees[row, node] |= sees[row, parent]
+    return Batch(*map(torch.from_numpy, (input_ids, positions, parents, is_target, sees)))
+
+
+def group_by_length(encoded: list[TokenTree], batch_tokens: int) -> list[list[TokenTree]]:
+    """Trees sorted by size and cut into groups of at most `batch_tokens` padded tokens."""
+    groups: list[list[TokenTree]] = []
+    group: list[TokenTree] = []
+    for tree in sorted(encoded, key=len):
+        if group and (len(group) + 1) * len(tree) > batch_tokens:
             groups.append(group)
             group = []
-        group.append(document)
+        group.append(tree)
     return [*groups, group]
 
 

@@ -5,27 +5,37 @@
                   One bag holds 60/5=<<60/5=12>>12 shells.\\n
                   The answer is: 12\\n
 
-Most documents are full correct solutions. As in web text there are others: answers without a solution,
-solutions with steps left out, steps that already end in "The answer is: 12", multiple choice, and some wrong solutions.
+    early answers after no step, after step 1, after step 2 alone: The answer is: 12\\n
+
+Most documents are full correct solutions. As in web text there are others: solutions that slip and set it right,
+solutions that slip and end in a wrong answer, steps that already end in "The answer is: 12", and multiple choice.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cpmi_dagster.miniature.held_out import MAKERS, draw
 from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.question_rows import CHOICE_LETTERS, draw_choices
-from cpmi_dagster.miniature.slips import make_mistake
+from cpmi_dagster.miniature.slips import draw_solution
 from cpmi_dagster.miniature.solutions import Solution, solve
 from cpmi_dagster.trajectories.templates import TEMPLATES, render_question, render_step, render_target
 
 
+class EarlyAnswer(NamedTuple):
+    """What a text would answer if it were asked before its end: after some of its steps, or after one of them alone."""
+
+    steps: tuple[str, ...]
+    answer: str
+
+
 class Document(NamedTuple):
-    """A training text; loss is taken on the continuation only."""
+    """A training text; loss is taken on the continuation, and on the early answers behind `The answer is:`."""
 
     prompt: str
     continuation: str
+    early: tuple[EarlyAnswer, ...] = ()
 
 
 def render_choices(question: str, choices: list[str]) -> str:
@@ -35,67 +45,54 @@ def render_choices(question: str, choices: list[str]) -> str:
     )
 
 
-def _document(question: str, steps: list[str], answer: str, rng: random.Random) -> Document:
+def _document(question: str, steps: Sequence[str], answer: str, rng: random.Random) -> Document:
+    """A text whose answer is asked for after every step, and after one step alone."""
     prompt = render_question(question, rng.randrange(len(TEMPLATES)))
-    lines = "".join(render_step(step) for step in steps)
-    return Document(prompt, f"{lines}{render_target(answer)}\n")
+    lines = tuple(render_step(step) for step in steps)
+    contexts = [*(lines[:count] for count in range(len(lines))), (rng.choice(lines),)]
+    early = tuple(EarlyAnswer(context, answer) for context in contexts)
+    return Document(prompt, f"{''.join(lines)}{render_target(answer)}\n", early)
 
 
 def full_solution(problem: Problem, rng: random.Random) -> Document:
     """Every step, then the answer."""
-    return _document(problem.question, list(solve(problem, rng).steps), problem.answer, rng)
+    return _document(problem.question, solve(problem, rng).steps, problem.answer, rng)
 
 
-def direct_answer(problem: Problem, rng: random.Random) -> Document:
-    """The answer at once."""
-    return _document(problem.question, [], problem.answer, rng)
-
-
-def partial_solution(problem: Problem, rng: random.Random) -> Document:
-    """One step, the first few, or some of them, then the answer."""
-    steps = list(solve(problem, rng).steps)
-    shape = rng.random()
-    if shape < 0.5:
-        kept = [rng.choice(steps)]
-    elif shape < 0.8:
-        kept = steps[: rng.randint(1, len(steps))]
-    else:
-        kept = [step for step in steps if rng.random() < 0.6]
-    return _document(problem.question, kept, problem.answer, rng)
-
-
-def _with_inline_answer(solution: Solution) -> list[str]:
-    return [*solution.steps[:-1], f"{solution.steps[-1]} {render_target(solution.answer)}"]
-
-
-def inline_answer(problem: Problem, rng: random.Random) -> Document:
-    """The last step, whole or alone, already states the answer, as in Math-Shepherd."""
-    steps = _with_inline_answer(solve(problem, rng))
-    kept = steps[-1:] if rng.random() < 0.3 else steps
-    return _document(problem.question, kept, problem.answer, rng)
+def recovered_solution(problem: Problem, rng: random.Random) -> Document:
+    """A right answer in spite of slips, which are noticed, or of a wrong remark, which nothing uses."""
+    return _document(problem.question, draw_solution(problem, rng, is_right=True).steps, problem.answer, rng)
 
 
 def wrong_solution(problem: Problem, rng: random.Random) -> Document:
-    """A solution with a slip, which ends in its own wrong answer."""
-    solution = make_mistake(problem, rng)
-    steps = list(solution.steps) if rng.random() < 0.7 else _with_inline_answer(solution)
+    """A solution with a slip that goes unnoticed and ends in its own wrong answer."""
+    solution = draw_solution(problem, rng, is_right=False)
+    steps = solution.steps if rng.random() < 0.7 else _with_inline_answer(solution)
     return _document(problem.question, steps, solution.answer, rng)
+
+
+def inline_answer(problem: Problem, rng: random.Random) -> Document:
+    """The last step already states the answer, as in Math-Shepherd."""
+    return _document(problem.question, _with_inline_answer(solve(problem, rng)), problem.answer, rng)
+
+
+def _with_inline_answer(solution: Solution) -> tuple[str, ...]:
+    return (*solution.steps[:-1], f"{solution.steps[-1]} {render_target(solution.answer)}")
 
 
 def multiple_choice(problem: Problem, rng: random.Random) -> Document:
     """A full solution that ends in a letter."""
     choices, right = draw_choices(problem, rng)
     question = render_choices(problem.question, choices)
-    return _document(question, list(solve(problem, rng).steps), CHOICE_LETTERS[right], rng)
+    return _document(question, solve(problem, rng).steps, CHOICE_LETTERS[right], rng)
 
 
 SHARES: tuple[tuple[Callable[[Problem, random.Random], Document], float], ...] = (
-    (full_solution, 0.53),
-    (direct_answer, 0.15),
-    (partial_solution, 0.15),
-    (inline_answer, 0.08),
-    (wrong_solution, 0.05),
-    (multiple_choice, 0.04),
+    (full_solution, 0.56),
+    (recovered_solution, 0.14),
+    (wrong_solution, 0.14),
+    (inline_answer, 0.1),
+    (multiple_choice, 0.06),
 )
 
 

@@ -45,7 +45,9 @@ def train_byte_level_bpe(texts: Iterable[str]) -> Tokenizer:
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
     """The world's tokenizer, trained on its documents; the same every time."""
-    texts = ["".join(document) for document in islice(documents(TRAINING_SEED), TRAINING_DOCUMENTS)]
+    texts = [
+        document.prompt + document.continuation for document in islice(documents(TRAINING_SEED), TRAINING_DOCUMENTS)
+    ]
     return PreTrainedTokenizerFast(
         tokenizer_object=train_byte_level_bpe([*texts, NEGATIVE_INSTRUCTION]),
         eos_token=EOS_TOKEN,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from cpmi_dagster.miniature.held_out import MAKERS, draw
 from scripts.miniature_models.batches import Batch, training_batches
@@ -59,12 +59,28 @@ def build_model(recipe: ModelRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen
     return model
 
 
+def continued(folder: Path, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A trained model that reads `tokenizer`: a token takes the mean embedding of the tokens it had been read as."""
+    model, known = Qwen3ForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    embedding = model.get_input_embeddings().weight
+    vocabulary = known.get_vocab()
+    read_as = [
+        [vocabulary[token]] if token in vocabulary else known.encode(tokenizer.decode([number]))
+        for number, token in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+    ]
+    with torch.no_grad():
+        embedding.copy_(torch.stack([embedding[ids].mean(0) for ids in read_as]))
+    return model
+
+
 def summed_loss(model: Qwen3ForCausalLM, batch: Batch) -> tuple[torch.Tensor, int]:
-    """Cross-entropy summed over the continuations' tokens, and their number; only those meet the vocabulary."""
-    hidden = model.model(batch.input_ids[:, :-1]).last_hidden_state
-    predicted = batch.is_target[:, 1:]
-    logits = model.lm_head(hidden[predicted])
-    return cross_entropy(logits, batch.input_ids[:, 1:][predicted], reduction="sum"), len(logits)
+    """Cross-entropy summed over the predicted tokens, and their number; only those meet the vocabulary."""
+    hidden = model.model(
+        batch.input_ids, attention_mask=batch.sees[:, None], position_ids=batch.positions, use_cache=False
+    ).last_hidden_state
+    documents, nodes = batch.is_target.nonzero(as_tuple=True)
+    logits = model.lm_head(hidden[documents, batch.parents[documents, nodes]])
+    return cross_entropy(logits, batch.input_ids[documents, nodes], reduction="sum"), len(logits)
 
 
 def learning_rate_share(step: int, steps: int) -> float:
@@ -133,7 +149,7 @@ def train(recipe: ModelRecipe, output: Path, save_every: int, initial: Path | No
         initial: Folder of a model to start from; fresh weights if absent.
     """
     tokenizer = build_tokenizer()
-    model = Qwen3ForCausalLM.from_pretrained(initial) if initial else build_model(recipe, tokenizer)
+    model = continued(initial, tokenizer) if initial else build_model(recipe, tokenizer)
     logger.info("%d parameters", model.num_parameters())
     probes, started, recent = probe_problems(), time.monotonic(), 0.0
     for step, loss in train_steps(model, recipe, training_batches(tokenizer, recipe.batch_tokens, recipe.seed)):

@@ -1,5 +1,7 @@
 """What `cpmi run` selects, and what it refuses."""
 
+import json
+
 import pytest
 from small_run import run_all
 
@@ -76,3 +78,19 @@ def test_a_source_without_rows_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", f'{{"path": "{tmp_path}/empty.jsonl"}}')
     outcome = run_all(load_settings("miniature", tmp_path / "home"), only=("sources/math_shepherd",))
     assert "empty.jsonl has no rows" in "; ".join(outcome.failures)
+
+
+@pytest.mark.parametrize(
+    ("truth", "kinds"),
+    [
+        ({"row_number": 0, "correct": [True, False]}, None),
+        ({"row_number": 0, "correct": [True, False], "kind": [None, "calculation"]}, [None, "calculation"]),
+    ],
+)
+def test_truth_may_come_without_the_kinds_of_errors(truth, kinds, tmp_path, monkeypatch):
+    (tmp_path / "truth.jsonl").write_text(json.dumps(truth), encoding="utf-8")
+    monkeypatch.setenv("CPMI_SOURCES__STEP_TRUTH", f'{{"path": "{tmp_path}/truth.jsonl"}}')
+    settings = load_settings("miniature", tmp_path / "home")
+    assert not run_all(settings, only=("sources/step_truth",)).failures
+    (row,) = Lake(settings.home).read("sources/step_truth").to_dicts()
+    assert (row["correct"], row["kind"], row["operations_left"]) == ([True, False], kinds, None)

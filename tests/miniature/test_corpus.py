@@ -11,12 +11,12 @@ from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.trajectories.templates import render_context, render_question
 from scripts.miniature_models.corpus import (
     SHARES,
-    direct_answer,
+    Document,
     documents,
     full_solution,
     inline_answer,
     multiple_choice,
-    partial_solution,
+    recovered_solution,
     wrong_solution,
 )
 
@@ -27,8 +27,8 @@ def test_the_stream_is_decided_by_its_seed() -> None:
 
 
 def test_no_training_question_is_held_out() -> None:
-    for prompt, _continuation in islice(documents(7), 200):
-        question = prompt.split("Problem:\n")[1].split("\nSolution")[0].split("\n(A)")[0]
+    for document in islice(documents(7), 200):
+        question = document.prompt.split("Problem:\n")[1].split("\nSolution")[0].split("\n(A)")[0]
         assert not is_held_out(question)
 
 
@@ -45,20 +45,36 @@ def test_a_full_document_is_the_labelers_context_and_the_answer(problem: Problem
     assert document.continuation.endswith(f"\nThe answer is: {problem.answer}\n")
 
 
+def last_line(document: Document) -> str:
+    return document.continuation.splitlines()[-1]
+
+
 @given(problems, generators)
-def test_shorter_documents_end_in_the_right_answer(problem: Problem, rng: random.Random) -> None:
-    for kind in (direct_answer, partial_solution, inline_answer):
-        assert kind(problem, rng).continuation.splitlines()[-1] == f"The answer is: {problem.answer}"
+def test_slips_that_are_noticed_leave_the_answer_right(problem: Problem, rng: random.Random) -> None:
+    for kind in (inline_answer, recovered_solution):
+        assert last_line(kind(problem, rng)) == f"The answer is: {problem.answer}"
+
+
+@given(problems, generators)
+def test_early_answers_are_the_documents_own_after_every_prefix_and_one_step(
+    problem: Problem, rng: random.Random
+) -> None:
+    for kind in (full_solution, recovered_solution, wrong_solution):
+        document = kind(problem, rng)
+        *steps, _last = document.continuation.splitlines(keepends=True)
+        assert [early.steps for early in document.early[:-1]] == [tuple(steps[:count]) for count in range(len(steps))]
+        assert document.early[-1].steps[0] in steps
+        assert {f"The answer is: {early.answer}" for early in document.early} == {last_line(document)}
 
 
 @given(problems, generators)
 def test_wrong_documents_end_in_a_wrong_answer(problem: Problem, rng: random.Random) -> None:
-    assert wrong_solution(problem, rng).continuation.splitlines()[-1] != f"The answer is: {problem.answer}"
+    assert last_line(wrong_solution(problem, rng)) != f"The answer is: {problem.answer}"
 
 
 @given(problems, generators)
 def test_multiple_choice_ends_in_the_letter_of_the_answer(problem: Problem, rng: random.Random) -> None:
-    prompt, continuation = multiple_choice(problem, rng)
-    letter = continuation.splitlines()[-1].removeprefix("The answer is: ")
-    assert f"\n({letter}) {problem.answer}\n" in prompt
-    assert any(render_question("", template)[:40] == prompt[:40] for template in range(4))
+    document = multiple_choice(problem, rng)
+    letter = last_line(document).removeprefix("The answer is: ")
+    assert f"\n({letter}) {problem.answer}\n" in document.prompt
+    assert any(render_question("", template)[:40] == document.prompt[:40] for template in range(4))

@@ -8,14 +8,15 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from scripts.miniature_models.batches import encode, group_by_length, pad, training_batches
+from scripts.miniature_models.batches import TokenTree, encode, group_by_length, pad, training_batches
 from scripts.miniature_models.corpus import documents
 from scripts.miniature_models.measure import accuracy, stated_answer
 from scripts.miniature_models.muon import orthogonalise
 from scripts.miniature_models.recipes import RECIPES
-from scripts.miniature_models.tokenizer import EOS_ID, build_tokenizer
+from scripts.miniature_models.tokenizer import build_tokenizer
 from scripts.miniature_models.train import (
     build_model,
+    continued,
     learning_rate_share,
     probe_problems,
     save,
@@ -38,23 +39,64 @@ def test_training_lowers_the_loss(tokenizer: PreTrainedTokenizerFast) -> None:
     assert max(losses[-3:]) < min(losses[:3])
 
 
-def test_only_continuations_are_predicted(tokenizer: PreTrainedTokenizerFast) -> None:
-    chunk = list(islice(documents(3), 5))
-    encoded = encode(tokenizer, chunk)
-    batch = pad(encoded)
-    for row, document in enumerate(chunk):
-        predicted = batch.input_ids[row][batch.is_target[row]]
-        assert tokenizer.decode(predicted[:-1]) == document.continuation
-        assert predicted[-1] == EOS_ID
-    _loss, tokens = summed_loss(build_model(TOY, tokenizer), batch)
-    assert tokens == batch.is_target.sum()
+def branch(tree: TokenTree, node: int) -> list[int]:
+    """The nodes from the root to a node."""
+    return [] if node < 0 else [*branch(tree, tree.parents[node]), node]
+
+
+def leaves(tree: TokenTree) -> list[list[int]]:
+    return [branch(tree, node) for node in set(range(len(tree))) - set(tree.parents)]
+
+
+def test_a_tree_holds_the_document_and_its_early_answers(tokenizer: PreTrainedTokenizerFast) -> None:
+    document = next(documents(3))
+    (tree,) = encode(tokenizer, [document])
+    texts = {tokenizer.decode([tree.ids[node] for node in leaf]) for leaf in leaves(tree)}
+    early = {f"{document.prompt}{''.join(steps)}The answer is: {answer}\n" for steps, answer in document.early}
+    assert texts == {f"{document.prompt}{document.continuation}{tokenizer.eos_token}", *early}
+
+
+def test_only_continuations_and_early_answers_are_predicted(tokenizer: PreTrainedTokenizerFast) -> None:
+    document = next(documents(3))
+    (tree,) = encode(tokenizer, [document])
+    predicted = {tokenizer.decode([tree.ids[node] for node in leaf if tree.is_target[node]]) for leaf in leaves(tree)}
+    # an early answer after no step shares its "The" with a document that begins so
+    endings = (f" {document.early[0].answer}\n", f"{document.continuation}{tokenizer.eos_token}")
+    assert all(text.endswith(endings) for text in predicted)
+    assert endings[1] in predicted
+
+
+def test_an_early_answer_is_read_as_if_it_stood_alone(tokenizer: PreTrainedTokenizerFast) -> None:
+    model = build_model(TOY, tokenizer).eval()
+    (tree,) = encode(tokenizer, [next(documents(3))])
+    batch = pad([tree])
+    with torch.inference_mode():
+        together = model.model(batch.input_ids, attention_mask=batch.sees[:, None], position_ids=batch.positions)
+        for leaf in leaves(tree):
+            alone = model.model(torch.tensor([[tree.ids[node] for node in leaf]]))
+            torch.testing.assert_close(
+                together.last_hidden_state[0, leaf], alone.last_hidden_state[0], atol=1e-4, rtol=1e-4
+            )
+
+
+def test_every_token_that_is_predicted_counts(tokenizer: PreTrainedTokenizerFast) -> None:
+    trees = encode(tokenizer, list(islice(documents(3), 5)))
+    _loss, tokens = summed_loss(build_model(TOY, tokenizer), pad(trees))
+    assert tokens == sum(sum(tree.is_target) for tree in trees)
 
 
 def test_groups_keep_every_document_and_the_token_budget(tokenizer: PreTrainedTokenizerFast) -> None:
     encoded = encode(tokenizer, list(islice(documents(4), 60)))
     groups = group_by_length(encoded, batch_tokens=1_500)
-    assert sorted(map(str, encoded)) == sorted(str(document) for group in groups for document in group)
-    assert all(len(group) * max(len(document.ids) for document in group) <= 1_500 for group in groups)
+    assert sorted(map(id, encoded)) == sorted(id(tree) for group in groups for tree in group)
+    assert all(len(group) * max(map(len, group)) <= 1_500 for group in groups)
+
+
+def test_a_continued_model_reads_known_tokens_as_before(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    model = build_model(TOY, tokenizer)
+    save(model, tokenizer, tmp_path)
+    weights = continued(tmp_path, tokenizer).state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
 
 
 def test_the_learning_rate_rises_and_falls() -> None:

@@ -1,6 +1,7 @@
 """Math-Shepherd rows: their form, their labels' noise, their order, the irregular ones."""
 
 import random
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from cpmi_dagster.miniature.shepherd import (
     shepherd_files,
     shepherd_row,
 )
+from cpmi_dagster.miniature.solutions import ErrorKind
 
 PROBLEMS = [problem_from(seed) for seed in range(40)]
 
@@ -39,12 +41,22 @@ def test_input_and_label_differ_in_their_marks_only(problem: Problem, rng: rando
 @given(problems, generators)
 def test_the_last_label_is_whether_the_answer_is_right(problem: Problem, rng: random.Random) -> None:
     one = attempt(problem, 0.5, rng)
-    assert one.labels[-1] == (one.solution.answer == problem.answer) == all(one.solution.correct)
+    assert one.labels[-1] == (one.solution.answer == problem.answer) == one.is_right
 
 
 @given(problems, generators)
 def test_attempts_at_a_question_differ(problem: Problem, rng: random.Random) -> None:
     assert len({one.solution.steps for one in attempts(problem, 4, 0.5, rng)}) == 4
+
+
+def test_right_answers_survive_slips_of_every_kind_that_can_be_noticed(found: list[Attempt]) -> None:
+    kinds = {step.kind for one in found if one.is_right for step in one.solution.written}
+    assert kinds == {None, "calculation", "operand", "operator", "consequence", "aside"}
+
+
+def test_wrong_answers_have_slips_of_every_kind(found: list[Attempt]) -> None:
+    kinds = {step.kind for one in found if not one.is_right for step in one.solution.written}
+    assert kinds == {None, *get_args(ErrorKind)}
 
 
 def test_labels_are_noisy_both_ways(found: list[Attempt]) -> None:
@@ -75,4 +87,5 @@ def test_truth_points_at_the_regular_rows(found: list[Attempt]) -> None:
     assert len(rows) == len(found) + len(irregular_rows())
     for one, truth in zip(found, truths, strict=True):
         assert truth["correct"] == list(one.solution.correct)
+        assert truth["correct"] == [kind is None for kind in truth["kind"]]
         assert str(rows[int(str(truth["row_number"]))]["input"]).count("ки") == len(one.solution.steps)

@@ -1,6 +1,7 @@
 """The world's files: determinism, the real fields, questions kept apart."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from cpmi_dagster.miniature.held_out import is_held_out
 
 FIELDS = {
     "math_shepherd": {"input", "label", "task"},
-    "step_truth": {"row_number", "correct"},
+    "step_truth": {"row_number", "correct", "kind", "operations_left"},
     "gsm8k_train": {"question", "answer"},
     "math_train": {"problem", "level", "type", "solution"},
     "gsm8k_test": {"question", "answer"},
@@ -93,3 +94,10 @@ def test_half_of_processbench_is_right(small_world: Path) -> None:
     for name in WORLD_FILES:
         if name.startswith("processbench"):
             assert sum(bool(row["final_answer_correct"]) for row in read(small_world, name)) == SMALL.processbench // 2
+
+
+def test_prmbench_has_three_questions_for_each_row_of_a_category(small_world: Path) -> None:
+    rows = read(small_world, "prmbench")
+    assert len({row["original_question"] for row in rows}) == 3 * SMALL.prmbench
+    assert set(Counter(row["classification"] for row in rows).values()) == {SMALL.prmbench}
+    assert set(Counter(row["idx"] for row in rows).values()) == {3}
