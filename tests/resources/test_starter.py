@@ -38,7 +38,7 @@ def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(star
     assert loaded.rewards.types == ("cpmi",)
     assert set(dict(loaded.selection).values()) == {None, False}
     assert loaded.models.labeler.name == loaded.models.backbone.name == HUB_MODEL
-    assert loaded.models.policy is loaded.models.prover is starter.model_folder is None
+    assert loaded.models.policy is loaded.models.prover is starter.model_place is None
 
 
 def test_nothing_of_the_embedded_world_comes_in(starter):
