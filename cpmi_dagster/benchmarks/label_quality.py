@@ -80,6 +80,8 @@ def label_quality_differences(
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """One row per step with known truth: trajectory_id, step_index, question_id, correct, math_shepherd (or null).
 
+    Steps whose truth is null, such as those after the first error that people have marked, are left out.
+
     Raises:
         BenchmarkError: a trajectory has more or fewer true labels than steps.
     """
@@ -90,13 +92,17 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
             f"{row['row_number']} has {len(row['correct'])}; correct the truth's source"
         )
     unlabelled = pl.lit(None, dtype=pl.Boolean).repeat_by(pl.col("correct").list.len())
-    return both.select(
-        "trajectory_id",
-        "question_id",
-        "correct",
-        pl.col("shepherd_labels").fill_null(unlabelled).alias(CORPUS_LABELS),
-        pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
-    ).explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
+    return (
+        both.select(
+            "trajectory_id",
+            "question_id",
+            "correct",
+            pl.col("shepherd_labels").fill_null(unlabelled).alias(CORPUS_LABELS),
+            pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
+        )
+        .explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
+        .drop_nulls("correct")
+    )
 
 
 def _resampled_aucs(

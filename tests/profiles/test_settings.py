@@ -95,7 +95,7 @@ def test_paths_count_from_the_profile_they_stand_in(tmp_path):
     (tmp_path / "rows.jsonl").touch()
     text = "extends: miniature\nsources: {math_shepherd: {path: rows.jsonl}}\nmodels: {labeler: {name: ./model}}\n"
     settings = load_settings(write(tmp_path, text))
-    assert settings.sources.math_shepherd.path == str(tmp_path / "rows.jsonl")
+    assert [source.path for source in settings.sources.math_shepherd] == [str(tmp_path / "rows.jsonl")]
     assert settings.models.labeler.name == str(tmp_path / "model")
     assert settings.models.prover.name == "miniature:prover"
 

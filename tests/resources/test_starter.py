@@ -46,7 +46,7 @@ def test_nothing_of_the_embedded_world_comes_in(starter):
     assert "miniature" not in text.replace("miniature:NAME", "")
     assert "extends" not in text
     sources = load_settings(starter.path).sources
-    assert (sources.references, sources.benchmarks, sources.step_truth) == ((), {}, None)
+    assert (sources.references, sources.benchmarks, sources.step_truth) == ((), {}, ())
 
 
 def test_sets_of_gold_answers_and_benchmarks_wait_for_a_confirmation(tmp_path):
@@ -84,7 +84,7 @@ def test_paths_are_those_from_the_folder_of_the_profile(tmp_path, monkeypatch):
     assert "{path: ../rows.jsonl}" in path.read_text(encoding="utf-8")
     monkeypatch.chdir("/")
     loaded = load_settings(tmp_path / path)
-    assert Path(str(loaded.sources.math_shepherd.path)).samefile(tmp_path / "rows.jsonl")
+    assert Path(str(loaded.sources.math_shepherd[0].path)).samefile(tmp_path / "rows.jsonl")
     assert Path(loaded.models.backbone.name).samefile(tmp_path / model)
 
 
