@@ -53,7 +53,7 @@ def label_quality_differences(
     seed: int,
     baseline: str = "mc",
 ) -> pl.DataFrame:
-    """AUC of every other type minus the baseline's, over the same resampled questions.
+    """AUC of every other type minus the baseline's, over the same resampled questions of trajectories that both label.
 
     Returns:
         reward_type, baseline, difference, low, high, p_value, n (steps).
@@ -64,14 +64,15 @@ def label_quality_differences(
     aucs = _resampled_aucs(step_rewards, trajectories, step_truth, samples, seed)
     if aucs and baseline not in aucs:
         raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
-    against = {name: aucs[baseline] for name in aucs if name != baseline}
-    if CORPUS_LABELS in against and aucs[CORPUS_LABELS].n != aucs[baseline].n:
-        labelled = trajectories.filter(pl.col("shepherd_labels").is_not_null())
-        of_baseline = step_rewards.filter(reward_type=baseline)
-        against[CORPUS_LABELS] = _resampled_aucs(of_baseline, labelled, step_truth, samples, seed)[baseline]
-    rows = [
-        {"reward_type": name, "baseline": baseline} | asdict(aucs[name].minus(other)) for name, other in against.items()
-    ]
+    rows = []
+    for name in aucs:
+        pair = aucs
+        if aucs[name].n != aucs[baseline].n:
+            both = _labelled_by(name, step_rewards, _labelled_by(baseline, step_rewards, trajectories))
+            own = step_rewards.filter(pl.col("reward_type").is_in([name, baseline]))
+            pair = _resampled_aucs(own, both, step_truth, samples, seed)
+        if name != baseline:
+            rows.append({"reward_type": name, "baseline": baseline} | asdict(pair[name].minus(pair[baseline])))
     figures = dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64)
     schema = {"reward_type": pl.String, "baseline": pl.String, **figures, "n": pl.Int64}
     return pl.DataFrame(rows, schema=schema).rename({"value": "difference"})
@@ -105,6 +106,13 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
     )
 
 
+def _labelled_by(name: str, step_rewards: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of trajectories that a reward type labels: rollouts may be those of a sample alone."""
+    if name == CORPUS_LABELS:
+        return frame.filter(pl.col("shepherd_labels").is_not_null())
+    return frame.join(step_rewards.filter(reward_type=name), on="trajectory_id", how="semi", maintain_order="left")
+
+
 def _resampled_aucs(
     step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
 ) -> dict[str, Resampled]:
@@ -113,7 +121,8 @@ def _resampled_aucs(
     if steps.is_empty():
         return {}
     types = step_rewards["reward_type"].unique(maintain_order=True)
-    rewards = {name: (_rewards_of(name, step_rewards, steps), steps) for name in types if name != CORPUS_LABELS}
+    labelled_by = {name: _labelled_by(name, step_rewards, steps) for name in types if name != CORPUS_LABELS}
+    rewards = {name: (_rewards_of(name, step_rewards, over), over) for name, over in labelled_by.items()}
     if (own := steps.drop_nulls(CORPUS_LABELS)).height:
         rewards[CORPUS_LABELS] = (own[CORPUS_LABELS].cast(pl.Float64).to_numpy(), own)
     return {

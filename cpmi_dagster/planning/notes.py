@@ -80,6 +80,8 @@ def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
     yield "Forward tokens include the generated ones, as in labels.labeling_costs."
     if settings.models.policy is None:
         yield "The profile names no policy: MC's rollouts are planned with the labeler."
+    if settings.rollouts.sample:
+        yield f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,} at most."
     yield from _estimates(plan, settings)
     for role in ROLES:
         if (model := getattr(settings.models, role)) and model.engine == "endpoint":
