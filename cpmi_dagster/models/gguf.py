@@ -17,7 +17,7 @@ from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
@@ -103,7 +103,7 @@ def _sha256(file: Path, size: int, modified: int) -> str:
 def _convert(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-    from transformers.integrations.gguf import read_gguf_metadata
+    from transformers.integrations.gguf.reader import read_gguf_metadata
 
     if "gguf" not in packages_distributions():
         raise ModelError(
@@ -115,13 +115,14 @@ def _convert(file: Path, folder: Path) -> None:
             tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
             if read_gguf_metadata(str(file))[0].get("tokenizer.ggml.pre") in DIGITS_APART:
                 _split_at_digits(tokenizer)
-            model, loaded = AutoModelForCausalLM.from_pretrained(
+            read: Any = AutoModelForCausalLM.from_pretrained(
                 file.parent,
                 gguf_file=file.name,
                 dtype=torch.float32,
                 quantization_config=GgufConfig(dequantize=True),
                 output_loading_info=True,
             )
+            model, loaded = read
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             saved = AutoTokenizer.from_pretrained(folder)
@@ -132,7 +133,7 @@ def _convert(file: Path, folder: Path) -> None:
     _check(file, model.eval(), tokenizer, saved)
 
 
-def _split_at_digits(tokenizer: "PreTrainedTokenizerBase") -> None:
+def _split_at_digits(tokenizer: Any) -> None:
     """Two line feeds before a number are one token for these models, as they were in training."""
     from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 

@@ -126,6 +126,7 @@ def test_a_gguf_file_scores_as_the_weights_in_it(tmp_path, cache):
     loaded = load_language_model(str(file), device="cpu")
     assert (loaded.identity, loaded.context_length) == (model_identity(str(file)), 256)
     tensors = {tensor.name: tensor.data for tensor in pytest.importorskip("gguf").GGUFReader(str(file)).tensors}
+    assert loaded.tokenizer.tokenize("\n\n42") == ["ĊĊ", "4", "2"]
     embeddings = loaded.model.get_input_embeddings().weight.detach().numpy()
     assert np.array_equal(embeddings, tensors["token_embd.weight"].reshape(embeddings.shape))
     scores = [
