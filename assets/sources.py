@@ -1,18 +1,19 @@
 """What is read from outside: trajectories, reference problems, benchmarks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import polars as pl
 
 from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
-from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels, StepTruth
+from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
+from cpmi_dagster.trajectories.step_truth import read_step_truth
 from resources.lake import FileRecord, fingerprint_of
 from resources.shard_spool import ShardSpool, remove_spools
 from resources.stage import stage
@@ -23,10 +24,17 @@ BATCH_ROWS = 10_000
 PERCENT = 100
 
 
+def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
+    """Sources by name: a single one by the name alone, as homes know it, several with their numbers."""
+    if len(sources) == 1:
+        return {name: sources[0]}
+    return {f"{name} {number}": source for number, source in enumerate(sources)}
+
+
 @stage(
     "sources/math_shepherd",
     code_version="2",
-    sources=lambda settings: {"math_shepherd": settings.sources.math_shepherd},
+    sources=lambda settings: _named("math_shepherd", settings.sources.math_shepherd),
     settings=["shards"],
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
@@ -46,10 +54,10 @@ def _has_read(record: FileRecord, run: StageRun, filled_at: str) -> bool:
 
 
 def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
-    """The source's rows, batch by batch, with their numbers and shards."""
+    """The rows of all sources, batch by batch, with their numbers and shards."""
     advance = run.track("reading", PERCENT)
-    source = run.settings.sources.math_shepherd
-    rows = run.sources.stream(source)
+    sources = run.settings.sources.math_shepherd
+    rows = run.sources.stream_all(sources)
     ids: dict[str, int] = {}
     first, percent, batch = 0, 0, list(islice(rows, BATCH_ROWS))
     while batch:
@@ -58,21 +66,19 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
         advance(read - percent)
         percent, batch = read, list(islice(rows, BATCH_ROWS))
     if not first:
-        raise SourceError(f"the trajectory source {source.place} has no rows")
+        places = ", ".join(source.place for source in sources)
+        raise SourceError(f"the trajectory source {places} has no rows")
 
 
-def _step_truth(settings: Settings) -> dict[str, DataSource]:
-    return {"step_truth": settings.sources.step_truth} if settings.sources.step_truth else {}
-
-
-@stage("sources/step_truth", code_version="2", sources=_step_truth)
+@stage(
+    "sources/step_truth",
+    code_version="2",
+    sources=lambda settings: _named("step_truth", settings.sources.step_truth),
+)
 def step_truth(run: StageRun) -> StageOutput:
-    """Empty unless the profile names a source: no large corpus has true step labels."""
-    source = run.settings.sources.step_truth
-    if source is None:
-        return StageOutput(StepTruth.create_empty())
-    optional = StepTruth.create_empty().select("kind", "operations_left")
-    return StageOutput(pl.concat([run.sources.rows(source), optional], how="diagonal_relaxed"))
+    """Of a generated world, or of people who marked the first error; empty unless the profile names a source."""
+    rows = run.sources.stream_all(run.settings.sources.step_truth)
+    return StageOutput(read_step_truth(row for row, _ in rows))
 
 
 @stage(

@@ -5,7 +5,7 @@ Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all s
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -54,6 +54,12 @@ class DataSources:
         """
         rows = self._hub_rows(source) if source.hub is not None else self._local_rows(source)
         return islice(rows, source.limit) if source.limit else rows
+
+    def stream_all(self, sources: Sequence[DataSource]) -> Iterator[tuple[Row, float]]:
+        """Rows of several sources, one after the other, with the share of all that has been read; see `stream`."""
+        for number, source in enumerate(sources):
+            for row, share in self.stream(source):
+                yield row, (number + share) / len(sources)
 
     def records(self, source: DataSource) -> Iterator[Mapping[str, Any]]:
         """The rows of a source one by one, their values as the source has them.

@@ -22,6 +22,7 @@ from cpmi_dagster.models.language_models import (
     load_tokenizer,
     model_folder,
     model_identity,
+    model_place,
 )
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
@@ -58,7 +59,7 @@ class LanguageModels:
 
     def pinned(self, model: LanguageModel) -> LanguageModel:
         """A model whose weights are loaded here, its hub revision as the lock file has it."""
-        if model.revision or Path(model_folder(model.name)).is_dir():
+        if model.revision or Path(model_place(model.name)).exists():
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
 

@@ -31,8 +31,8 @@ DEPENDS_ON: dict[Part, tuple[str, ...]] = {
         "negatives.sampling",
         "answers.identity",
     ),
-    "policy_rollouts": ("seed", "rollouts.sampling", "answers.identity"),
-    "prover_rollouts": ("seed", "rollouts.sampling", "answers.identity"),
+    "policy_rollouts": ("seed", "rollouts.sampling", "rollouts.sample", "answers.identity"),
+    "prover_rollouts": ("seed", "rollouts.sampling", "rollouts.sample", "answers.identity"),
 }
 """Tables that a run may have made already, and the settings that decide their rows; the length of chunks does not."""
 
@@ -120,6 +120,8 @@ def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Ma
     extent = record.extent or earlier_extent(record.settings, asked)
     if model is None or role not in record.inputs["models"] or not covers(extent, asked):
         return False
+    if "rollouts.sample" in DEPENDS_ON[part] and settings.rollouts.sample:
+        return False  # a plan is for all trajectories
     model = model.name
     made_with, inputs = str(record.inputs["models"][role][0]), record.inputs["inputs"]
     current = setting_values(DEPENDS_ON[part], settings)

@@ -14,7 +14,7 @@ from typing import Any
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.miniature.names import MINIATURE
-from cpmi_dagster.models.language_models import model_folder
+from cpmi_dagster.models.language_models import model_place
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
@@ -55,7 +55,7 @@ def _recipe(recipe: Recipe, settings: Settings) -> Any:
 
 
 def _model(model: LanguageModel | None) -> Any:
-    return model and [model.model_dump(mode="json"), [] if model.revision else _files(Path(model_folder(model.name)))]
+    return model and [model.model_dump(mode="json"), [] if model.revision else _files(Path(model_place(model.name)))]
 
 
 def _sources(stage: Declaration, settings: Settings) -> Any:

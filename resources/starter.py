@@ -12,6 +12,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.models.gguf import PACKAGE
 from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.profiles.first_look import FirstLook, look_over
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
@@ -23,13 +24,13 @@ PERCENT = 100
 
 @dataclass(frozen=True)
 class Starter:
-    """A profile that was written, what its trajectories are, and its model, whose folder is None for a hub id."""
+    """A profile that was written, what its trajectories are, and its model, whose place is None for a hub id."""
 
     path: Path
     source: Path
     look: FirstLook
     model: str
-    model_folder: Path | None
+    model_place: Path | None
 
 
 def write_starter(
@@ -43,14 +44,14 @@ def write_starter(
 
     Args:
         source: file or folder of the trajectories.
-        model: labeler and backbone: local folder, hub id or `miniature:NAME`.
+        model: labeler and backbone: local folder, GGUF file, `package:NAME/FILE.gguf`, hub id or `miniature:NAME`.
         output: where the profile goes; by default the source's name with `.yaml`, in the working folder.
         force: replace a profile that is there.
         advance: called with the percent just read, and 100.
 
     Raises:
         SettingsError: the profile is there already, or its name is none for a profile.
-        ModelError: the model is no model folder and no hub id.
+        ModelError: the model is no model folder, no GGUF file and no hub id.
         SourceError: there is no such file, it holds no trajectories, or the profile cannot be written.
     """
     source, output = expanded(source), expanded(output or f"{source.name.partition('.')[0]}.yaml")
@@ -59,11 +60,11 @@ def write_starter(
     check_own_name(output.stem)
     check_writable(output)
     model = os.path.expanduser(model)  # a Path would lose the `./` that tells a folder from a hub id
-    model_folder = model_on_disk(model)
+    place = model_on_disk(model)
     look = look_over(str(source), _rows(source, advance))
-    named = model if model_folder is None or model.startswith(MINIATURE) else _from(output.parent, model_folder)
+    named = model if place is None or model.startswith((MINIATURE, PACKAGE)) else _from(output.parent, place)
     write_whole(output, starter_profile(look, output.stem, _from(output.parent, source), named))
-    return Starter(output, source, look, model, model_folder)
+    return Starter(output, source, look, model, place)
 
 
 def _rows(source: Path, advance: Callable[[int, int], None]) -> Iterator[tuple[Row, str]]:

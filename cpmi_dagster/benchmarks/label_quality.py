@@ -168,8 +168,8 @@ def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
 
-    And of `DETAILS` what the truth has. `correct` is null where the truth leaves a step out, `math_shepherd` where the
-    source has no labels.
+    And of `DETAILS` what the truth has. `correct` is null where the truth leaves a step out, as people do after the
+    first error; `math_shepherd` where the source has no labels.
 
     Raises:
         BenchmarkError: a trajectory has more or fewer true labels than steps.

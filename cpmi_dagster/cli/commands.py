@@ -59,7 +59,9 @@ OUT, ERR = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=T
 @app.command(epilog="Example: `cpmi init --input trajectories.jsonl --model Qwen/Qwen3-8B-Base --output mine.yaml`")
 def init(
     input: Annotated[Path, typer.Option(help="Trajectories: .jsonl, .json, .parquet, .gz, or a folder of them.")],
-    model: Annotated[str, typer.Option(help="Labeler and backbone: local folder, hub id, or miniature:labeler.")],
+    model: Annotated[
+        str, typer.Option(help="Labeler and backbone: local folder, GGUF file, hub id, or miniature:labeler.")
+    ],
     output: Annotated[
         Path | None, typer.Option(help="The profile to write; by default the input's name with .yaml, in this folder.")
     ] = None,
@@ -139,7 +141,7 @@ def plan(
     epilog="Example: `cpmi score --model miniature:labeler --input trajectories.jsonl --output scores.parquet`"
 )
 def score(
-    model: Annotated[str, typer.Option(help="Local folder, hub id, or miniature:labeler.")],
+    model: Annotated[str, typer.Option(help="Local folder, GGUF file, hub id, or miniature:labeler.")],
     input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps, gold_answer, negative_answers.")],
     output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
     answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,

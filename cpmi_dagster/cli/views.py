@@ -75,7 +75,7 @@ def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
 
 def show_starter(console: Console, starter: "Starter") -> None:
     """What a file of trajectories holds, the profile written for it, and further commands."""
-    look, model = starter.look, starter.model_folder
+    look, model = starter.look, starter.model_place
     forms = ", ".join(f"{rows:,} {form}" for form, rows in look.forms.items())
     ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat one" if look.repeated_ids else "")
     reasons = look.rejected.head(SHOWN_REASONS).select("place", "row_number", "reason").iter_rows()
@@ -90,7 +90,9 @@ def show_starter(console: Console, starter: "Starter") -> None:
         "with id": ids,
         "rejected rows": [f"{look.rejected.height:,}", *rejected, *([f"and {more:,} more"] if more else [])],
         "shards": f"{look.shards}",
-        "model": f"folder {model}" if model else f"{starter.model}, a hub id that is fetched at its first use",
+        "model": f"{'folder' if model.is_dir() else 'file'} {model}"
+        if model
+        else f"{starter.model}, a hub id that is fetched at its first use",
     }
     console.print(_facts_table(str(starter.source), facts))
     option = f" -p {shlex.quote(str(starter.path))}"

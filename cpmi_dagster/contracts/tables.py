@@ -36,7 +36,7 @@ class MathShepherd(dy.Schema):
     value = dy.List(dy.String(), nullable=True, description="step labels of sources that keep them beside the text")
     defect = dy.String(nullable=True, description="why the row cannot be read; null for nearly all")
     source_id = dy.String(
-        nullable=True, description="the user's own id; this and what follows: rows of question and steps"
+        nullable=True, description="the row's own id; this and what follows: rows of question (or problem) and steps"
     )
     question = dy.String(nullable=True, description="question as the row has it; null for other forms")
     steps = dy.List(dy.String(), nullable=True, description="steps as the row has them; null for other forms")
@@ -72,7 +72,7 @@ class BenchmarkProblems(dy.Schema):
 
 
 class StepTruth(dy.Schema):
-    """True step labels where a source has them (human annotation, or a generated world); empty otherwise."""
+    """True step labels where a source has them (people's, or those of a generated world); empty otherwise."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
     correct = dy.List(dy.Bool(nullable=True), description="whether each step is right; null where nobody has judged it")

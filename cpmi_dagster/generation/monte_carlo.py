@@ -17,7 +17,7 @@ import polars as pl
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.extraction import announced_answer, extract_answer
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.seeded import derived_seed
+from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.contracts.tables import Rollouts
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
 from cpmi_dagster.generation.grading import graded
@@ -113,6 +113,14 @@ def prefix_rollouts(
             progress(part.height)
     drawn = pl.concat(rollouts)
     return drawn if len(portions) == 1 else in_order(drawn, trajectories), cost
+
+
+def sampled(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
+    """`count` trajectories by lot, in their order; all when None. A larger count adds to those of a smaller one."""
+    if count is None:
+        return trajectories
+    numbers = [uniform_number(seed, ["rollouts", name]) for name in trajectories["trajectory_id"]]
+    return trajectories.filter(pl.Series(numbers, dtype=pl.Float64).rank("ordinal") <= count)
 
 
 def missing_portions(

@@ -21,4 +21,7 @@ class Rollouts(Frozen):
     prover_count: int = Field(default=4, ge=1)
     batch_sequences: int = Field(default=256, ge=1)
     chunk_trajectories: int = Field(default=64, ge=1)
+    sample: int | None = Field(
+        default=None, ge=1, description="trajectories whose prefixes are completed, as many of each shard; null = all"
+    )
     sampling: Sampling = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=512)

@@ -4,6 +4,7 @@
 
     Qwen/Qwen3-8B-Base@49e3418fbbbc            hub id @ first 12 characters of the commit
     miniature:labeler@5f0c1f2a9b1d             local folder @ first 12 characters of the weights' sha256
+    smollm2.gguf@8fc1a9e07d52                  GGUF file @ first 12 characters of its sha256
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.models.gguf import PACKAGE, converted, gguf_file, gguf_hash
 from cpmi_dagster.models.quiet import quiet_transformers
 
 if TYPE_CHECKING:
@@ -43,11 +45,23 @@ class LoadedModel:
 
 
 def model_folder(name: str) -> str:
-    """The folder or hub id behind a model name; `miniature:labeler` is a part of the embedded world.
+    """The folder or hub id behind a model name: that of the converted weights for a GGUF file.
 
     Raises:
-        ModelError: the embedded world has no such model.
+        ModelError: there is no such package, file or model of the embedded world, or a GGUF file cannot be converted.
     """
+    file = gguf_file(name)
+    return model_place(name) if file is None else str(converted(file))
+
+
+def model_place(name: str) -> str:
+    """What a model name stands for: a folder, a GGUF file, or a hub id; `miniature:labeler` is of the embedded world.
+
+    Raises:
+        ModelError: there is no such package, file or model of the embedded world.
+    """
+    if file := gguf_file(name):
+        return str(file)
     if not name.startswith(MINIATURE):
         return name
     from cpmi_dagster.miniature.names import MODEL_FOLDERS
@@ -59,15 +73,18 @@ def model_folder(name: str) -> str:
 
 
 def model_identity(name: str, revision: str | None = None) -> str:
-    """`name@revision`, with the hash of the weights as the revision of a local folder.
+    """`name@revision`, with the hash of the weights as the revision of a local folder or GGUF file.
 
     Args:
-        name: local folder, `miniature:NAME`, or hub id.
-        revision: hub commit; ignored for local folders.
+        name: local folder, GGUF file, `package:NAME/FILE.gguf`, `miniature:NAME`, or hub id.
+        revision: hub commit; ignored for what is on this disk.
 
     Raises:
         ModelError: the local folder holds no safetensors weights.
     """
+    if file := gguf_file(name):
+        short_name = name if name.startswith(PACKAGE) else file.name
+        return f"{short_name}@{gguf_hash(file)[:IDENTITY_CHARACTERS]}"
     folder = Path(model_folder(name))
     if not folder.is_dir():
         return f"{name}@{(revision or 'main')[:IDENTITY_CHARACTERS]}"
@@ -89,14 +106,16 @@ def weights_hash(folder: Path) -> str:
 
 
 def model_on_disk(name: str) -> Path | None:
-    """The folder of a model that is on this disk, without loading it; None for a hub id, which is not looked up.
+    """The folder or GGUF file of a model on this disk, without loading it; None for a hub id, which is not looked up.
 
     Raises:
-        ModelError: the name is neither, or the folder lacks config.json, safetensors weights or a tokenizer.
+        ModelError: the name is none of these, or the folder lacks config.json, safetensors weights or a tokenizer.
     """
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
+    if file := gguf_file(name):
+        return file
     place = model_folder(name)
     _check_folder(place)
     folder = Path(place)
@@ -118,10 +137,10 @@ def load_language_model(
     device: str = "auto",
     device_map: str | None = None,
 ) -> LoadedModel:
-    """Load weights and tokenizer from a local folder, the embedded world or the hub.
+    """Load weights and tokenizer from a local folder, a GGUF file, the embedded world or the hub.
 
     Args:
-        name: local folder, `miniature:NAME`, or hub id.
+        name: local folder, GGUF file, `package:NAME/FILE.gguf`, `miniature:NAME`, or hub id.
         revision: hub commit, branch or tag; the default branch if None.
         dtype: auto, float32, bfloat16 or float16.
         device: auto (CUDA where there is one), or a torch device.

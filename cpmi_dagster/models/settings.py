@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.frozen import Frozen
 
 
 class LanguageModel(Frozen):
-    """A causal language model: local folder, `miniature:labeler`, or hub id with its revision.
+    """A causal language model: local folder, GGUF file, `package:NAME/FILE.gguf`, `miniature:labeler`, or hub id.
 
     `engine` decides how text is sampled from it. The labeler's log-probabilities always come from weights loaded here.
     Settings that only say how an endpoint is reached are in no fingerprint.

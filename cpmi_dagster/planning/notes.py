@@ -78,6 +78,8 @@ def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
         if row["also"]:
             yield f"At the price of {row['method']}: {', '.join(row['also'])}."
     yield "Forward tokens include the generated ones, as in labels.labeling_costs."
+    if settings.rollouts.sample:
+        yield f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,} at most."
     yield from _estimates(plan, settings)
     for role in ROLES:
         if (model := settings.models.of(role)) and model.engine == "endpoint":

@@ -18,7 +18,7 @@ from itertools import islice
 import polars as pl
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.forms import MathShepherdRow, Prm800kRow, QuestionRow, TrlRow, form_of
+from cpmi_dagster.trajectories.forms import MathShepherdRow, Prm800kRow, ProcessBenchRow, QuestionRow, TrlRow, form_of
 from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
 from cpmi_dagster.trajectories.question_text import question_id
 from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows
@@ -27,6 +27,7 @@ FORM_NAMES = {
     MathShepherdRow: "Math-Shepherd",
     TrlRow: "TRL",
     Prm800kRow: "PRM800K",
+    ProcessBenchRow: "ProcessBench",
     QuestionRow: "question and steps",
     None: "in none of the forms",
 }

@@ -149,6 +149,7 @@ class Settings(BaseSettings):
                 choices = ", ".join(QUESTION_SETS)
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {choices}")
         self._check_models()
+        self._check_sample()
         check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self
@@ -173,6 +174,22 @@ class Settings(BaseSettings):
                 "models.policy is missing, and benchmarks.best_of_n samples candidates from it; name the model, or set "
                 "benchmarks.best_of_n to []"
             )
+
+    def _check_sample(self) -> None:
+        """Refuse reward types that need rollouts of every trajectory where a sample alone has them."""
+        for name in self.rewards.types if self.rollouts.sample else ():
+            if reward_type(name).merge:
+                raise ValueError(
+                    f"rollouts.sample: `{name}` needs rollouts of every trajectory; remove it from rewards.types, or "
+                    "set rollouts.sample to null"
+                )
+
+    def rollouts_of(self, shard: str) -> int | None:
+        """Trajectories of a shard whose prefixes are completed, its part of `rollouts.sample`; None is all."""
+        if self.rollouts.sample is None:
+            return None
+        share, more = divmod(self.rollouts.sample, self.shards)
+        return share + (int(shard) < more)
 
     @property
     def demand(self) -> Demand:

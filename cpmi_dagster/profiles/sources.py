@@ -1,7 +1,7 @@
 """Settings of what is read from outside: trajectories, their step labels, reference problems, benchmarks.
 
 sources:
-  math_shepherd: {path: "miniature:math_shepherd"}
+  math_shepherd: {path: "miniature:math_shepherd"}          or a list of sources, read one after the other
   step_labels:
     my_judge: {path: ./labels.jsonl}          a user-supplied reward type, named `my_judge`
   references:                                 where gold answers are looked up; none where every row has its own
@@ -12,8 +12,9 @@ sources:
 """
 
 import re
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.rewards.registry import is_taken
@@ -70,11 +71,22 @@ class StepLabelSource(DataSource):
     probabilities: bool = Field(default=False, description="they are in [0, 1] and are not normalised, like MC's")
 
 
+def _several(value: Any) -> Any:
+    """A single source as a list of one; null as a list of none."""
+    if value is None:
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+SourceList = Annotated[tuple[DataSource, ...], BeforeValidator(_several)]
+"""One source, or several that are read one after the other: the numbers of their rows count on."""
+
+
 class Sources(Frozen):
     """Everything read from outside."""
 
-    math_shepherd: DataSource
-    step_truth: DataSource | None = None
+    math_shepherd: SourceList = Field(min_length=1, description="the trajectories")
+    step_truth: SourceList = Field(default=(), description="whether their steps are right, where that is known")
     step_labels: dict[str, StepLabelSource] = Field(default={}, description="user-supplied labels, by name")
     references: tuple[ReferenceSource, ...] = Field(
         default=(), description="problems in which gold answers are looked up for trajectories that have none"

@@ -96,7 +96,7 @@ def score_trajectories(
     Args:
         trajectories: id, question, steps (list), gold_answer and, optionally, negative_answers (list). With negative
             answers no text is generated and the result is deterministic; where there are none, they are sampled.
-        model: the labeler: local folder, hub id, `miniature:labeler`, or one that is loaded.
+        model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or one that is loaded.
         options: see `ScoreOptions`.
 
     Returns:

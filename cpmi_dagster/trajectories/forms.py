@@ -6,13 +6,16 @@ r"""The forms a trajectory source may have, each brought into Math-Shepherd's.
                        {"completions": [{"text": "2 + 3 = 5.", "rating": 1}], "chosen_completion": 0}]}}
     -> RawRow(input="2 + 3? Step 1: 2 + 3 = 5. ки", label="2 + 3? Step 1: 2 + 3 = 5. +", …)
 
+    ProcessBench   {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 5."], "label": -1}
     any others     {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a7", "gold_answer": 5, "labels": ["+"]}
     -> RawRow(input="2 + 3?\n2 + 3 = 5.", value=["+"], source_id="a7", question="2 + 3?", steps=["2 + 3 = 5."], …)
 
 Rows of question and steps need no more than that: `id`, `gold_answer`, `labels`, `task` and `split` may be left out.
-Their question and steps are taken as they are, without markers and headers.
+Their question and steps are taken as they are, without markers and headers. So are those of ProcessBench, whose `label`
+(the first wrong step by people's judgement) is a truth that labels are measured against, and no label itself.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, NamedTuple
@@ -23,17 +26,19 @@ from cpmi_dagster.files.text import Identifier, Text, encodable, number_text
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, has_header
 
 FORMS = (
-    "input and label (Math-Shepherd); prompt, completions and labels (TRL); question and label (PRM800K); or question "
-    "and steps (any trajectories)"
+    "input and label (Math-Shepherd); prompt, completions and labels (TRL); question and label (PRM800K); problem, "
+    "steps and label (ProcessBench); or question and steps (any trajectories)"
 )
 RATING_OF_ERROR = -1
+NO_ERROR = -1
+SUBSET = re.compile(r"([a-z0-9]+)-\d+")
 MARKS = {True: "+", False: "-", "+": "+", "-": "-"}
 
 
 class RawRow(NamedTuple):
     """A row as `sources.math_shepherd` holds it; `defect` says why it cannot become a trajectory, if that is known.
 
-    What follows `defect` is of rows of question and steps alone.
+    What follows `defect` is of rows of question and steps, and of ProcessBench, alone.
     """
 
     input: str
@@ -216,13 +221,42 @@ class QuestionRow(BaseModel):
         )
 
 
+class ProcessBenchRow(BaseModel):
+    """A solution in which people have marked the first wrong step, from 0; -1 where there is none."""
+
+    problem: Filled
+    steps: list[Filled] = Field(min_length=1)
+    label: int = Field(ge=NO_ERROR, strict=True)
+    id: Identifier | None = None
+
+    @model_validator(mode="after")
+    def _label_fits(self) -> "ProcessBenchRow":
+        if self.label >= len(self.steps):
+            raise ValueError(f"`label` is step {self.label} (from 0) of {len(self.steps)} steps")
+        return self
+
+    def raw(self) -> RawRow:
+        """The row as it is; its task is the subset that its id names, as in `gsm8k-7`."""
+        subset = SUBSET.fullmatch(str(self.id))
+        row = QuestionRow(question=self.problem, steps=self.steps, id=self.id)
+        return row.model_copy(update={"task": subset[1].upper() if subset else ""}).raw()
+
+    def truth(self) -> list[bool | None]:
+        """Whether each step is right: people have judged the steps up to the first wrong one, and none after it."""
+        if self.label == NO_ERROR:
+            return [True] * len(self.steps)
+        return [True] * self.label + [False] + [None] * (len(self.steps) - self.label - 1)
+
+
 def id_text(value: Any) -> str | None:
     """The id of a row of question and steps, as text; None for none, and for what is no id."""
     is_id = isinstance(value, str | int) and not isinstance(value, bool)
     return (clean(encodable(str(value))) or None) if is_id else None
 
 
-def form_of(row: Mapping[str, Any]) -> type[MathShepherdRow | TrlRow | Prm800kRow | QuestionRow] | None:
+def form_of(
+    row: Mapping[str, Any],
+) -> type[MathShepherdRow | TrlRow | Prm800kRow | ProcessBenchRow | QuestionRow] | None:
     """Which form a row has, by its columns; None for none of them."""
     if "input" in row:
         return MathShepherdRow
@@ -230,4 +264,6 @@ def form_of(row: Mapping[str, Any]) -> type[MathShepherdRow | TrlRow | Prm800kRo
         return TrlRow
     if isinstance(row.get("question"), Mapping) and "label" in row:
         return Prm800kRow
-    return QuestionRow if "question" in row and "steps" in row else None
+    if "question" in row and "steps" in row:
+        return QuestionRow
+    return ProcessBenchRow if all(name in row for name in ("problem", "steps", "label")) else None

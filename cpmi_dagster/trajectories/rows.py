@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.trajectories.forms import FORMS, QuestionRow, RawRow, form_of, id_text
+from cpmi_dagster.trajectories.forms import FORMS, ProcessBenchRow, QuestionRow, RawRow, form_of, id_text
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
@@ -76,7 +76,7 @@ def read_row(row: Row) -> RawRow:
         return form.model_validate(row).raw()
     except ValidationError as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        source_id = id_text(row.get("id")) if form is QuestionRow else None
+        source_id = id_text(row.get("id")) if form in (QuestionRow, ProcessBenchRow) else None
         return RawRow(encodable(text), defect=str(first_complaint(error)), source_id=source_id)
 
 

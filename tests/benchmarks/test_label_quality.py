@@ -95,6 +95,25 @@ def test_steps_are_matched_to_their_truth():
     ]
 
 
+def test_steps_that_nobody_has_judged_are_left_out():
+    truth = pl.DataFrame({"row_number": [0, 1], "correct": [[False, None], [True, False]]})
+    steps = true_steps(TRAJECTORIES, truth)
+    assert steps.select("trajectory_id", "step_index", "correct").rows() == [
+        ("t0", 0, False), ("t1", 0, True), ("t1", 1, False),
+    ]  # fmt: skip
+
+
+def test_a_type_that_labels_a_sample_is_judged_and_compared_on_it():
+    sampled = rewards(mc=REVERSED).filter(pl.col("trajectory_id") != "t0")
+    given = pl.concat([sampled, rewards(cpmi=PERFECT)])
+    quality = label_quality(given, TRAJECTORIES, TRUTH, samples=10, seed=0).rows_by_key("reward_type", named=True)
+    assert (quality["mc"][0]["n"], quality["cpmi"][0]["n"]) == (4, 6)
+    differences = label_quality_differences(given, TRAJECTORIES, TRUTH, samples=10, seed=0)
+    assert differences.select("reward_type", "n").rows() == [("cpmi", 4), ("math_shepherd", 4)]
+    alone = TRAJECTORIES.filter(pl.col("trajectory_id") != "t0")
+    assert differences.equals(label_quality_differences(given, alone, TRUTH, samples=10, seed=0))
+
+
 def test_without_any_truth_there_are_no_rows():
     nothing = TRUTH.clear()
     assert label_quality(rewards(mc=PERFECT), TRAJECTORIES, nothing, samples=10, seed=0).is_empty()

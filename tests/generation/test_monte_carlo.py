@@ -2,10 +2,12 @@ from functools import partial
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import Rollouts
 from cpmi_dagster.generation.engine import Generation
-from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, in_order, prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, in_order, prefix_rollouts, sampled
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_context, render_question
 
@@ -106,6 +108,16 @@ def test_rollouts_asked_for_later_are_those_that_would_have_been_drawn_at_once(e
     added, _ = drawn(count=3, include_question=include_question, made=made)
     assert in_order(pl.concat([before, added]), trajectories(3)).equals(at_once)
     assert added.height == at_once.height - before.height
+
+
+@given(st.integers(0, 20), st.integers(0, 25), st.integers(0, 25), st.integers(0, 9))
+def test_a_sample_keeps_the_order_and_a_larger_one_adds_to_it(size, count, more, seed):
+    names = pl.DataFrame({"trajectory_id": [f"t{number:09d}" for number in range(size)]})
+    smaller, larger = (sampled(names, wanted, seed)["trajectory_id"].to_list() for wanted in (count, count + more))
+    assert len(smaller) == min(size, count)
+    assert smaller == [name for name in larger if name in set(smaller)]
+    assert larger == sorted(larger)
+    assert sampled(names, None, seed).equals(names)
 
 
 def test_only_the_prefixes_asked_for_are_completed():

@@ -97,7 +97,7 @@ def test_paths_count_from_the_profile_they_stand_in(tmp_path):
     (tmp_path / "rows.jsonl").touch()
     text = "extends: miniature\nsources: {math_shepherd: {path: rows.jsonl}}\nmodels: {labeler: {name: ./model}}\n"
     settings = load_settings(write(tmp_path, text))
-    assert settings.sources.math_shepherd.path == str(tmp_path / "rows.jsonl")
+    assert [source.path for source in settings.sources.math_shepherd] == [str(tmp_path / "rows.jsonl")]
     assert settings.models.labeler.name == str(tmp_path / "model")
     assert settings.models.prover.name == "miniature:prover"
 
@@ -167,7 +167,7 @@ def test_a_wrong_variable_of_the_environment_is_named(monkeypatch, variable, val
 
 def test_an_unknown_profile_lists_those_there_are():
     with pytest.raises(
-        SettingsError, match="give one of files, miniature, miniature-all, miniature-small-labeler, paper"
+        SettingsError, match="give one of files, human-steps, miniature, miniature-all, miniature-small-labeler, paper"
     ):
         load_settings("nothing")
 
@@ -318,6 +318,37 @@ def test_a_model_that_is_needed_and_not_named_is_missed_when_the_profile_is_read
     profile.write_text(f"extends: miniature\nrecipes: []\n{text}\n")
     with pytest.raises(SettingsError, match=complaint):
         load_settings(profile)
+
+
+def test_a_sample_of_rollouts_is_shared_out_among_the_shards(tmp_path):
+    text = "extends: miniature\nrecipes: []\nshards: 3\nrewards: {types: [mc, pav, cpmi]}\nrollouts: {sample: 8}\n"
+    settings = load_settings(write(tmp_path, text))
+    assert [settings.rollouts_of(shard) for shard in settings.shard_keys] == [3, 3, 2]
+    assert load_settings("miniature").rollouts_of("000") is None
+
+
+@pytest.mark.parametrize("name", ["cpmi_merge1", "pav_merge2", "rand_merge"])
+def test_a_merge_needs_rollouts_of_every_trajectory(tmp_path, name):
+    text = f"extends: miniature\nrecipes: []\nrewards: {{types: [mc, {name}]}}\nrollouts: {{sample: 8}}\n"
+    with pytest.raises(SettingsError, match=f"rollouts.sample: `{name}` needs rollouts of every trajectory; remove it"):
+        load_settings(write(tmp_path, text))
+
+
+def test_solutions_that_people_have_judged_are_labelled_and_no_model_is_trained():
+    settings = load_settings("human-steps")
+    assert settings.recipes == ()
+    assert settings.sources.step_truth == settings.sources.math_shepherd
+    assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None)
+
+
+def test_one_source_or_several_may_hold_the_trajectories(tmp_path):
+    one, two = ("{hub: a/b}", "[{hub: a/b}, {hub: c/d}]")
+    for given, places in ((one, ["a/b"]), (two, ["a/b", "c/d"])):
+        settings = load_settings(write(tmp_path, f"extends: miniature\nsources: {{math_shepherd: {given}}}\n"))
+        assert [source.place for source in settings.sources.math_shepherd] == places
+        assert [source.place for source in settings.sources.step_truth] == ["miniature:step_truth"]
+    with pytest.raises(SettingsError, match=r"`sources\.math_shepherd` is wrong: Tuple should have at least 1 item"):
+        load_settings(write(tmp_path, "extends: miniature\nsources: {math_shepherd: []}\n"))
 
 
 def test_models_that_nothing_asks_for_may_be_left_out(tmp_path):

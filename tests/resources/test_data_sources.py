@@ -53,6 +53,15 @@ def test_limit_takes_the_first_rows(tmp_path, sources):
     assert sources.rows(source).to_dicts() == ROWS[:1]
 
 
+def test_several_sources_are_read_one_after_the_other_and_their_shares_add_up(tmp_path, sources):
+    several = [write(tmp_path / f"rows.{kind}", kind) for kind in ("jsonl", "json")]
+    rows, shares = zip(*sources.stream_all(several), strict=True)
+    assert list(rows) == [*ROWS, *ROWS]
+    assert list(shares) == sorted(shares) and shares[-1] == 1.0
+    assert list(sources.stream_all(several[:1])) == list(sources.stream(several[0]))
+    assert list(sources.stream_all([])) == []
+
+
 def test_the_version_changes_with_the_content_and_only_then(tmp_path, sources):
     source = write(tmp_path / "rows.jsonl", "jsonl")
     before = sources.version(source)

@@ -38,7 +38,7 @@ def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(star
     assert loaded.rewards.types == ("cpmi",)
     assert set(dict(loaded.selection).values()) == {None, False}
     assert loaded.models.labeler.name == loaded.models.backbone.name == HUB_MODEL
-    assert loaded.models.policy is loaded.models.prover is starter.model_folder is None
+    assert loaded.models.policy is loaded.models.prover is starter.model_place is None
 
 
 def test_nothing_of_the_embedded_world_comes_in(starter):
@@ -46,7 +46,7 @@ def test_nothing_of_the_embedded_world_comes_in(starter):
     assert "miniature" not in text.replace("miniature:NAME", "")
     assert "extends" not in text
     sources = load_settings(starter.path).sources
-    assert (sources.references, sources.benchmarks, sources.step_truth) == ((), {}, None)
+    assert (sources.references, sources.benchmarks, sources.step_truth) == ((), {}, ())
 
 
 def test_sets_of_gold_answers_and_benchmarks_wait_for_a_confirmation(tmp_path):
@@ -84,7 +84,7 @@ def test_paths_are_those_from_the_folder_of_the_profile(tmp_path, monkeypatch):
     assert "{path: ../rows.jsonl}" in path.read_text(encoding="utf-8")
     monkeypatch.chdir("/")
     loaded = load_settings(tmp_path / path)
-    assert Path(str(loaded.sources.math_shepherd.path)).samefile(tmp_path / "rows.jsonl")
+    assert Path(str(loaded.sources.math_shepherd[0].path)).samefile(tmp_path / "rows.jsonl")
     assert Path(loaded.models.backbone.name).samefile(tmp_path / model)
 
 

@@ -21,9 +21,10 @@ JSON = st.recursive(
     max_leaves=8,
 )
 QUESTION = {"question": " 1 + 1? ", "steps": [" It is 2.\n", "Step 2: The answer is: 2"]}
+PROCESSBENCH = {"id": "gsm8k-7", "generator": "m", "problem": " 1 + 1? ", "steps": ["It is 2.", "So 3."], "label": 1}
 FIELDS = (
     "input", "label", "task", "value", "prompt", "completions", "labels", "question", "steps", "id", "gold_answer",
-    "split",
+    "split", "problem",
 )  # fmt: skip
 
 
@@ -99,6 +100,9 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({**QUESTION, "gold_answer": {}}, "a gold answer of the wrong kind, dict"),
         ({**QUESTION, "gold_answer": float("nan")}, "a gold answer of the wrong kind, float"),
         ({**QUESTION, "id": 1.5}, "`id`: it must be a text or a whole number"),
+        ({**PROCESSBENCH, "label": 2}, "`label` is step 2 (from 0) of 2 steps"),
+        ({**PROCESSBENCH, "label": None}, "`label`: it must be a valid integer"),
+        ({**PROCESSBENCH, "steps": []}, "`steps`: it is empty"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_rejected_with_its_defect(row, defect):
@@ -126,6 +130,16 @@ def test_rows_of_question_and_steps_are_taken_as_they_are():
         "gold_answer": "2",
         "split": "dev",
     }
+
+
+def test_solutions_with_their_first_error_are_trajectories_without_labels():
+    parsed, rejected = parse_rows(number_rows([PROCESSBENCH, {**PROCESSBENCH, "id": 5}], first=0, shards=1))
+    assert rejected.is_empty()
+    assert parsed.select("question", "steps", "source_id", "task").rows() == [
+        ("1 + 1?", ["It is 2.", "So 3."], "gsm8k-7", "GSM8K"),
+        ("1 + 1?", ["It is 2.", "So 3."], "5", ""),
+    ]
+    assert parsed["shepherd_labels"].null_count() == parsed["gold_answer"].null_count() == 2
 
 
 @pytest.mark.parametrize(("given", "text"), [(0.5, "0.5"), (" 3 ", "3"), ("", None), (" ", None), (None, None)])

