@@ -97,14 +97,19 @@ def best_control(label_quality: pl.DataFrame, column: str) -> str | None:
     return figures.sort("measured")["row"][-1] if figures.height else None
 
 
+def shown_columns(table: pl.DataFrame) -> list[HeadlineColumn]:
+    """The columns of a headline that have a figure."""
+    return [column for column in HEADLINE_COLUMNS if table[column.name].count()]
+
+
 def format_headline(table: pl.DataFrame) -> pl.DataFrame:
     """The headline as strings for people, `0.747 [0.702, 0.790]`, under readable headings; `–` where not measured."""
-    rows = []
+    rows, columns = [], shown_columns(table)
     for row in table.iter_rows(named=True):
-        cells = {column.title: headline_cell(row, column) for column in HEADLINE_COLUMNS}
+        cells = {column.title: headline_cell(row, column) for column in columns}
         texts = {title: f"{cell.ours} {cell.interval}".strip() or "–" for title, cell in cells.items()}
         rows.append({"Reward": row["reward"], **texts})
-    return pl.DataFrame(rows, schema=dict.fromkeys(["Reward", *(c.title for c in HEADLINE_COLUMNS)], pl.String()))
+    return pl.DataFrame(rows, schema=dict.fromkeys(["Reward", *(column.title for column in columns)], pl.String()))
 
 
 def headline_cell(row: Mapping[str, Any], column: HeadlineColumn) -> TableCell:

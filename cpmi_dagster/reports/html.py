@@ -14,7 +14,7 @@ from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
 from cpmi_dagster.reports.findings import findings
-from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, headline_cell, headline_table
+from cpmi_dagster.reports.headline import headline_cell, headline_table, shown_columns
 from cpmi_dagster.reports.html_tables import PlainTable, TableRow, comparison_table, plain_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import REWARDS
@@ -107,11 +107,12 @@ def _section(artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs,
 
 
 def _headline_table(headline: pl.DataFrame) -> dict[str, list]:
+    columns = shown_columns(headline)
     rows = [
-        TableRow(row["reward"], tuple(headline_cell(row, column) for column in HEADLINE_COLUMNS))
+        TableRow(row["reward"], tuple(headline_cell(row, column) for column in columns))
         for row in headline.iter_rows(named=True)
     ]
-    return {"columns": ["Reward", *(column.title for column in HEADLINE_COLUMNS)], "rows": rows}
+    return {"columns": ["Reward", *(column.title for column in columns)], "rows": rows}
 
 
 def _alignment_tables(review: AlignmentReview | None) -> dict[str, PlainTable]:

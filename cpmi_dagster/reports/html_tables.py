@@ -154,9 +154,10 @@ def format_interval(low: float | None, high: float | None, decimals: int | None 
 
 
 def _arrange(table: PaperTable, comparison: pl.DataFrame, rows: list[str], columns: list[str]) -> ComparisonTable:
-    """Some rows of a comparison, without columns that are empty in all of them."""
+    """Some rows of a comparison, without columns that have no figure of ours; the paper's where nothing has."""
     figures = comparison.filter(pl.col("row").is_in(rows))
-    columns = [column for column in columns if column in set(figures["column"])]
+    ours = figures.drop_nulls("measured")
+    columns = [column for column in columns if column in set((ours if ours.height else figures)["column"])]
     cells = {(figure["row"], figure["column"]): _cell(figure, table) for figure in figures.iter_rows(named=True)}
     if len(columns) > max(WIDEST, len(rows)):
         groups = tuple(ColumnGroup("", (row,)) for row in rows)

@@ -116,8 +116,8 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[R
     }
     if (drawn := _draw_first_picture(comparisons)) is not None:
         caption = (
-            "Quality against what the labels cost, in generated tokens. Left: the labels, without last steps. "
-            "Right: reward models trained on them. Lines: chance, and the best label that costs nothing."
+            "Quality against what the labels cost in generated tokens: of the labels themselves, and of reward models "
+            "trained on them. Dotted: chance, and the best label that costs nothing."
         )
         yield Plot("plot-headline", "headline", caption, drawn)
     for artifact, (draw, caption) in drawings.items():

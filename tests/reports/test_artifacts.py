@@ -12,7 +12,6 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset, labeler_name
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paired_differences import differences_to_baseline
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
 
 Comparisons = dict[str, pl.DataFrame]
@@ -171,27 +170,6 @@ def test_the_rows_of_the_labelers_table_are_measured_for_this_labeler_alone(inpu
     assert cell(comparison, "Llama3.2-1B, MC", "PB")["measured"] is None
 
 
-def test_paired_differences_are_those_of_the_figures(inputs: ReportInputs, comparisons: Comparisons):
-    differences = differences_to_baseline(inputs)
-    for measure, artifact, column in (
-        ("processbench_f1", "processbench", "Average"),
-        ("prm_score", "prmbench", "Total"),
-        ("best_of_8", "best_of_n", "MATH500 N=8"),
-        ("label_auc", "label_quality", "Label AUC"),
-    ):
-        pair = differences.filter(reward="CPMI", baseline="MC", measure=measure).row(0, named=True)
-        ours, mc = (cell(comparisons[artifact], row, column)["measured"] for row in ("CPMI", "MC"))
-        assert pair["difference"] == pytest.approx(ours - mc)
-
-
-def test_best_of_8_is_also_compared_with_no_reward_model(inputs: ReportInputs, comparisons: Comparisons):
-    differences = differences_to_baseline(inputs)
-    for baseline in ("Pass@1", "Majority vote"):
-        pair = differences.filter(reward="MC", baseline=baseline).row(0, named=True)
-        ours, unaided = (cell(comparisons["best_of_n"], row, "MATH500 N=8")["measured"] for row in ("MC", baseline))
-        assert pair["difference"] == pytest.approx(ours - unaided)
-
-
 def test_pass_at_1_is_the_share_of_all_candidates_whatever_n():
     candidates = pl.DataFrame({
         "benchmark": ["gsm8k"] * 4, "problem_id": ["p"] * 4, "candidate": range(4), "steps": [["s"]] * 4,
@@ -200,7 +178,3 @@ def test_pass_at_1_is_the_share_of_all_candidates_whatever_n():
     scores = candidates.select("benchmark", "problem_id", "candidate", step_index=pl.lit(0), probability=pl.lit(0.5))
     blind = choose(candidates, scores, [1, 2, 4]).filter(aggregation="pass_at_1")
     assert blind["correct"].to_list() == [0.75, 0.75, 0.75]
-
-
-def test_without_predictions_there_are_no_differences():
-    assert differences_to_baseline(ReportInputs()).is_empty()

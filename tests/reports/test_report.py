@@ -15,18 +15,15 @@ from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.figure_style import spread
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
-from cpmi_dagster.reports.headline_text import headline_reading
 from cpmi_dagster.reports.html import render_report
 from cpmi_dagster.reports.html_tables import comparison_table, format_figure, group_columns, order_columns, plain_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paired_differences import DIFFERENCE_SCHEMA, differences_to_baseline
 from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.table_plots import shared_costs
 from resources.database import Database
 from resources.lake import Lake
 
 Comparisons = dict[str, pl.DataFrame]
-NO_DIFFERENCES = pl.DataFrame(schema=DIFFERENCE_SCHEMA)
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
@@ -64,7 +61,6 @@ def report(inputs: ReportInputs, comparisons: Comparisons) -> str:
         comparisons,
         inputs,
         models={"labeler": "<b>model & weights</b>"},
-        differences=differences_to_baseline(inputs),
         provenance=pl.DataFrame({"relation": ["labels.step_rewards"], "fingerprint": ["a1b2c3"]}),
         versions={"polars": "2.1.0"},
     )
@@ -108,8 +104,8 @@ def test_ours_and_the_papers_figures_can_be_distinguished(report: str):
 
 def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
     plots = re.findall(r'<div class="plot" role="img" aria-label="([^"]+)">', report)
-    assert len(plots) == 8
-    assert report.count("<svg") == 8
+    assert len(plots) == 9
+    assert report.count("<svg") == 9
     assert "currentColor" in report
 
 
@@ -138,60 +134,53 @@ def test_a_plot_is_also_a_png(comparisons: Comparisons):
 
 def test_the_headline_takes_its_figures_from_the_artifacts(comparisons: Comparisons):
     table = headline_table(comparisons)
-    assert table["reward"].to_list() == ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Pass@1", "Majority vote"]
+    rewards = ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Majority vote", "Chance", "Ceiling"]
+    assert table["reward"].to_list() == rewards
     row = table.row(by_predicate=pl.col("reward") == "CPMI", named=True)
     for column in HEADLINE_COLUMNS:
         figure = comparisons[column.artifact].row(
-            by_predicate=(pl.col("row") == "CPMI") & (pl.col("column") == column.column), named=True
+            by_predicate=(pl.col("row") == f"CPMI{column.suffix}") & (pl.col("column") == column.column), named=True
         )
         assert [row[column.name], row[f"{column.name}_low"]] == [figure["measured"], figure["low"]]
-    assert format_headline(table).height == 7
+    assert format_headline(table).height == len(rewards)
+
+
+def test_chance_and_ceiling_stand_beside_every_quality(comparisons: Comparisons):
+    table = headline_table(comparisons)
+    chance, ceiling = (table.row(by_predicate=pl.col("reward") == name, named=True) for name in ("Chance", "Ceiling"))
+    picks = {
+        row: comparisons["best_of_n"].filter(row=row, column="MATH500 N=8")["measured"].item()
+        for row in ("Pass@1", "Pass@N")
+    }
+    assert (chance["label_auc"], chance["best_of_8"]) == (0.5, picks["Pass@1"])
+    assert (ceiling["label_auc"], ceiling["prm_score"], ceiling["best_of_8"]) == (1.0, 100.0, picks["Pass@N"])
+    assert 0 < chance["processbench_f1"] < ceiling["processbench_f1"] == 100.0
+
+
+def test_the_best_free_label_is_named_in_the_headline(comparisons: Comparisons):
+    quality = comparisons["label_quality"]
+    of_mc = quality.filter(row="MC")
+    worse, better = (
+        of_mc.with_columns(row=pl.lit(row), measured=pl.col("measured") + shift)
+        for row, shift in (("Position", -0.2), ("Step length", -0.1))
+    )
+    table = headline_table({"label_quality": pl.concat([quality, worse, better])})
+    assert "Best free label: Step length" in table["reward"]
+
+
+def test_columns_without_a_figure_of_ours_are_left_out(comparisons: Comparisons, report: str):
+    artifact, comparison = ARTIFACTS["best_of_n"].paper, comparisons["best_of_n"]
+    partly = comparison.with_columns(measured=pl.when(pl.col("column").str.starts_with("GSM8K")).then("measured"))
+    shown = comparison_table(artifact, partly)
+    assert {group.name or group.columns[0].split()[0] for group in shown.groups} == {"GSM8K"}
+    assert format_headline(headline_table({"label_quality": comparisons["label_quality"]})).columns == [
+        "Reward", "Label AUC (true steps)", "… without last steps",
+    ]  # fmt: skip
 
 
 def test_the_headline_of_nothing_is_empty(empty_comparisons: Comparisons):
     assert headline_table(empty_comparisons).is_empty()
     assert format_headline(headline_table({})).is_empty()
-
-
-def headline_of(**figures: tuple[float, float, float]) -> pl.DataFrame:
-    """Label AUC by reward type, nothing else."""
-    rows = [
-        {"row": reward, "column": "Label AUC", "measured": value, "low": low, "high": high}
-        for reward, (value, low, high) in figures.items()
-    ]
-    return headline_table({"label_quality": pl.DataFrame(rows)})
-
-
-def test_overlapping_intervals_are_called_noise():
-    reading = headline_reading(headline_of(MC=(0.80, 0.75, 0.85), CPMI=(0.78, 0.72, 0.84)), NO_DIFFERENCES)
-    assert reading[0] == "CPMI, compared with MC: within noise in label AUC (0.780 against 0.800)."
-
-
-def test_intervals_apart_are_called_better_or_worse():
-    table = headline_of(MC=(0.80, 0.78, 0.82), CPMI=(0.90, 0.88, 0.92), PAV=(0.70, 0.68, 0.72))
-    reading = headline_reading(table, NO_DIFFERENCES)
-    assert reading[0].startswith("PAV, compared with MC: worse in label AUC")
-    assert reading[1].startswith("CPMI, compared with MC: better in label AUC")
-
-
-def test_a_paired_test_overrides_the_intervals():
-    table = headline_of(MC=(0.80, 0.75, 0.85), CPMI=(0.84, 0.79, 0.89))
-    difference = {
-        "reward": "CPMI",
-        "baseline": "MC",
-        "measure": "label_auc",
-        "difference": 0.04,
-        "low": 0.01,
-        "high": 0.07,
-    }
-    paired = pl.DataFrame([{**difference, "p_value": 0.004}], schema=DIFFERENCE_SCHEMA)
-    reading = headline_reading(table, paired)
-    assert reading[0] == "CPMI, compared with MC: better in label AUC (0.840 against 0.800, p = 0.004)."
-    assert "paired bootstrap" in reading[-1]
-
-
-def test_without_mc_there_is_nothing_to_compare_with():
-    assert headline_reading(headline_of(CPMI=(0.8, 0.7, 0.9)), NO_DIFFERENCES) == []
 
 
 def test_official_columns_follow_their_namesakes():
@@ -269,29 +258,6 @@ def test_rows_that_the_profile_does_not_train_are_named(report: str):
 def test_the_profile_that_is_said_to_train_every_row_does():
     everything = ReportInputs(recipes=load_settings("miniature-all").recipes)
     assert [row for artifact in ARTIFACTS.values() for row in artifact.untrained(everything)] == []
-
-
-def test_a_reward_model_worse_than_none_is_said_to_be():
-    best = [("MC", 38.0, 30.0, 44.0), ("CPMI", 50.0, 44.0, 56.0), ("Pass@1", 48.0, 45.0, 51.0)]
-    rows = [
-        {"row": row, "column": "MATH500 N=8", "measured": value, "low": low, "high": high}
-        for row, value, low, high in best
-    ]
-    reading = headline_reading(headline_table({"best_of_n": pl.DataFrame(rows)}), NO_DIFFERENCES)
-    assert reading[0] == (
-        "Pass@1 needs no reward model and is right in 48.0 % of MATH500; best of 8 by a reward model is no lower "
-        "(within noise) with CPMI (50.0); worse with MC (38.0, intervals apart)."
-    )
-
-
-def test_models_not_distinguishable_from_chance_are_named():
-    aucs = {"MC": (0.46, 0.37, 0.55), "CPMI": (0.60, 0.55, 0.65)}
-    rows = [{"row": row, "column": "ROC-AUC", "measured": a, "low": b, "high": c} for row, (a, b, c) in aucs.items()]
-    reading = headline_reading(headline_table({}), NO_DIFFERENCES, pl.DataFrame(rows))
-    assert reading[0] == (
-        "Step AUC of the reward models, where chance is 0.5: CPMI (0.600) above it; MC (0.460) not "
-        "distinguishable from it."
-    )
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8))

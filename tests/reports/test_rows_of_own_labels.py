@@ -8,7 +8,6 @@ import pytest
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paired_differences import differences_to_baseline
 from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.question_sets import other_rule_rows
 
@@ -66,9 +65,9 @@ def test_headline_differences_plots_and_folded_rows_know_own_labels(renamed: Rep
     comparisons = {name: build_artifact(artifact, renamed, "miniature") for name, artifact in ARTIFACTS.items()}
     headline = headline_table(comparisons)
     rows = headline["reward"].to_list()
-    assert rows.index("Rand_Merge") < rows.index("my_judge") < rows.index("Pass@1")
+    assert rows.index("Rand_Merge") < rows.index("my_judge") < rows.index("Chance")
     assert headline.filter(reward="my_judge")["label_auc"].item() is not None
     assert headline.filter(reward="my_judge")["time_ratio"].item() is None
-    assert "my_judge" in differences_to_baseline(renamed)["reward"]
+    assert "my_judge − MC" in comparisons["differences"]["row"]
     assert "my_judge, min" in other_rule_rows(renamed.recipes)
     assert report_plots(renamed, comparisons)
