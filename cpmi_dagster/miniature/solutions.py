@@ -149,7 +149,9 @@ class SolutionWriter:
         """What goes wrong in a step because of the results it uses."""
         operands = (operation.left, operation.right)
         kinds = [self.wrong.get(operand.index) for operand in operands if isinstance(operand, Earlier)]
-        return "dropped" if "dropped" in kinds else next(filter(None, kinds), None)
+        if "dropped" in kinds:
+            return "dropped"
+        return next((kind for kind in kinds if kind), None)
 
     def _choose(self, sentences: tuple[str, ...]) -> str:
         return sentences[0] if self.wording is None else self.wording.choice(sentences)

@@ -36,6 +36,7 @@ class Difficulty:
 
 
 STANDARD = Difficulty()
+LONG = Difficulty(fewest=7, most=8)
 HARD = Difficulty(fewest=7, most=11, scale=3)
 
 

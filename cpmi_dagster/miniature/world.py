@@ -19,7 +19,7 @@ from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
 from cpmi_dagster.miniature.processbench_rows import processbench_row
 from cpmi_dagster.miniature.question_rows import JsonRow, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
-from cpmi_dagster.miniature.word_problems import HARD
+from cpmi_dagster.miniature.word_problems import HARD, LONG
 
 _NAMES = """
     math_shepherd step_truth gsm8k_train math_train
@@ -71,8 +71,9 @@ def _training_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> d
 
 def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
     count = size.test_questions
+    words = pool.draw("GSM8K", count // 2) + pool.draw("GSM8K", count - count // 2, LONG)
     return {
-        "gsm8k_test": [gsm8k_row(problem) for problem in pool.draw("GSM8K", count)],
+        "gsm8k_test": [gsm8k_row(problem) for problem in words],
         "math500_test": [math500_row(problem, number) for number, problem in enumerate(pool.draw("MATH", count))],
         "omni_math_test": [omni_math_row(problem) for problem in pool.draw("MATH", count, HARD)],
         "mmlu_stem_test": [mmlu_stem_row(problem, rng) for problem in rng.sample(pool.draw_both(count), count)],

@@ -62,11 +62,11 @@ def build_model(recipe: ModelRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen
 def continued(folder: Path, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """A trained model that reads `tokenizer`: a token takes the mean embedding of the tokens it had been read as."""
     model, known = Qwen3ForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    embedding = model.get_input_embeddings().weight
+    embedding = model.get_parameter("model.embed_tokens.weight")
     vocabulary = known.get_vocab()
     read_as = [
         [vocabulary[token]] if token in vocabulary else known.encode(tokenizer.decode([number]))
-        for number, token in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+        for number, token in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
     ]
     with torch.no_grad():
         embedding.copy_(torch.stack([embedding[ids].mean(0) for ids in read_as]))

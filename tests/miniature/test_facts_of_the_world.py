@@ -64,8 +64,9 @@ def test_the_prover_knows_less_than_the_labeler(labeler: LoadedModel, steps: lis
     assert knowledge[1] < 0.75 * knowledge[0]
 
 
+@pytest.mark.xfail(strict=True, reason="0.77 over 1,000 steps: the labeler sees at once that a calculation is off")
 def test_surprise_at_a_step_is_no_good_label(labeler: LoadedModel, steps: list[TrueStep]) -> None:
-    drawn = sample(steps, 400)
+    drawn = sample(steps, 1_000)
     assert label_auc(drawn, [familiarity(labeler, step) for step in drawn]) <= BEST_GUESS
 
 
