@@ -72,7 +72,7 @@ def method_groups(types: Sequence[str]) -> dict[str, list[str]]:
     """
     groups: dict[Needs, list[str]] = {}
     for method in dict.fromkeys((BASE, *types)):
-        if reward_type(method).kind != "control":
+        if reward_type(method).kind == "method":
             groups.setdefault(reward_type(method).needs, []).append(method)
     return {first: others for first, *others in groups.values()}
 

@@ -73,8 +73,8 @@ class RewardType:
         needs: what labeling with it takes.
         is_probability: its rewards are soft labels as they are; others are normalised by Eq. 7.
         merge: the reward type of its first steps; these are normalised as that type is.
-        kind: a `method` of labeling, a `control` that a method has to beat, which is billed nothing, or what comes with
-            the `corpus` and costs nothing.
+        kind: a `method` of labeling; a `control` that a method has to beat; the same method by `another_labeler`, for
+            comparison; or what comes with the `corpus`. Only methods are billed.
         is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
         in_main_tables: has a row in the paper's main tables.
     """
@@ -85,7 +85,7 @@ class RewardType:
     needs: Needs
     is_probability: bool = False
     merge: Merge | None = None
-    kind: Literal["method", "control", "corpus"] = "method"
+    kind: Literal["method", "control", "another_labeler", "corpus"] = "method"
     in_main_tables: bool = False
     is_free: bool = False
 
@@ -96,7 +96,6 @@ class RewardType:
 
 
 SCORES, ROLLOUTS = Needs(scores=True), Needs(policy_steps=None)
-PROVERS_SCORES, PROVERS_ROLLOUTS = Needs(scores=True, prover_scores=True), Needs(prover_steps=None)
 
 
 def _cpmi_merge(steps: int) -> RewardType:
@@ -148,6 +147,17 @@ def _control(
     return RewardType(name, label, compute, needs, is_probability, kind="control", is_free=is_free)
 
 
+def _by_prover(
+    name: str,
+    label: str,
+    compute: Callable[[Evidence], pl.DataFrame],
+    needs: Needs = Needs(prover_scores=True),
+    is_probability: bool = False,
+) -> RewardType:
+    """A method with the prover in the labeler's place: what labels are worth by a model that knows less."""
+    return RewardType(name, label, compute, needs, is_probability, kind="another_labeler")
+
+
 def _fewer_negatives(count: int) -> RewardType:
     """CPMI with the hardest negatives alone (appendix D.1)."""
     compute = partial(formulas.fewer_negatives, count=count)
@@ -182,9 +192,11 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
             kind="control",
             in_main_tables=True,
         ),
-        RewardType("mc_prover", "MC (by the prover)", formulas.mc_prover, PROVERS_ROLLOUTS, is_probability=True),
-        RewardType("cpmi_prover", "CPMI (by the prover)", formulas.cpmi_prover, PROVERS_SCORES),
-        RewardType("cpmi_logsumexp_prover", "CPMI (logsumexp, by the prover)", formulas.lse_prover, PROVERS_SCORES),
+        _by_prover(
+            "mc_prover", "MC (by the prover)", formulas.mc_prover, Needs(prover_steps=None), is_probability=True
+        ),
+        _by_prover("cpmi_prover", "CPMI (by the prover)", formulas.cpmi_prover),
+        _by_prover("cpmi_logsumexp_prover", "CPMI (logsumexp, by the prover)", formulas.lse_prover),
         _control("position", "Position", controls.position, is_probability=True, is_free=True),
         _control("final_answer", "Final answer", controls.final_answer, is_probability=True, is_free=True),
         _control(

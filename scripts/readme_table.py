@@ -1,0 +1,44 @@
+"""Put the headline of a finished home into the README, from the same rows that `cpmi run` prints at its end.
+
+    python scripts/readme_table.py .cpmi/miniature
+
+The rows are kept in docs/demo_headline.csv, so that a test can tell whether the README was edited by hand.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+import polars as pl
+
+from assets.reports import headline
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.profiles.settings import load_settings
+
+ROOT = Path(__file__).resolve().parents[1]
+README, ROWS = ROOT / "README.md", ROOT / "docs" / "demo_headline.csv"
+BLOCK = re.compile(r"(?<=<!-- headline -->\n).*?(?=<!-- end of headline -->)", re.DOTALL)
+
+
+def markdown_table(rows: pl.DataFrame) -> str:
+    """Rows of text as a Markdown table."""
+    lines = [rows.columns, ["---"] * rows.width, *rows.iter_rows()]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def with_table(readme: str, rows: pl.DataFrame) -> str:
+    """The README's text with the rows as its table."""
+    return BLOCK.sub(lambda _: markdown_table(rows), readme)
+
+
+def main() -> None:
+    """Write the rows of a home and the README's table."""
+    parser = argparse.ArgumentParser(description="Put the headline of a finished home into the README.")
+    parser.add_argument("home", type=Path, help="home of a finished run of the miniature profile")
+    rows = headline(load_settings("miniature", home=parser.parse_args().home))
+    write_whole(ROWS, rows.write_csv())
+    write_whole(README, with_table(README.read_text(encoding="utf-8"), rows))
+
+
+if __name__ == "__main__":
+    main()

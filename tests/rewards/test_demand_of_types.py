@@ -1,0 +1,34 @@
+"""What controls and comparisons ask of the labeling assets, and that nobody is billed for them."""
+
+import pytest
+
+from cpmi_dagster.rewards.demand import Demand, demand_of
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.rewards.settings import Rewards
+
+
+@pytest.mark.parametrize(
+    ("types", "demand"),
+    [
+        (["position", "final_answer", "step_length", "uniform"], Demand()),
+        (["step_surprisal"], Demand(controls=("step_surprisal",))),
+        (["other_step", "other_gold"], Demand(("marginal",), 4, controls=("other_gold", "other_step"))),
+        (["cpmi_prover"], Demand((), 4, prover_scores=True)),
+        (["mc_prover"], Demand(prover_steps=None)),
+        (["cpmi_logsumexp", "cpmi_max_sum"], Demand(("marginal",), 4)),
+    ],
+)
+def test_a_type_asks_for_what_it_takes_and_nothing_else(types, demand):
+    assert demand_of(types, "marginal", 4) == demand
+
+
+def test_methods_are_billed_and_controls_are_not():
+    billed = set(Rewards(types=tuple(REWARD_TYPES)).methods)
+    assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge"} <= billed
+    assert not {"position", "step_surprisal", "other_gold", "uniform", "cpmi_prover", "math_shepherd"} & billed
+
+
+def test_free_controls_ask_for_nothing():
+    free = [entry.name for entry in REWARD_TYPES.values() if entry.is_free]
+    assert {"position", "final_answer", "final_answer_position", "step_length"} == set(free)
+    assert demand_of(free, "marginal", 4) == Demand()
