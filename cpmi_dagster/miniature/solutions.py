@@ -148,7 +148,9 @@ class SolutionWriter:
     def _inherited(self, operation: Operation) -> ErrorKind | None:
         """What goes wrong in a step because of the results it uses."""
         operands = (operation.left, operation.right)
-        kinds = [self.wrong.get(operand.index) for operand in operands if isinstance(operand, Earlier)]
+        kinds: list[ErrorKind | None] = [
+            self.wrong.get(operand.index) for operand in operands if isinstance(operand, Earlier)
+        ]
         if "dropped" in kinds:
             return "dropped"
         return next((kind for kind in kinds if kind), None)
