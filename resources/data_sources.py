@@ -1,7 +1,7 @@
 """Where rows come from: local files and folders, the embedded world, or the hub.
 
 Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all such files in name order.
-`miniature:NAME` is a file of the embedded world, which is written to `<home>/world/seed-N` at its first use.
+`miniature:NAME` is a file of the embedded world, which is written to `<home>/world/VERSION-seed-N` at its first use.
 """
 
 import hashlib
@@ -89,11 +89,11 @@ class DataSources:
         return local_files(path)
 
     def _world_file(self, name: str) -> Path:
-        from cpmi_dagster.miniature import WORLD_FILES, write_world
+        from cpmi_dagster.miniature import WORLD_FILES, WORLD_VERSION, write_world
 
         if name not in WORLD_FILES:
             raise SourceError(f"the embedded world has no file `{name}`; it has {', '.join(WORLD_FILES)}")
-        folder = self._home / "world" / f"seed-{self._seed}"
+        folder = self._home / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
             if not all((folder / file).is_file() for file in WORLD_FILES.values()):

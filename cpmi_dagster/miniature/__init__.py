@@ -1,6 +1,6 @@
 """The embedded world: generated problems in the formats of the real sources, and small language models that know them.
 
-from cpmi_dagster.miniature import MODEL_FOLDERS, WORLD_FILES, write_world
+from cpmi_dagster.miniature import MODEL_FOLDERS, WORLD_FILES, WORLD_VERSION, write_world
 
 write_world(Path("world"), seed=0)
 Path("world") / WORLD_FILES["math_shepherd"]       rows as Math-Shepherd publishes them

@@ -30,6 +30,10 @@ _NAMES = """
 WORLD_FILES: dict[str, str] = {name: f"{name}.jsonl" for name in _NAMES.split()}
 
 
+WORLD_VERSION = 2
+"""Raised where the same seed gives another world, so that a home does not keep the old one."""
+
+
 @dataclass(frozen=True)
 class WorldSize:
     """How much of everything the world holds.
