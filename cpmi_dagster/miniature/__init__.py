@@ -8,6 +8,6 @@ AutoModelForCausalLM.from_pretrained(MODEL_FOLDERS["labeler"])
 """
 
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
-from cpmi_dagster.miniature.world import WORLD_FILES, WorldSize, write_world
+from cpmi_dagster.miniature.world import WORLD_FILES, WORLD_VERSION, WorldSize, write_world
 
-__all__ = ["MODEL_FOLDERS", "WORLD_FILES", "WorldSize", "write_world"]
+__all__ = ["MODEL_FOLDERS", "WORLD_FILES", "WORLD_VERSION", "WorldSize", "write_world"]
