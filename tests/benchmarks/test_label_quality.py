@@ -95,11 +95,11 @@ def test_steps_are_matched_to_their_truth():
     ]
 
 
-def test_steps_that_nobody_has_judged_are_left_out():
+def test_steps_that_nobody_has_judged_have_no_truth():
     truth = pl.DataFrame({"row_number": [0, 1], "correct": [[False, None], [True, False]]})
     steps = true_steps(TRAJECTORIES, truth)
     assert steps.select("trajectory_id", "step_index", "correct").rows() == [
-        ("t0", 0, False), ("t1", 0, True), ("t1", 1, False),
+        ("t0", 0, False), ("t0", 1, None), ("t1", 0, True), ("t1", 1, False),
     ]  # fmt: skip
 
 

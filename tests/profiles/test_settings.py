@@ -338,7 +338,8 @@ def test_solutions_that_people_have_judged_are_labelled_and_no_model_is_trained(
     settings = load_settings("human-steps")
     assert settings.recipes == ()
     assert settings.sources.step_truth == settings.sources.math_shepherd
-    assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None)
+    controls = ("step_surprisal", "other_gold", "other_step")
+    assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None, controls=controls)
 
 
 def test_one_source_or_several_may_hold_the_trajectories(tmp_path):

@@ -1,10 +1,10 @@
 """The truth about steps: by row number, or by the first error that people have marked."""
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.forms import NO_ERROR
 from cpmi_dagster.trajectories.rows import Unreadable
@@ -15,7 +15,8 @@ SOLUTION = {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 + 0 
 
 def test_steps_are_true_up_to_the_first_error_and_unknown_after_it():
     truth = read_step_truth([SOLUTION, {**SOLUTION, "label": 2}, {**SOLUTION, "label": NO_ERROR}])
-    assert truth.rows() == [(0, [False, None, None]), (1, [True, True, False]), (2, [True, True, True])]
+    judged = [[False, None, None], [True, True, False], [True, True, True]]
+    assert truth.rows() == [(number, steps, None, None) for number, steps in enumerate(judged)]
 
 
 @given(st.integers(1, 9).flatmap(lambda size: st.tuples(st.just(size), st.integers(NO_ERROR, size - 1))))
@@ -30,14 +31,18 @@ def test_people_judge_every_step_up_to_the_first_error_and_none_after_it(case):
 
 def test_truth_by_row_number_stays_as_it_is():
     rows = [{"row_number": 7, "correct": [True, False]}, {"row_number": 2, "correct": [None, True]}]
-    assert read_step_truth(rows).to_dicts() == rows
-    assert read_step_truth([]).schema == {"row_number": pl.Int64, "correct": pl.List(pl.Boolean)}
+    unsaid = {"kind": None, "operations_left": None}
+    assert read_step_truth(rows).to_dicts() == [{**row, **unsaid} for row in rows]
+    said = {"row_number": 3, "correct": [True, False], "kind": [None, "operator"], "operations_left": [1, 0]}
+    assert read_step_truth([said]).to_dicts() == [said]
+    assert read_step_truth([]).schema == StepTruth.create_empty().schema
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"correct": [True]}, r"row 1 \(from 0\): `row_number`: it is missing; give rows of row_number and correct"),
+        ({"row_number": 1, "correct": [True], "kind": []}, "`kind` has 0 entries for the 1 steps of `correct`"),
         ({**SOLUTION, "label": 3}, "`label` is step 3 .from 0. of 3 steps"),
         ({**SOLUTION, "label": -2}, "`label`"),
         ({**SOLUTION, "label": "0"}, "`label`"),
