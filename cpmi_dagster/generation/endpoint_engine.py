@@ -10,7 +10,8 @@ Texts are cut where every engine cuts them. Token counts come from:
     tokens, n = 1      `usage.completion_tokens`; tokens behind the cut were sampled, so they count
     tokens, n > 1      the lengths of `token_ids` or `logprobs.tokens` where the server gives them; else the limit
                        for a text that met it, and for the others the rest of `usage.completion_tokens`, in proportion
-                       to the model's tokenizer over the texts as sent: sums are what the server counted
+                       to the model's tokenizer over the texts as sent: sums are what the server counted. Where
+                       that is less than the texts hold (llama.cpp counts one of them), limit and tokenizer alone
 """
 
 from collections.abc import Callable, Sequence
@@ -89,11 +90,11 @@ class EndpointEngine:
         if len(listed) == 1 and total is not None:
             return [total]
         met_limit = [choice["finish_reason"] == "length" for choice in reply["choices"]]
-        counted = [
-            limit if met else min(limit, len(piece_ids(self._tokenizer, [choice["text"]])[choice["text"]]) + 1)
-            for choice, met in zip(reply["choices"], met_limit, strict=True)
-        ]
-        return counted if total is None else _shared_out(total, counted, met_limit)
+        ids = piece_ids(self._tokenizer, [choice["text"] for choice in reply["choices"]])
+        shown = [len(ids[choice["text"]]) for choice in reply["choices"]]
+        counted = [limit if met else min(limit, count + 1) for count, met in zip(shown, met_limit, strict=True)]
+        # llama.cpp reports the tokens of the first of n texts alone
+        return counted if total is None or total < sum(shown) else _shared_out(total, counted, met_limit)
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase":

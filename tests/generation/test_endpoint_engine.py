@@ -259,6 +259,13 @@ def test_tokens_are_those_the_server_counts_as_far_as_it_says(reply, tokens, pro
     assert {one.prompt_tokens for one in group} == {prompt_tokens}
 
 
+def test_a_count_of_one_text_only_is_not_shared_out_among_all_of_them():
+    reply = completion("4", "0 . 4 5", finish="stop", logprobs=None, usage={"prompt_tokens": 6, "completion_tokens": 2})
+    with serve(in_turn(Answer(reply))) as server:
+        (group,) = engine_of(server, FakeTokenizer).generate(["2 + 3 = "], SAMPLING, 2, 0, stop="line")
+    assert [one.tokens for one in group] == [2, 5]
+
+
 @pytest.mark.parametrize(
     ("status", "message", "no_room"),
     [
