@@ -29,19 +29,18 @@ class MalformedReply(ValueError):
 
 
 def checked_reply(text: str, samples: int) -> dict[str, Any]:
-    """The reply as JSON, its first `samples` choices in the order of their index.
+    """The reply as JSON, its first `samples` choices in the order of their index; fewer where the server gave fewer.
 
     Raises:
-        MalformedReply: it is no JSON object, has too few choices, or a choice is without text or not finished.
+        MalformedReply: it is no JSON object, has no choices, or a choice is without text or not finished.
     """
     try:
         reply = json.loads(text)
     except ValueError:
         raise MalformedReply(f"a reply that is not JSON: {_short(text)!r}") from None
     choices = reply.get("choices") if isinstance(reply, dict) else None
-    if not isinstance(choices, list) or len(choices) < samples:
-        count = len(choices) if isinstance(choices, list) else "no"
-        raise MalformedReply(f"a reply with {count} choices where {samples} were asked for: {server_message(text)}")
+    if not isinstance(choices, list) or not choices:
+        raise MalformedReply(f"a reply with no choices where {samples} were asked for: {server_message(text)}")
     for choice in choices:
         if not isinstance(choice, dict) or not isinstance(choice.get("text"), str):
             raise MalformedReply("a choice without text")

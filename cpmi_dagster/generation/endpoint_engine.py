@@ -4,13 +4,15 @@
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
 One request a prompt, `n` = samples, with a seed made of the caller's seed, the prompt, and how often it came before.
-Texts are cut where every engine cuts them. Token counts come from:
+Texts that a server leaves out (llama-cpp-python gives one, whatever `n`) are asked for one by one, each with the seed
+plus its number. Texts are cut where every engine cuts them. Token counts come from:
 
     prompt tokens      `usage.prompt_tokens`, in the server's cache or not; else the model's tokenizer
     tokens, n = 1      `usage.completion_tokens`; tokens behind the cut were sampled, so they count
     tokens, n > 1      the lengths of `token_ids` or `logprobs.tokens` where the server gives them; else the limit
                        for a text that met it, and for the others the rest of `usage.completion_tokens`, in proportion
-                       to the model's tokenizer over the texts as sent: sums are what the server counted
+                       to the model's tokenizer over the texts as sent: sums are what the server counted. Where
+                       that is less than the texts hold (llama.cpp counts one of them), limit and tokenizer alone
 """
 
 from collections.abc import Callable, Sequence
@@ -56,14 +58,27 @@ class EndpointEngine:
         seeds = prompt_seeds(prompts, seed)
         asked = [number for number, prompt in enumerate(prompts) if prompt]
         requests = [_request(prompts[number], sampling, samples, seeds[number] + first, stop) for number in asked]
-        replies = self.endpoint.complete(requests) if requests else []
         generations = [[NO_ROOM] * samples for _ in prompts]
-        for number, request, reply in zip(asked, requests, replies, strict=True):
-            if reply is not None:
-                generations[number] = self._generations(request, reply, stop)
+        for number, drawn in zip(asked, self._drawn(requests, stop), strict=True):
+            generations[number] = drawn
+        missing = [
+            (number, {**request, "n": 1, "seed": request["seed"] + sample})
+            for number, request in zip(asked, requests, strict=True)
+            for sample in range(len(generations[number]), samples)
+        ]
+        singles = self._drawn([request for _, request in missing], stop)
+        for (number, _), single in zip(missing, singles, strict=True):
+            generations[number] += single
         return generations
 
-    def _generations(self, request: dict[str, Any], reply: dict[str, Any], stop: Stop) -> list[Generation]:
+    def _drawn(self, requests: Sequence[dict[str, Any]], stop: Stop) -> list[list[Generation]]:
+        """The texts of every request, as many as the server gave."""
+        replies = self.endpoint.complete(requests) if requests else []
+        return [self._generations(request, reply, stop) for request, reply in zip(requests, replies, strict=True)]
+
+    def _generations(self, request: dict[str, Any], reply: dict[str, Any] | None, stop: Stop) -> list[Generation]:
+        if reply is None:
+            return [NO_ROOM] * request["n"]
         prompt_tokens = reported_count(reply, "prompt_tokens")
         if prompt_tokens is None:
             prompt_tokens = len(prompt_ids(self._tokenizer, [request["prompt"]])[0])
@@ -89,11 +104,11 @@ class EndpointEngine:
         if len(listed) == 1 and total is not None:
             return [total]
         met_limit = [choice["finish_reason"] == "length" for choice in reply["choices"]]
-        counted = [
-            limit if met else min(limit, len(piece_ids(self._tokenizer, [choice["text"]])[choice["text"]]) + 1)
-            for choice, met in zip(reply["choices"], met_limit, strict=True)
-        ]
-        return counted if total is None else _shared_out(total, counted, met_limit)
+        ids = piece_ids(self._tokenizer, [choice["text"] for choice in reply["choices"]])
+        shown = [len(ids[choice["text"]]) for choice in reply["choices"]]
+        counted = [limit if met else min(limit, count + 1) for count, met in zip(shown, met_limit, strict=True)]
+        # llama.cpp reports the tokens of the first of n texts alone
+        return counted if total is None or total < sum(shown) else _shared_out(total, counted, met_limit)
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase":

@@ -74,13 +74,21 @@ def test_what_may_pass_is_asked_again_with_the_same_seed(failure):
     assert first == second
 
 
-def test_a_reply_with_fewer_choices_than_samples_is_asked_for_again():
-    with serve(
-        in_turn(Answer(completion("one")), Answer(completion("one", "two", token_ids=[1], usage=USAGE)))
-    ) as server:
-        (group,) = engine_of(server).generate(["a"], SAMPLING, 2, 0)
-    assert [one.text for one in group] == ["one", "two"]
-    assert len(server.requests) == 2
+def test_texts_that_a_server_leaves_out_are_asked_for_one_by_one_with_seeds_of_their_own():
+    usage = [{"prompt_tokens": 6, "completion_tokens": count} for count in (2, 3, 4)]
+    replies = [
+        Answer(completion(text, usage=count)) for text, count in zip(("one", "two", "three"), usage, strict=True)
+    ]
+    with serve(in_turn(*replies)) as server:
+        (group,) = engine_of(server, requests_in_flight=1).generate(["a"], SAMPLING, 3, 0)
+    assert [(one.text, one.tokens, one.prompt_tokens) for one in group] == [
+        ("one", 2, 6),
+        ("two", 3, 6),
+        ("three", 4, 6),
+    ]
+    assert [request["n"] for request in server.requests] == [3, 1, 1]
+    first = server.requests[0]["seed"]
+    assert [request["seed"] - first for request in server.requests] == [0, 1, 2]
 
 
 class FakeTokenizer:
@@ -257,6 +265,13 @@ def test_tokens_are_those_the_server_counts_as_far_as_it_says(reply, tokens, pro
         (group,) = engine_of(server, FakeTokenizer).generate(["two words"], SAMPLING, 2, 0)
     assert [one.tokens for one in group] == tokens
     assert {one.prompt_tokens for one in group} == {prompt_tokens}
+
+
+def test_a_count_of_one_text_only_is_not_shared_out_among_all_of_them():
+    reply = completion("4", "0 . 4 5", finish="stop", logprobs=None, usage={"prompt_tokens": 6, "completion_tokens": 2})
+    with serve(in_turn(Answer(reply))) as server:
+        (group,) = engine_of(server, FakeTokenizer).generate(["2 + 3 = "], SAMPLING, 2, 0, stop="line")
+    assert [one.tokens for one in group] == [2, 5]
 
 
 @pytest.mark.parametrize(

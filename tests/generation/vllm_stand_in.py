@@ -1,4 +1,4 @@
-"""A stand-in for the package `vllm`, which cannot be installed where there is no GPU: its documented signatures only.
+"""A stand-in for the package `vllm`, which is too large to install for tests: its documented signatures only.
 
 It shows that `VllmEngine` keeps to the protocol of `vllm.LLM`, `SamplingParams`, `RequestOutput` and
 `CompletionOutput` (vLLM 0.30); it says nothing about vLLM itself. The texts come from a small model.
