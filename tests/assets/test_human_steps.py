@@ -96,7 +96,7 @@ def test_real_solutions_find_their_gold_answers(tmp_path):
     }
     profile = tmp_path / "real.yaml"
     # no model is read before labeling, and that of the profile comes with a package that may not be installed
-    models = dict.fromkeys(("labeler", "backbone"), {"name": "miniature:labeler"})
+    models = {role: {"name": "miniature:labeler"} for role in ("labeler", "backbone")}
     own = {"extends": "human-steps", "profile": "real", "sources": sources, "models": models}
     profile.write_text(yaml.safe_dump(own))
     settings = load_settings(profile, tmp_path / "home")
