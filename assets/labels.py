@@ -26,6 +26,13 @@ from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
 CONTROLS, BY_PROVER = "labels/control_logprobs", "labels/prover_logprobs"
 OWN_LABELS = "sources/step_labels"
+SCORED_TEXTS = [
+    "alignment/trajectories.question",
+    "alignment/trajectories.steps",
+    "alignment/trajectories.gold_answer",
+    "labels/hard_negatives.answer",
+]
+"""What a log-probability is of."""
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
@@ -67,12 +74,7 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
-        "logprob_sum": [
-            "alignment/trajectories.question",
-            "alignment/trajectories.steps",
-            "alignment/trajectories.gold_answer",
-            "labels/hard_negatives.answer",
-        ],
+        "logprob_sum": SCORED_TEXTS,
         "token_count": ["alignment/trajectories.gold_answer", "labels/hard_negatives.answer"],
     },
 )
@@ -105,8 +107,12 @@ def _scored_already(extent: Extent) -> ScoredAlready:
 
 
 def _output(scored: ScoredAnswers, identity: str) -> StageOutput:
-    notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
-    return StageOutput({LOGPROBS: scored.logprobs, REJECTED: scored.rejected}, identity, scored.cost, notes)
+    frames = {LOGPROBS: scored.logprobs, REJECTED: scored.rejected}
+    return StageOutput(frames, identity, scored.cost, _notes_on_rejected(scored))
+
+
+def _notes_on_rejected(scored: ScoredAnswers) -> list[str]:
+    return [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
 
 
 def _answers(output: StageOutput) -> ScoredAnswers:
@@ -120,14 +126,7 @@ def _answers(output: StageOutput) -> ScoredAnswers:
     settings=["rewards.default_conditioning", "demand.negatives", "scoring.other_layout"],
     grows=AXES[CONTROLS],
     models=["labeler"],
-    lineage={
-        "logprob_sum": [
-            "alignment/trajectories.question",
-            "alignment/trajectories.steps",
-            "alignment/trajectories.gold_answer",
-            "labels/hard_negatives.answer",
-        ],
-    },
+    lineage={"logprob_sum": SCORED_TEXTS},
 )
 def control_logprobs(run: StageRun, shard: str) -> StageOutput:
     """What the labeler reads for controls: the steps themselves, and answers with the gold or the steps exchanged.
@@ -166,14 +165,7 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
         "scoring.other_layout",
     ],
     models=["prover"],
-    lineage={
-        "logprob_sum": [
-            "alignment/trajectories.question",
-            "alignment/trajectories.steps",
-            "alignment/trajectories.gold_answer",
-            "labels/hard_negatives.answer",
-        ],
-    },
+    lineage={"logprob_sum": SCORED_TEXTS},
 )
 def prover_logprobs(run: StageRun, shard: str) -> StageOutput:
     """The same answers scored by the prover: labels by a model that knows less, for comparison."""
@@ -185,8 +177,7 @@ def prover_logprobs(run: StageRun, shard: str) -> StageOutput:
     def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
         mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
         made = score_answers(chunk, mine, model, scoring, advance)
-        notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
-        return StageOutput(made.logprobs, model.identity, made.cost, notes)
+        return StageOutput(made.logprobs, model.identity, made.cost, _notes_on_rejected(made))
 
     return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
 

@@ -6,8 +6,8 @@ row "PQM, CPMI"   reward type cpmi, trained with PQM
 
 import polars as pl
 
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.labels import LABEL_AUC, measure_label_quality
+from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
+from cpmi_dagster.reports.labels import label_auc_figures
 from cpmi_dagster.reports.quality import QUALITY, measure_quality, quality_columns
 from cpmi_dagster.reports.reward_rows import CONTRAST_ROWS, negatives_rows, objective_rows
 from cpmi_dagster.rewards.registry import reward_label
@@ -37,6 +37,7 @@ def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
 def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
     """The number of hard negatives: reward models, and the labels themselves where the truth is known."""
     rows = negatives_rows(inputs.negatives)
-    aucs = {row: figure for row, *figure in measure_label_quality(inputs).filter(column=LABEL_AUC).iter_rows()}
-    of_labels = [Measurement(row.row, *aucs[label]) for row in rows if (label := reward_label(row.reward_type)) in aucs]
+    aucs = {figure.row: figure for figure in label_auc_figures(inputs)}
+    labelled = [(row.row, aucs.get(reward_label(row.reward_type))) for row in rows]
+    of_labels = [figure._replace(row=row) for row, figure in labelled if figure]
     return measured_frame([*measure_quality(inputs, rows, NEGATIVES_COLUMNS), *of_labels])

@@ -16,6 +16,7 @@ from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, Resampled, bootstrap
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.labels import LABEL_AUC, REWARDS, TRAJECTORIES, WITHOUT_LAST, in_order, steps_with_truth
+from cpmi_dagster.reports.quality import measurement
 from cpmi_dagster.rewards.formulas import template_mean
 from cpmi_dagster.rewards.registry import reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs, jeffreys_divergences
@@ -62,7 +63,7 @@ def measure_knowledge(inputs: ReportInputs) -> pl.DataFrame:
     for name in in_order(parts[0]):
         for column, part in zip(THIRDS, parts, strict=True):
             if name in part:
-                measured.append(_measurement(reward_label(name), column, part[name].estimate()))
+                measured.append(measurement(reward_label(name), column, part[name].estimate()))
         if name in parts[-1]:
             measured.append(_apart(reward_label(name), parts[-1][name], parts[0][name]))
     return measured_frame(measured)
@@ -85,7 +86,7 @@ def measure_labelers_knowledge(inputs: ReportInputs) -> pl.DataFrame:
         for suffix, chosen in (("", steps), (f", {WITHOUT_LAST.lower()}", steps.filter(~IS_LAST))):
             aucs = label_aucs(chosen.filter(pl.col("reward_type").is_in(types.values())), *_draws(inputs))
             measured += [
-                _measurement(row, f"{column} AUC{suffix}", aucs[name].estimate())
+                measurement(row, f"{column} AUC{suffix}", aucs[name].estimate())
                 for column, name in types.items()
                 if name in aucs
             ]
@@ -105,12 +106,12 @@ def measure_templates(inputs: ReportInputs) -> pl.DataFrame:
         rewards = template_mean(scores.filter(pl.col("template").is_in(chosen)), pl.col("cpmi"))
         both = rewards.join(everything, on=STEP, suffix="_all").join(_questions(inputs), on="trajectory_id")
         correlation = _rank_correlation(both["reward"], both["reward_all"], both["question_id"], inputs)
-        measured.append(_measurement(row, "Rank correlation with all", correlation))
+        measured.append(measurement(row, "Rank correlation with all", correlation))
         if truth.height:
             steps = rewards.join(truth, on=STEP).with_columns(reward_type=pl.lit(row))
             for column, part in ((LABEL_AUC, steps), (WITHOUT_LAST, steps.filter(~IS_LAST))):
                 aucs = label_aucs(part, *_draws(inputs))
-                measured += [_measurement(row, column, auc.estimate()) for auc in aucs.values()]
+                measured += [measurement(row, column, auc.estimate()) for auc in aucs.values()]
     return measured_frame(measured)
 
 
@@ -123,7 +124,7 @@ def measure_jeffreys(inputs: ReportInputs) -> pl.DataFrame:
     joined = rewards.join(divergences, on=STEP).join(_questions(inputs), on="trajectory_id")
     terms = {"CPMI": joined["reward"], "|CPMI|": joined["reward"].abs()}
     return measured_frame(
-        _measurement(row, column, of(term, joined["divergence"], joined["question_id"], inputs))
+        measurement(row, column, of(term, joined["divergence"], joined["question_id"], inputs))
         for row, term in terms.items()
         for column, of in (("Spearman", _rank_correlation), ("Pearson", _correlation))
     )
@@ -173,7 +174,3 @@ def _apart(row: str, high: Resampled, low: Resampled) -> Measurement:
 
 def _draws(inputs: ReportInputs) -> tuple[int, int]:
     return inputs.bootstrap_samples, inputs.seed
-
-
-def _measurement(row: str, column: str, estimate: Estimate) -> Measurement:
-    return Measurement(row, column, estimate.value, estimate.low, estimate.high, estimate.n)

@@ -7,6 +7,7 @@ row "CPMI", column "Difference to best control"  likewise, to the free control w
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 
 import numpy as np
 import polars as pl
@@ -19,8 +20,9 @@ from cpmi_dagster.benchmarks.label_quality import (
     labelled_steps,
     within_solutions,
 )
-from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
+from cpmi_dagster.benchmarks.resampling import Resampled
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
+from cpmi_dagster.reports.quality import in_percent, measurement
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
 
 REWARDS = "labels/step_rewards"
@@ -71,6 +73,12 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
     return measured_frame([*_against_truth(inputs), *_against_corpus(inputs)])
 
 
+def label_auc_figures(inputs: ReportInputs) -> list[Measurement]:
+    """Label AUC of every reward type over all steps; none where no truth is known."""
+    steps = steps_with_truth(inputs)
+    return [] if steps.is_empty() else _auc_figures(_aucs(inputs, steps), LABEL_AUC)
+
+
 def measure_label_positions(inputs: ReportInputs) -> pl.DataFrame:
     """Label AUC of first, middle and last steps."""
     steps = steps_with_truth(inputs)
@@ -119,7 +127,10 @@ def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
     for name in in_order(figures):
         pairs, found, chance = figures[name]
         blind = chance
-        measured += [_figure(name, PAIRS, pairs), _figure(name, FOUND, _percent(found))]
+        measured += [
+            measurement(reward_label(name), PAIRS, pairs),
+            measurement(reward_label(name), FOUND, in_percent(asdict(found), "value")),
+        ]
     if blind:
         measured += [Measurement(BLIND, PAIRS, 0.5), Measurement(BLIND, FOUND, 100 * blind.value, n=blind.n)]
     return measured_frame(measured)
@@ -202,7 +213,7 @@ def _aucs(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, Resampled]:
 
 
 def _auc_figures(aucs: Mapping[str, Resampled], column: str) -> list[Measurement]:
-    return [_figure(name, column, aucs[name].estimate()) for name in in_order(aucs)]
+    return [measurement(reward_label(name), column, aucs[name].estimate()) for name in in_order(aucs)]
 
 
 def _difference_figures(inputs: ReportInputs, steps: pl.DataFrame, baseline: str, column: str) -> list[Measurement]:
@@ -221,11 +232,3 @@ def in_order(names: Iterable[str]) -> list[str]:
     """Reward types in the order in which tables list them."""
     frame = pl.DataFrame({"name": list(names)}, schema={"name": pl.String})
     return frame.sort(listing_place("name"), maintain_order=True)["name"].to_list()
-
-
-def _figure(name: str, column: str, estimate: Estimate) -> Measurement:
-    return Measurement(reward_label(name), column, estimate.value, estimate.low, estimate.high, estimate.n)
-
-
-def _percent(share: Estimate) -> Estimate:
-    return Estimate(100 * share.value, 100 * share.low, 100 * share.high, share.n)

@@ -11,10 +11,8 @@ gold answer of another question, the steps of a solution to another question.
 
 import polars as pl
 
-from cpmi_dagster.rewards.formulas import STEP, Evidence, mean_over_templates, template_mean, uniform
+from cpmi_dagster.rewards.formulas import STEP, Evidence, mean_over_templates, template_mean
 from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB, contrast_shifts, gold_shifts
-
-__all__ = ["uniform"]
 
 
 def position(evidence: Evidence) -> pl.DataFrame:
@@ -34,12 +32,8 @@ def final_answer_position(evidence: Evidence) -> pl.DataFrame:
 
 def step_length(evidence: Evidence) -> pl.DataFrame:
     """Characters of the step with the sign turned: a long step has more room for an error."""
-    lengths = evidence.trajectories.select(
-        "trajectory_id",
-        step_index=pl.int_ranges(pl.col("steps").list.len()),
-        reward=pl.col("steps").list.eval(-pl.element().str.len_chars().cast(pl.Float64)),
-    )
-    return lengths.explode("step_index", "reward", empty_as_null=False)
+    step = pl.col("steps").list.get(pl.col("step_index"))
+    return _numbered(evidence, -step.str.len_chars().cast(pl.Float64))
 
 
 def step_surprisal(evidence: Evidence) -> pl.DataFrame:

@@ -165,14 +165,9 @@ def mc_prover(evidence: Evidence) -> pl.DataFrame:
     return success_rates(evidence.prover_rollouts).filter(pl.col("step_index") >= 0)
 
 
-def cpmi_prover(evidence: Evidence) -> pl.DataFrame:
-    """CPMI with the prover as labeler."""
-    return template_mean(contrast_shifts(evidence.prover_logprobs, evidence.default_conditioning), pl.col("shift"))
-
-
-def lse_prover(evidence: Evidence) -> pl.DataFrame:
-    """The shift of the gold answer's log-odds among the candidates, with the prover as labeler."""
-    shifts = contrast_shifts(evidence.prover_logprobs, evidence.default_conditioning, "logsumexp")
+def by_prover(evidence: Evidence, contrast: Contrast) -> pl.DataFrame:
+    """The shift under a contrast with the hard negatives, with the prover as labeler; `mean` is CPMI."""
+    shifts = contrast_shifts(evidence.prover_logprobs, evidence.default_conditioning, contrast)
     return template_mean(shifts, pl.col("shift"))
 
 

@@ -195,8 +195,12 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         _by_prover(
             "mc_prover", "MC (by the prover)", formulas.mc_prover, Needs(prover_steps=None), is_probability=True
         ),
-        _by_prover("cpmi_prover", "CPMI (by the prover)", formulas.cpmi_prover),
-        _by_prover("cpmi_logsumexp_prover", "CPMI (logsumexp, by the prover)", formulas.lse_prover),
+        _by_prover("cpmi_prover", "CPMI (by the prover)", partial(formulas.by_prover, contrast="mean")),
+        _by_prover(
+            "cpmi_logsumexp_prover",
+            "CPMI (logsumexp, by the prover)",
+            partial(formulas.by_prover, contrast="logsumexp"),
+        ),
         _control("position", "Position", controls.position, is_probability=True, is_free=True),
         _control("final_answer", "Final answer", controls.final_answer, is_probability=True, is_free=True),
         _control(
@@ -210,7 +214,7 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         _control("step_surprisal", "Step surprisal", controls.step_surprisal, Needs(controls=("step_surprisal",))),
         _control("other_gold", "Gold of another question", controls.other_gold, Needs(True, controls=("other_gold",))),
         _control("other_step", "Step of another solution", controls.other_step, Needs(True, controls=("other_step",))),
-        _control("uniform", "Uniform random", controls.uniform, is_probability=True),
+        _control("uniform", "Uniform random", formulas.uniform, is_probability=True),
         RewardType(
             CORPUS_LABELS,
             "Math-Shepherd's + and -",

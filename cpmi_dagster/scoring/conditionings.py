@@ -49,13 +49,14 @@ def template_scores(
     """
     kept = logprobs if count is None else _keep_hardest(logprobs, count)
     means = _context_means(kept)
-    contrasts = _contrasts(means, conditionings)
-    scores = _with_means(_with_means(contrasts, means, "with"), means, "without")
-    _check_complete(scores, ("gold", "negative"))
-    scores = scores.with_columns(
-        gold_shift=pl.col("gold_with") - pl.col("gold_without"),
-        negative_shift=pl.col("negative_with") - pl.col("negative_without"),
-    ).with_columns(cpmi=pl.col("gold_shift") - pl.col("negative_shift"))
+    scores = (
+        _both_sides(means, conditionings, ("gold", "negative"))
+        .with_columns(
+            gold_shift=pl.col("gold_with") - pl.col("gold_without"),
+            negative_shift=pl.col("negative_with") - pl.col("negative_without"),
+        )
+        .with_columns(cpmi=pl.col("gold_shift") - pl.col("negative_shift"))
+    )
     return TemplateScores.cast(scores.select(TemplateScores.column_names())).sort(SCORE_KEY)
 
 
@@ -82,8 +83,7 @@ def contrast_shifts(
         ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
     """
     means = _context_means(logprobs, contrast, length)
-    scores = _with_means(_with_means(_contrasts(means, [conditioning]), means, "with"), means, "without")
-    _check_complete(scores, ("gold", "negative"))
+    scores = _both_sides(means, [conditioning], ("gold", "negative"))
     shift = (pl.col("gold_with") - pl.col("negative_with")) - (pl.col("gold_without") - pl.col("negative_without"))
     return scores.select("trajectory_id", "template", "step_index", shift=shift)
 
@@ -101,8 +101,7 @@ def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFr
         ScoringError: a trajectory lacks a context or a gold answer; the message names it.
     """
     means = _context_means(logprobs)
-    scores = _with_means(_with_means(_contrasts(means, [conditioning]), means, "with"), means, "without")
-    _check_complete(scores, ("gold",))
+    scores = _both_sides(means, [conditioning], ("gold",))
     shift = pl.col("gold_with") - pl.col("gold_without")
     return scores.select("trajectory_id", "template", "step_index", gold_shift=shift)
 
@@ -153,6 +152,13 @@ def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean", length: 
             negative=POOLED[contrast](logprob.filter(pl.col("answer_rank") > 0)),
         )
     )
+
+
+def _both_sides(means: pl.DataFrame, conditionings: Sequence[Conditioning], answers: Sequence[str]) -> pl.DataFrame:
+    """Every contrast with the mean ℓ of both its contexts, none of them missing for the answers that are needed."""
+    scores = _with_means(_with_means(_contrasts(means, conditionings), means, "with"), means, "without")
+    _check_complete(scores, answers)
+    return scores
 
 
 def _with_means(contrasts: pl.DataFrame, means: pl.DataFrame, side: str) -> pl.DataFrame:
