@@ -10,8 +10,7 @@ from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.process_level import against_chance
-from cpmi_dagster.reports.reward_rows import main_rows
-from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, main_rows
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
@@ -22,8 +21,6 @@ EXAMPLE = 100
 """Characters of a question that a message shows."""
 LOWEST_MATCH_RATE = 0.9
 RATIO_TOLERANCE = 0.02
-CONTROLS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
-"""Rows whose labels need not be good: nothing follows from a bad score."""
 LakeParam = dg.ResourceParam[Lake]
 SettingsParam = dg.ResourceParam[Settings]
 
@@ -181,7 +178,7 @@ def reward_models_beat_chance(lake: LakeParam, settings: SettingsParam) -> dg.As
     scores = lake.read("reports/distribution").filter(pl.col("row").is_in(trained))
     models = against_chance(scores).sort("measured")
     best = models["verdict"].tail(1).to_list()
-    worse = models.filter(~pl.col("row").is_in(CONTROLS), verdict="below")["row"].to_list()
+    worse = models.filter(~pl.col("row").is_in(CONTROL_ROWS), verdict="below")["row"].to_list()
     return dg.AssetCheckResult(
         passed=best in ([], ["above"]) and not worse,
         severity=dg.AssetCheckSeverity.WARN,

@@ -18,11 +18,13 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
+from cpmi_dagster.reports.question_sets import BOUNDS
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FREE_ROWS, MAIN_ROWS, main_rows
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
 BASELINE = "MC"
@@ -59,9 +61,8 @@ HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
     HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2),
     HeadlineColumn("time_ratio", "Time (MC = 1)", "efficiency", "Time", 2),
 )
-BEST_FREE, CHANCE, CEILING = "Best free label: ", "Chance", "Ceiling"
-BLIND_PICK, BEST_PICK, MAJORITY = "Pass@1", "Pass@N", "Majority vote"
-AUC_OF_CHANCE = 0.5
+BEST_FREE, CEILING = "Best free label: ", "Ceiling"
+MAJORITY = BOUNDS["majority"]
 
 
 def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe] = ()) -> pl.DataFrame:
@@ -80,7 +81,7 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
     labels = [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames, recipes)]
     rows = {name: name for name in labels} | ({control: f"{BEST_FREE}{control}"} if control else {})
     table = pl.DataFrame(
-        {"row": [*rows, MAJORITY, CHANCE, CEILING], "reward": [*rows.values(), MAJORITY, CHANCE, CEILING]}
+        {"row": [*rows, MAJORITY, CHANCE_ROW, CEILING], "reward": [*rows.values(), MAJORITY, CHANCE_ROW, CEILING]}
     )
     for column in HEADLINE_COLUMNS:
         table = table.join(_figures(frames, column), on="row", how="left", maintain_order="left")
@@ -90,10 +91,9 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
 
 def best_control(label_quality: pl.DataFrame, column: str) -> str | None:
     """The row of the free control that is best in a column of `label_quality`; None where there is none."""
-    free = [entry.label for entry in REWARD_TYPES.values() if entry.is_free]
     if label_quality.is_empty():
         return None
-    figures = label_quality.filter(pl.col("row").is_in(free), pl.col("column") == column).drop_nulls("measured")
+    figures = label_quality.filter(pl.col("row").is_in(FREE_ROWS), pl.col("column") == column).drop_nulls("measured")
     return figures.sort("measured")["row"][-1] if figures.height else None
 
 
@@ -125,7 +125,7 @@ def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe])
     rows = {artifact: frames[artifact]["row"].to_list() for artifact in OTHERS_ARE_IN if artifact in frames}
     corpus = [row for row in rows.get("efficiency", []) if row == reward_label(CORPUS_LABELS)]
     of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
-    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE}
+    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW}
     own = [row for labels in rows.values() for row in labels if row not in others]
     return list(dict.fromkeys([*corpus, *own]))
 
@@ -136,9 +136,9 @@ def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.D
     own = figures.filter(pl.col("row").str.ends_with(column.suffix)).with_columns(
         pl.col("row").str.strip_suffix(column.suffix)
     )
-    bounds = {BLIND_PICK: CHANCE, BEST_PICK: CEILING} if column.name == "best_of_8" else {}
+    bounds = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING} if column.name == "best_of_8" else {}
     own = own.with_columns(pl.col("row").replace(bounds))
-    fixed = {CEILING: column.ceiling} | ({CHANCE: AUC_OF_CHANCE} if column.artifact == "label_quality" else {})
+    fixed = {CEILING: column.ceiling} | ({CHANCE_ROW: CHANCE_AUC} if column.artifact == "label_quality" else {})
     added = [(row, value) for row, value in fixed.items() if value is not None and own.height]
     floors = pl.DataFrame(added, schema={"row": pl.String, "measured": pl.Float64}, orient="row")
     names = {"measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}

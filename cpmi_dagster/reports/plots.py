@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.reports.efficiency import COSTS
 from cpmi_dagster.reports.figure_style import (
     INK,
@@ -28,7 +29,7 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, reward_histogram_steps
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
 from cpmi_dagster.reports.process_level import score_histogram_steps
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, NEGATIVES_ROWS, RecipeRow, main_rows
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, CONTROL_ROWS, FREE_ROWS, NEGATIVES_ROWS, RecipeRow, main_rows
 from cpmi_dagster.reports.table_plots import (
     draw_labeling_costs,
     draw_reward_histograms,
@@ -36,7 +37,6 @@ from cpmi_dagster.reports.table_plots import (
     draw_training_curves,
     shared_costs,
 )
-from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,8 +54,6 @@ METRIC_UNITS = {
 """Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {"Pass@N": ":", "Majority vote": "--", "Pass@1": "-."}
 POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
-CONTROLS = [entry.label for entry in REWARD_TYPES.values() if entry.kind == "control"]
-FREE_CONTROLS = [entry.label for entry in REWARD_TYPES.values() if entry.is_free]
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
 
@@ -173,8 +171,8 @@ def _draw_first_picture(comparisons: Mapping[str, pl.DataFrame]) -> "Figure | No
     labels = quality.filter(pl.col("column") == WITHOUT_LAST)
     official = models.filter(pl.col("column") == "Average", pl.col("row").str.ends_with(OFFICIAL))
     official = official.with_columns(pl.col("row").str.strip_suffix(OFFICIAL))
-    free = labels.filter(pl.col("row").is_in(FREE_CONTROLS))["measured"].to_list()
-    lines: list[dict[str, float]] = [{"chance": 0.5}, {}]
+    free = labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"].to_list()
+    lines: list[dict[str, float]] = [{"chance": CHANCE_AUC}, {}]
     if free:
         lines[0]["best free label"] = max(free)
     lines[1] |= dict(official.filter(pl.col("row") == CHANCE_ROW).select(pl.lit("chance"), "measured").iter_rows())
@@ -255,14 +253,14 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure":
     figure, (panel,) = new_figure(0.27 * ranked.height + 0.9)
     places = {row: place for place, row in enumerate(ranked["row"])}
     for is_control, colour in ((False, "#0072b2"), (True, "#8c8c8c")):
-        own = ranked.filter(pl.col("row").is_in(CONTROLS) == is_control)
+        own = ranked.filter(pl.col("row").is_in(CONTROL_ROWS) == is_control)
         panel.errorbar(
             own["measured"], own["row"].replace_strict(places), xerr=_error_arms(own), color=colour, **POINTS
         )
     others = measured.filter(pl.col("column") == WITHOUT_LAST, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
-    free = ranked.filter(pl.col("row").is_in(FREE_CONTROLS))["measured"].to_list()
-    for place, words in ((0.5, "chance"), *((best, "best free control") for best in free[-1:])):
+    free = ranked.filter(pl.col("row").is_in(FREE_ROWS))["measured"].to_list()
+    for place, words in ((CHANCE_AUC, "chance"), *((best, "best free control") for best in free[-1:])):
         panel.axvline(place, color=INK, linewidth=0.9, linestyle=":")
         panel.text(place, ranked.height - 0.4, f" {words}", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, reward_label
 
+CONTROL_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
+"""Labels that a method has to beat: nothing follows from a bad score of one."""
+FREE_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.is_free)
+"""Those of them that take the trajectory alone."""
+
 
 def recipe_row(reward_type: str, objective: str) -> str:
     """The row label of a recipe in a table of several objectives: `CPMI` for BCE, else `PQM, CPMI`."""
