@@ -11,6 +11,7 @@ questions. The source's own labels are included as `math_shepherd`, + as 1 and -
 Figures over part of the steps (without last ones, by position, within solutions) take rows of the same frame.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import numpy as np
@@ -80,7 +81,7 @@ def label_aucs(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resamp
 def common_steps(steps: pl.DataFrame, one: str, other: str) -> pl.DataFrame:
     """The rows of two reward types over the steps that both have."""
     both = steps.filter(pl.col("reward_type").is_in([one, other]))
-    return both.filter(pl.len().over(STEP) == 2) if one != other else both
+    return both.filter(pl.len().over(STEP) == 2)
 
 
 def label_quality(
@@ -117,14 +118,20 @@ def label_quality_differences(
         BenchmarkError: as `labelled_steps`, or there are no rewards of the baseline.
     """
     steps = labelled_steps(step_rewards, trajectories, step_truth)
-    rows = auc_differences(steps, baseline, samples, seed)
+    rows = auc_differences(steps, label_aucs(steps, samples, seed), baseline, samples, seed)
     figures = dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64)
     schema = {"reward_type": pl.String, "baseline": pl.String, **figures, "n": pl.Int64}
     return pl.DataFrame(rows, schema=schema).rename({"value": "difference"})
 
 
-def auc_differences(steps: pl.DataFrame, baseline: str, samples: int, seed: int) -> list[dict[str, object]]:
-    """The paired differences of AUC behind `label_quality_differences`, over rows of `labelled_steps`.
+def auc_differences(
+    steps: pl.DataFrame, aucs: Mapping[str, Resampled], baseline: str, samples: int, seed: int
+) -> list[dict[str, object]]:
+    """The paired differences of AUC behind `label_quality_differences`.
+
+    Args:
+        steps: rows of `labelled_steps`.
+        aucs: `label_aucs` of them; where two types have the same steps, these are subtracted.
 
     Raises:
         BenchmarkError: there are no rewards of the baseline.
@@ -133,10 +140,12 @@ def auc_differences(steps: pl.DataFrame, baseline: str, samples: int, seed: int)
     if names.len() and baseline not in names:
         raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
     rows: list[dict[str, object]] = []
-    for name in names:
-        aucs = label_aucs(common_steps(steps, name, baseline), samples, seed) if name != baseline else {}
-        if len(aucs) == 2:
-            rows.append({"reward_type": name, "baseline": baseline} | asdict(aucs[name].minus(aucs[baseline])))
+    for name in names.filter(names != baseline):
+        common = common_steps(steps, name, baseline)
+        has_all = common.height == steps["reward_type"].is_in([name, baseline]).sum()
+        pair = aucs if has_all else label_aucs(common, samples, seed)
+        if name in pair and baseline in pair:
+            rows.append({"reward_type": name, "baseline": baseline} | asdict(pair[name].minus(pair[baseline])))
     return rows
 
 

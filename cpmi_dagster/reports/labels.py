@@ -189,9 +189,9 @@ def _against_truth(inputs: ReportInputs) -> list[Measurement]:
     measured = _auc_figures(aucs, LABEL_AUC)
     measured += _auc_figures(_aucs(inputs, steps.filter(~IS_LAST)), WITHOUT_LAST)
     if "mc" in aucs:
-        measured += _difference_figures(inputs, steps, "mc", DIFFERENCE)
+        measured += _difference_figures(inputs, steps, aucs, "mc", DIFFERENCE)
     if control := best_free_control(aucs):
-        measured += _difference_figures(inputs, steps, control, TO_CONTROL)
+        measured += _difference_figures(inputs, steps, aucs, control, TO_CONTROL)
     return measured
 
 
@@ -216,8 +216,10 @@ def _auc_figures(aucs: Mapping[str, Resampled], column: str) -> list[Measurement
     return [measurement(reward_label(name), column, aucs[name].estimate()) for name in in_order(aucs)]
 
 
-def _difference_figures(inputs: ReportInputs, steps: pl.DataFrame, baseline: str, column: str) -> list[Measurement]:
-    rows = auc_differences(steps, baseline, inputs.bootstrap_samples, inputs.seed)
+def _difference_figures(
+    inputs: ReportInputs, steps: pl.DataFrame, aucs: Mapping[str, Resampled], baseline: str, column: str
+) -> list[Measurement]:
+    rows = auc_differences(steps, aucs, baseline, inputs.bootstrap_samples, inputs.seed)
     figures = pl.DataFrame(rows, infer_schema_length=None)
     if figures.is_empty():
         return []
