@@ -2,7 +2,8 @@
 
 A table `group.name` is the asset key `group/name`, the folder or file `lake/group/name` and the DuckDB relation
 `group.name`. Three provenance columns are appended to every row when it is written (see `PROVENANCE`).
-Step and template indices count from 0. `TABLES` lists them all in the order data flows.
+Step and template indices count from 0. `TABLES` lists them all in the order data flows; those of the groups `labels`
+and `reports` have files of their own.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,16 @@ from typing import Literal
 import dataframely as dy
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, CONTEXT_KINDS, SCORED_CONTROLS
+from cpmi_dagster.contracts.label_tables import (
+    AnswerLogprobs,
+    ControlLogprobs,
+    HardNegatives,
+    LabelingCosts,
+    RejectedTrajectories,
+    Rollouts,
+    StepRewards,
+    TemplateScores,
+)
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison, Report, ResultsDatabase
 
 Partitioning = Literal["shard", "recipe", "benchmark"]
@@ -128,96 +138,6 @@ class SelectedTrajectories(dy.Schema):
     shard = dy.String(description="partition key, e.g. 003")
     task = dy.String(description="alignment.trajectories.task")
     composition = dy.String(description="mixed (both + and - labels), pure, or unlabelled")
-
-
-class HardNegatives(dy.Schema):
-    """Wrong answers to contrast the gold answer with (section 5.1, appendix A)."""
-
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    rank = dy.Int64(primary_key=True, min=1, description="1..M in the order found: model samples first")
-    answer = dy.String(min_length=1, description="the wrong answer")
-    source = dy.String(description="`model`, or the heuristic's name")
-
-
-class AnswerLogprobs(dy.Schema):
-    """Log-probability of each answer line under each context: everything a reward is computed from."""
-
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
-    context = dy.Enum(list(CONTEXT_KINDS), primary_key=True, description="what precedes the answer")
-    step_index = dy.Int64(
-        primary_key=True, min=-1, description="step the context ends in or leaves out; -1 for `question`"
-    )
-    answer_rank = dy.Int64(primary_key=True, min=0, description="0 = gold, then hard_negatives.rank")
-    logprob_sum = dy.Float64(max=1e-6, description="sum over target tokens of log p, natural log")
-    token_count = dy.Int64(min=1, description="tokens of the target `The answer is: {a}`")
-
-
-class ControlLogprobs(AnswerLogprobs):
-    """Log-probabilities that controls are made of; empty unless the profile asks for such a control.
-
-    `step_surprisal`: the step that follows a context, in the place of the answer. `other_gold`: the gold answer of
-    another question. `other_step`: the question's own answers, each step exchanged for one of another solution.
-    """
-
-    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="reward type that it is for")
-
-
-class RejectedTrajectories(dy.Schema):
-    """Selected trajectories that a labeling stage could not score, each with its reason."""
-
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    stage = dy.String(description="asset that rejected it")
-    reason = dy.String(min_length=1, description="what was wrong, in one sentence")
-
-
-class TemplateScores(dy.Schema):
-    """CPMI of every step under every template and conditioning (Eq. 3)."""
-
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    conditioning = dy.Enum(list(CONDITIONINGS), primary_key=True, description="which steps stand before the answer")
-    template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
-    gold_shift = dy.Float64(
-        description="first term of Eq. 3: shift of the gold answer's mean log-probability, nats/token"
-    )
-    negative_shift = dy.Float64(description="second term of Eq. 3: mean shift of the M hard negatives, nats/token")
-    cpmi = dy.Float64(description="gold_shift - negative_shift")
-
-
-class Rollouts(dy.Schema):
-    """Sampled completions of every prefix of a trajectory and whether they reach the gold answer (Eq. 1)."""
-
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    prefix_length = dy.Int64(primary_key=True, min=0, description="steps given; 0 = the bare question")
-    rollout = dy.Int64(primary_key=True, min=0, description="number of the sample, from 0")
-    answer = dy.String(nullable=True, description="extracted final answer; null if none was stated")
-    correct = dy.Bool(description="answer is equivalent to the gold answer")
-    generated_tokens = dy.Int64(min=0, description="tokens sampled for this rollout")
-    truncated = dy.Bool(description="the sample hit its token limit before it ended")
-
-
-class StepRewards(dy.Schema):
-    """One reward per step and reward type, before normalisation."""
-
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    reward_type = dy.String(primary_key=True, description="mc, pav, cpmi, cpmi_merge1, ...")
-    reward = dy.Float64(
-        description="mc in [0, 1]; cpmi in nats per token; pav in [-alpha, 1 + alpha]; own labels as given"
-    )
-
-
-class LabelingCosts(dy.Schema):
-    """What labeling a shard took, by method; a merge pays only for the rollouts it uses."""
-
-    shard = dy.String(primary_key=True, description="partition key")
-    method = dy.String(primary_key=True, description="mc, pav, cpmi, cpmi_merge1, ...")
-    model = dy.String(description="model (or models) that did the work")
-    trajectories = dy.Int64(min=0, description="trajectories labelled")
-    wall_seconds = dy.Float64(min=0, description="seconds spent, measured where they are spent")
-    forward_tokens = dy.Int64(min=0, description="tokens that went through a forward pass")
-    generated_tokens = dy.Int64(min=0, description="tokens sampled")
 
 
 class SoftLabels(dy.Schema):
