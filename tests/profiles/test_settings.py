@@ -166,9 +166,8 @@ def test_a_wrong_variable_of_the_environment_is_named(monkeypatch, variable, val
 
 
 def test_an_unknown_profile_lists_those_there_are():
-    with pytest.raises(
-        SettingsError, match="give one of files, human-steps, miniature, miniature-all, miniature-small-labeler, paper"
-    ):
+    shipped = "files, human-steps, human-steps-k4, miniature, miniature-all, miniature-small-labeler, paper"
+    with pytest.raises(SettingsError, match=f"give one of {shipped}"):
         load_settings("nothing")
 
 
