@@ -11,15 +11,15 @@ questions. The source's own labels are included as `math_shepherd`, + as 1 and -
 Figures over part of the steps (without last ones, by position, within solutions) take rows of the same frame.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Estimate, Floats, Resampled, bootstrap
+from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 
@@ -33,6 +33,20 @@ PLACES: dict[str, pl.Expr] = {
     "last": IS_LAST & (pl.col("step_index") > 0),
 }
 """Positions of a step; the only step of a trajectory is its first."""
+
+
+class WithinSolutions(NamedTuple):
+    """How a reward type ranks the steps of one solution, over the solutions that hold a wrong step.
+
+    Attributes:
+        pairs: the share of pairs of a right and a wrong step of one solution that are ranked so, ties half.
+        found: how often the lowest label of all steps is on the first wrong one, ties shared.
+        blind: how often a blind pick of a step is.
+    """
+
+    pairs: Resampled
+    found: Resampled
+    blind: Resampled
 
 
 def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
@@ -84,54 +98,21 @@ def common_steps(steps: pl.DataFrame, one: str, other: str) -> pl.DataFrame:
     return both.filter(pl.len().over(STEP) == 2)
 
 
-def label_quality(
-    step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame, samples: int, seed: int
-) -> pl.DataFrame:
-    """ROC-AUC of every reward type, and of the source's labels where it has some, against the truth.
-
-    Returns:
-        reward_type, auc, low, high, n (steps); no rows where no labelled trajectory has truth.
-
-    Raises:
-        BenchmarkError: as `labelled_steps`.
-    """
-    aucs = label_aucs(labelled_steps(step_rewards, trajectories, step_truth), samples, seed)
-    rows = [{"reward_type": name} | asdict(auc.estimate()) for name, auc in aucs.items()]
-    schema = {"reward_type": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
-    return pl.DataFrame(rows, schema=schema).rename({"value": "auc"})
-
-
-def label_quality_differences(
-    step_rewards: pl.DataFrame,
-    trajectories: pl.DataFrame,
-    step_truth: pl.DataFrame,
-    samples: int,
-    seed: int,
-    baseline: str = "mc",
-) -> pl.DataFrame:
-    """AUC of every other type minus the baseline's, over the same resampled questions and the steps that both have.
-
-    Returns:
-        reward_type, baseline, difference, low, high, p_value, n (steps).
-
-    Raises:
-        BenchmarkError: as `labelled_steps`, or there are no rewards of the baseline.
-    """
-    steps = labelled_steps(step_rewards, trajectories, step_truth)
-    rows = auc_differences(steps, label_aucs(steps, samples, seed), baseline, samples, seed)
-    figures = dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64)
-    schema = {"reward_type": pl.String, "baseline": pl.String, **figures, "n": pl.Int64}
-    return pl.DataFrame(rows, schema=schema).rename({"value": "difference"})
-
-
-def auc_differences(
-    steps: pl.DataFrame, aucs: Mapping[str, Resampled], baseline: str, samples: int, seed: int
-) -> list[dict[str, object]]:
-    """The paired differences of AUC behind `label_quality_differences`.
+def paired_differences(
+    steps: pl.DataFrame,
+    figures: Mapping[str, Resampled],
+    baseline: str,
+    measure: Callable[[pl.DataFrame], Mapping[str, Resampled]],
+) -> dict[str, Difference]:
+    """A figure of every other reward type minus the baseline's, over the same resampled questions.
 
     Args:
         steps: rows of `labelled_steps`.
-        aucs: `label_aucs` of them; where two types have the same steps, these are subtracted.
+        figures: `measure` of them, by reward type.
+        measure: figures of some rows; where two types label other steps, it is taken again over those that both have.
+
+    Returns:
+        By reward type; without those that have no such figure beside the baseline.
 
     Raises:
         BenchmarkError: there are no rewards of the baseline.
@@ -139,25 +120,24 @@ def auc_differences(
     names = steps["reward_type"].unique(maintain_order=True)
     if names.len() and baseline not in names:
         raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
-    rows: list[dict[str, object]] = []
+    differences: dict[str, Difference] = {}
     for name in names.filter(names != baseline):
         common = common_steps(steps, name, baseline)
         has_all = common.height == steps["reward_type"].is_in([name, baseline]).sum()
-        pair = aucs if has_all else label_aucs(common, samples, seed)
+        pair = figures if has_all else measure(common)
         if name in pair and baseline in pair:
-            rows.append({"reward_type": name, "baseline": baseline} | asdict(pair[name].minus(pair[baseline])))
-    return rows
+            differences[name] = pair[name].minus(pair[baseline])
+    return differences
 
 
-def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, tuple[Estimate, Estimate, Estimate]]:
+def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, WithinSolutions]:
     """How labels rank the steps of one solution, where what differs between solutions says nothing.
 
     Args:
         steps: rows of `labelled_steps`; solutions without a wrong step are left out.
 
     Returns:
-        By reward type: the share of pairs of a right and a wrong step of one solution ranked so, ties half; how
-        often the lowest label of all steps is on the first wrong one, ties shared; and how often a blind pick is.
+        By reward type.
     """
     figures = {}
     for (name,), own in steps.group_by("reward_type", maintain_order=True):
@@ -166,11 +146,9 @@ def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, 
         if rows:
             sums = np.array([row[1:] for row in rows])
             questions = [row[0] for row in rows]
-            pairs, found, chance = (
-                bootstrap(sums[:, columns], _ratio, samples, seed, questions).estimate()
-                for columns in ([0, 1], [2, 4], [3, 4])
+            figures[str(name)] = WithinSolutions(
+                *(bootstrap(sums[:, columns], _ratio, samples, seed, questions) for columns in ([0, 1], [2, 4], [3, 4]))
             )
-            figures[str(name)] = pairs, found, chance
     return figures
 
 

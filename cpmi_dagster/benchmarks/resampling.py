@@ -92,9 +92,16 @@ class Resampled:
         """
         if self.draws.shape != other.draws.shape or self.n != other.n:
             raise BenchmarkError("a paired difference needs both figures over the same problems and resamples")
+        return self._less(other, self.n)
+
+    def minus_unpaired(self, other: "Resampled") -> Difference:
+        """This figure minus another's over other problems, as many resamples of both drawn with different seeds."""
+        return self._less(other, self.n + other.n)
+
+    def _less(self, other: "Resampled", n: int) -> Difference:
         draws = self.draws - other.draws
         low, high = _percentiles(draws)
-        return Difference(self.value - other.value, low, high, _p_value(draws), self.n)
+        return Difference(self.value - other.value, low, high, _p_value(draws), n)
 
 
 def mean_of_values(figures: Sequence[Resampled]) -> Resampled:

@@ -16,6 +16,7 @@ from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.reports import efficiency, knowledge, labels, process_level, question_sets
 from cpmi_dagster.reports.ablations import measure_contrast, measure_negatives_ablation, measure_objectives
 from cpmi_dagster.reports.efficiency import COSTS
+from cpmi_dagster.reports.evidence import measure_evidence
 from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
 from cpmi_dagster.reports.paired_differences import measure_differences
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
@@ -65,6 +66,7 @@ class Artifact:
 
 ARTIFACTS: dict[str, Artifact] = by_name(
     (
+        Artifact("label_evidence", (*LABELS, knowledge.LOGPROBS), measure_evidence),
         Artifact("label_quality", LABELS, labels.measure_label_quality),
         Artifact("label_positions", LABELS, labels.measure_label_positions),
         Artifact("label_kinds", LABELS, labels.measure_label_kinds),

@@ -1,9 +1,9 @@
 """What the report found, in three sentences with their numbers, and whether this profile's data can tell.
 
-    labels   cannot tell   CPMI's labels are no better than a label that costs nothing: AUC without last steps 0.66
-                           [0.61, 0.71] against 0.70 [0.65, 0.74] of Final answer × position; MC has 0.72 [0.67, 0.77].
-    cost     can tell      CPMI takes 0.22 times the time of MC and 0.02 times its generated tokens.
-    models   cannot tell   …
+    labels   cannot tell   CPMI's labels are no better or worse than the best label that costs nothing: in solutions
+                           with an error its lowest label is on the first wrong step in 24 % [19, 29] of them, …
+    works    can tell      How well CPMI labels steps rises with what its labeler knows of the answer: …
+    models   cannot tell   Reward models trained on CPMI and on MC labels cannot be told apart: …
 
 A finding can tell where the 95 % interval of its difference does not hold 0. Findings without figures are left out.
 """
@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, MARGIN, OTHER, OURS, TO_MC, WITHIN
 from cpmi_dagster.reports.headline import BASELINE, best_control
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
-from cpmi_dagster.reports.knowledge import INTERACTION, THIRDS
-from cpmi_dagster.reports.labels import TO_CONTROL, WITHOUT_LAST
+from cpmi_dagster.reports.labels import BLIND, FOUND, OPERATION_COLUMNS, WITHOUT_LAST
 from cpmi_dagster.reports.paired_differences import PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.paper import OFFICIAL
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW
 
-METHOD = "CPMI"
+METHOD = OURS
+MOST = 3
+"""Findings that are shown."""
+Frames = Mapping[str, pl.DataFrame]
 Figure = Mapping[str, Any]
 
 
@@ -30,41 +33,54 @@ class Finding(NamedTuple):
 
     Attributes:
         title: what it is about.
-        tells: whether the difference is more than noise; None where nothing is compared.
+        tells: whether the difference is more than noise.
         text: a sentence or two with the numbers.
     """
 
     title: str
-    tells: bool | None
+    tells: bool
     text: str
 
 
-def findings(frames: Mapping[str, pl.DataFrame]) -> list[Finding]:
+def findings(frames: Frames) -> list[Finding]:
     """At most three findings, from comparison frames (`tables.PaperComparison`) by artifact name."""
-    found = (_labels(frames), _knowledge(frames), _models(frames))
-    return [finding for finding in found if finding]
+    found = (_labels(frames), _knowledge(frames), _models(frames), _equality(frames))
+    return [finding for finding in found if finding][:MOST]
 
 
-def _labels(frames: Mapping[str, pl.DataFrame]) -> Finding | None:
+def _labels(frames: Frames) -> Finding | None:
     """Are the labels better than one that costs nothing, and what do they cost?"""
-    table = frames.get("label_quality", pl.DataFrame())
-    ours, difference = _figure(table, METHOD, WITHOUT_LAST), _figure(table, METHOD, TO_CONTROL)
-    control = _figure(table, best_control(table, WITHOUT_LAST) or "", WITHOUT_LAST)
-    if ours is None or control is None or difference is None:
+    ours, free, difference = _answer(frames, WITHIN)
+    table = frames.get("label_within", pl.DataFrame())
+    if ours is None or free is None or difference is None:
         return None
     verdict = _verdict(difference)
-    words = {None: "no better or worse than", True: "better than", False: "worse than"}[verdict]
-    others = [f"{control['row']} {_shown(control, 3)}"]
-    if baseline := _figure(table, BASELINE, WITHOUT_LAST):
-        others.append(f"{BASELINE} {_shown(baseline, 3)}")
-    text = (
-        f"{METHOD}'s labels are {words} the best label that costs nothing: over all steps their AUC differs by "
-        f"{_shown(difference, 3)}. Without last steps {METHOD} has {_shown(ours, 3)}, {' and '.join(others)}."
+    words = {None: "are no better or worse than", True: "are better than", False: "are worse than"}[verdict]
+    others = [f"that of the best label that costs nothing, {best_control(table, FOUND)}, in {_percent(free)}"]
+    if baseline := _figure(table, BASELINE, FOUND):
+        others.append(f"that of {BASELINE} in {_percent(baseline)}")
+    if blind := _figure(table, BLIND, FOUND):
+        others.append(f"a blind pick in {_percent(blind)}")
+    within = (
+        f"{METHOD}'s labels {words} the best label that costs nothing: in solutions with an error its lowest label is "
+        f"on the first wrong step in {_percent(ours)} of them, {', '.join(others)}."
     )
-    return Finding("Labels", verdict is not None, " ".join([text, *_cost(frames)]))
+    return Finding("Labels", verdict is not None, " ".join([within, *_across(frames), *_cost(frames)]))
 
 
-def _cost(frames: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+def _across(frames: Frames) -> Iterator[str]:
+    """The same over the steps of all solutions."""
+    ours, free, _ = _answer(frames, ACROSS)
+    table = frames.get("label_quality", pl.DataFrame())
+    if ours is None or free is None:
+        return
+    others = [f"{best_control(table, WITHOUT_LAST)} {_shown(free, 2)}"]
+    if baseline := _figure(table, BASELINE, WITHOUT_LAST):
+        others.append(f"{BASELINE} {_shown(baseline, 2)}")
+    yield f"Across solutions its AUC without last steps is {_shown(ours, 2)}; {', '.join(others)}."
+
+
+def _cost(frames: Frames) -> Iterator[str]:
     table = frames.get("efficiency", pl.DataFrame())
     time, tokens = (_figure(table, METHOD, column) for column in ("Time", "Token"))
     if time and tokens:
@@ -74,23 +90,32 @@ def _cost(frames: Mapping[str, pl.DataFrame]) -> Iterator[str]:
         )
 
 
-def _knowledge(frames: Mapping[str, pl.DataFrame]) -> Finding | None:
+def _knowledge(frames: Frames) -> Finding | None:
     """Does the method work better where the labeler knows more?"""
-    table = frames.get("label_knowledge", pl.DataFrame())
-    low, high, apart = (_figure(table, METHOD, column) for column in (THIRDS[0], THIRDS[-1], INTERACTION))
-    if low is None or high is None or apart is None:
+    most, least, difference = _answer(frames, BY_KNOWLEDGE)
+    if most is None or least is None or difference is None:
         return None
-    verdict = _verdict(apart)
+    verdict = _verdict(difference)
     words = {None: "does not clearly depend on", True: "rises with", False: "falls with"}[verdict]
     text = (
         f"How well {METHOD} labels steps {words} what its labeler knows of the answer: AUC without last steps "
-        f"{_shown(low, 3)} where the gold answer is least likely before any step, {_shown(high, 3)} where most; "
-        f"the difference is {_shown(apart, 3)}."
+        f"{_shown(least, 2)} where the gold answer is least likely before any step, {_shown(most, 2)} where most."
     )
-    return Finding("When it works", verdict is not None, text)
+    return Finding("When it works", verdict is not None, " ".join([text, *_operations(frames)]))
 
 
-def _models(frames: Mapping[str, pl.DataFrame]) -> Finding | None:
+def _operations(frames: Frames) -> Iterator[str]:
+    """How the labels fade with the work that is left, where the truth counts it."""
+    table = frames.get("label_operations", pl.DataFrame())
+    for row in (METHOD, BASELINE):
+        left = [figure for column in OPERATION_COLUMNS if (figure := _figure(table, row, column))]
+        if len(left) > 1:
+            counts = ", ".join(figure["column"].removesuffix(" left") for figure in left)
+            figures = ", ".join(format_figure(figure["measured"], 2) for figure in left)
+            yield f"With {counts} operations left to do, the AUC of {row} is {figures}."
+
+
+def _models(frames: Frames) -> Finding | None:
     """Do reward models trained on the labels differ, and are they better than chance?"""
     table, differences = (frames.get(name, pl.DataFrame()) for name in ("processbench", "differences"))
     primary = _figure(differences, PRIMARY_ROW, PRIMARY[1])
@@ -109,6 +134,34 @@ def _models(frames: Mapping[str, pl.DataFrame]) -> Finding | None:
     return Finding("Reward models", verdict is not None, text)
 
 
+def _equality(frames: Frames) -> Finding | None:
+    """Do the labels equal those by rollouts?"""
+    ours, theirs, difference = _answer(frames, TO_MC)
+    if ours is None or theirs is None or difference is None or difference["low"] is None:
+        return None
+    margin = format_figure(MARGIN, 2)
+    is_equal = max(abs(difference["low"]), abs(difference["high"])) <= MARGIN
+    verdict = _verdict(difference)
+    if is_equal:
+        words = f"rank steps equally well, within ± {margin}"
+    elif verdict is None:
+        words = f"can neither be told apart nor called equal within ± {margin}"
+    else:
+        words = f"differ: {METHOD}'s rank steps {'better' if verdict else 'worse'}"
+    text = (
+        f"Labels by {METHOD} and by {BASELINE} {words}. Over the {difference['n']:,} steps with both, label AUC is "
+        f"{_shown(ours, 2)} and {_shown(theirs, 2)}; the difference is {_shown(difference, 2)}."
+    )
+    return Finding(f"Against {BASELINE}", is_equal or verdict is not None, text)
+
+
+def _answer(frames: Frames, row: str) -> tuple[Figure | None, Figure | None, Figure | None]:
+    """CPMI's figure, what it is compared with, and the difference, of a row of `label_evidence`."""
+    table = frames.get("label_evidence", pl.DataFrame())
+    ours, other, difference = (_figure(table, row, column) for column in (OURS, OTHER, APART))
+    return ours, other, difference
+
+
 def _verdict(difference: Figure) -> bool | None:
     """Whether a difference is above 0, None where its interval holds 0."""
     if difference["low"] is None or difference["low"] <= 0 <= difference["high"]:
@@ -121,6 +174,11 @@ def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:
         return None
     found = table.filter(pl.col("row") == row, pl.col("column") == column).drop_nulls("measured")
     return None if found.is_empty() else found.row(0, named=True)
+
+
+def _percent(figure: Figure) -> str:
+    value, low, high = (None if figure[name] is None else 100 * figure[name] for name in ("measured", "low", "high"))
+    return f"{format_figure(value, 0)} % {format_interval(low, high, 0)}".strip()
 
 
 def _shown(figure: Figure, decimals: int) -> str:

@@ -8,8 +8,8 @@
     Chance                            0.500             19.8       41.0       58.1           –            –
     Ceiling                           1.000            100.0      100.0       80.0           –            –
 
-Chance is uniform random scores, and a blind pick among candidates (Pass@1); the ceiling of best of 8 is Pass@8. Every
-value has its interval in `<column>_low` and `<column>_high`.
+Chance is uniform random scores, and a blind pick among steps or candidates (Pass@1); the ceiling of best of 8 is
+Pass@8. Every value has its interval in `<column>_low` and `<column>_high`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
-from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
+from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
 from cpmi_dagster.reports.question_sets import BOUNDS
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FREE_ROWS, MAIN_ROWS, main_rows
@@ -55,6 +55,7 @@ class HeadlineColumn:
 HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
     HeadlineColumn("label_auc", "Label AUC (true steps)", "label_quality", LABEL_AUC, 3, ceiling=1.0),
     HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, ceiling=1.0),
+    HeadlineColumn("first_error_found", "First wrong step found", "label_within", FOUND, 2, ceiling=1.0),
     HeadlineColumn("processbench_f1", "ProcessBench F1", "processbench", "Average", 1, OFFICIAL, 100.0),
     HeadlineColumn("prm_score", "PRMScore", "prmbench", "Total", 1, ceiling=100.0),
     HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best_of_n", "MATH500 N=8", 1),
@@ -63,6 +64,11 @@ HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
 )
 BEST_FREE, CEILING = "Best free label: ", "Ceiling"
 MAJORITY = BOUNDS["majority"]
+BOUND_ROWS = {
+    "best_of_n": {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING},
+    "label_within": {BLIND: CHANCE_ROW},
+}
+"""Rows of an artifact that are its chance and its ceiling."""
 
 
 def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe] = ()) -> pl.DataFrame:
@@ -136,8 +142,7 @@ def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.D
     own = figures.filter(pl.col("row").str.ends_with(column.suffix)).with_columns(
         pl.col("row").str.strip_suffix(column.suffix)
     )
-    bounds = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING} if column.name == "best_of_8" else {}
-    own = own.with_columns(pl.col("row").replace(bounds))
+    own = own.with_columns(pl.col("row").replace(BOUND_ROWS.get(column.artifact, {})))
     fixed = {CEILING: column.ceiling} | ({CHANCE_ROW: CHANCE_AUC} if column.artifact == "label_quality" else {})
     added = [(row, value) for row, value in fixed.items() if value is not None and own.height]
     floors = pl.DataFrame(added, schema={"row": pl.String, "measured": pl.Float64}, orient="row")

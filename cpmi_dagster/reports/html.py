@@ -25,7 +25,7 @@ from cpmi_dagster.reports.question_sets import other_rule_rows
 HEADLINE = "headline"
 """Where the picture of the first screen stands."""
 COMPARISONS_OF_MODELS = ("differences", "training_seeds")
-OPEN = ("label_quality",)
+OPEN = ("label_evidence", "label_quality")
 """Artifacts that are not folded."""
 
 

@@ -49,24 +49,34 @@ def gold_probabilities(logprobs: pl.DataFrame) -> pl.DataFrame:
 
 def measure_knowledge(inputs: ReportInputs) -> pl.DataFrame:
     """Label AUC without last steps by what the labeler knows of the answer, and whether it rises with that."""
-    steps, logprobs = steps_with_truth(inputs), inputs.table(LOGPROBS)
-    if steps.is_empty() or logprobs.is_empty():
+    steps = steps_with_truth(inputs)
+    if steps.is_empty() or inputs.table(LOGPROBS).is_empty():
         return measured_frame([])
-    known = steps.filter(~IS_LAST).join(gold_probabilities(logprobs), on="trajectory_id")
-    bounds = np.quantile(known.unique("trajectory_id")["knowledge"].to_numpy(), [1 / 3, 2 / 3])
-    third = pl.sum_horizontal(pl.col("knowledge") > bound for bound in bounds.tolist())
-    parts = [
-        label_aucs(known.filter(third == number), inputs.bootstrap_samples, inputs.seed + number)
-        for number in range(len(THIRDS))
-    ]
+    parts = aucs_by_knowledge(inputs, steps)
     measured = []
     for name in in_order(parts[0]):
         for column, part in zip(THIRDS, parts, strict=True):
             if name in part:
                 measured.append(measurement(reward_label(name), column, part[name].estimate()))
         if name in parts[-1]:
-            measured.append(_apart(reward_label(name), parts[-1][name], parts[0][name]))
+            apart = parts[-1][name].minus_unpaired(parts[0][name])
+            measured.append(measurement(reward_label(name), INTERACTION, apart))
     return measured_frame(measured)
+
+
+def aucs_by_knowledge(inputs: ReportInputs, steps: pl.DataFrame) -> list[dict[str, Resampled]]:
+    """Label AUC without last steps, by reward type, in each third of the trajectories by what the labeler knows.
+
+    Args:
+        steps: rows of `labelled_steps`.
+    """
+    known = steps.filter(~IS_LAST).join(gold_probabilities(inputs.table(LOGPROBS)), on="trajectory_id")
+    bounds = np.quantile(known.unique("trajectory_id")["knowledge"].to_numpy(), [1 / 3, 2 / 3])
+    third = pl.sum_horizontal(pl.col("knowledge") > bound for bound in bounds.tolist())
+    return [
+        label_aucs(known.filter(third == number), inputs.bootstrap_samples, inputs.seed + number)
+        for number in range(len(THIRDS))
+    ]
 
 
 def measure_labelers_knowledge(inputs: ReportInputs) -> pl.DataFrame:
@@ -163,13 +173,6 @@ def _pearson(totals: Floats) -> Floats:
     n, x, y, xx, yy, xy = np.moveaxis(totals, -1, 0)
     spread = np.sqrt(np.maximum((n * xx - x * x) * (n * yy - y * y), 0))
     return (n * xy - x * y) / np.where(spread > 0, spread, np.nan)
-
-
-def _apart(row: str, high: Resampled, low: Resampled) -> Measurement:
-    """The difference of two figures over different trajectories, whose resamples are independent."""
-    draws = high.draws - low.draws
-    bounds = np.quantile(draws[np.isfinite(draws)], [0.025, 0.975])
-    return Measurement(row, INTERACTION, high.value - low.value, float(bounds[0]), float(bounds[1]), high.n + low.n)
 
 
 def _draws(inputs: ReportInputs) -> tuple[int, int]:

@@ -7,7 +7,7 @@ row "CPMI", column "Difference to best control"  likewise, to the free control w
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -15,14 +15,14 @@ import polars as pl
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
     PLACES,
-    auc_differences,
     label_aucs,
     labelled_steps,
+    paired_differences,
     within_solutions,
 )
-from cpmi_dagster.benchmarks.resampling import Resampled
+from cpmi_dagster.benchmarks.resampling import Difference, Resampled
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.quality import in_percent, measurement
+from cpmi_dagster.reports.quality import measurement
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
 
 REWARDS = "labels/step_rewards"
@@ -35,9 +35,10 @@ DIFFERENCE = "Difference to MC"
 TO_CONTROL = "Difference to best control"
 CORPUS_AUC = "AUC against the corpus's labels"
 PLACE_COLUMNS = {"first": "First steps", "middle": "Middle steps", "last": "Last steps"}
-PAIRS, FOUND, BLIND = "Pairs ranked right", "First wrong step found (%)", "Blind pick"
+PAIRS, FOUND, BLIND = "Pairs ranked right", "First wrong step found", "Blind pick"
 MOST_LEFT = 3
 """Operations left to do from which steps are taken together."""
+OPERATION_COLUMNS = (*(f"{count} left" for count in range(MOST_LEFT)), f"{MOST_LEFT} or more")
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "Median": 0.5, "75 %": 0.75, "95 %": 0.95}
 COUNT_ROWS = {
     "trajectories": "Total samples",
@@ -62,10 +63,10 @@ def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
     return pl.DataFrame() if any(table.is_empty() for table in tables) else labelled_steps(*tables)
 
 
-def best_free_control(aucs: Mapping[str, Resampled]) -> str | None:
-    """The control with the highest AUC among those that take the trajectory alone; None where there is none."""
-    free = [name for name in aucs if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
-    return max(free, key=lambda name: aucs[name].value, default=None)
+def best_free_control(figures: Mapping[str, Resampled]) -> str | None:
+    """The control with the highest figure among those that take the trajectory alone; None where there is none."""
+    free = [name for name in figures if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
+    return max(free, key=lambda name: figures[name].value, default=None)
 
 
 def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
@@ -109,10 +110,10 @@ def measure_label_operations(inputs: ReportInputs) -> pl.DataFrame:
     if "operations_left" not in steps.columns:
         return measured_frame([])
     left = pl.col("operations_left")
-    parts = {f"{count} left": left == count for count in range(MOST_LEFT)} | {f"{MOST_LEFT} or more": left >= MOST_LEFT}
+    parts = [*(left == count for count in range(MOST_LEFT)), left >= MOST_LEFT]
     return measured_frame(
         figure
-        for column, chosen in parts.items()
+        for column, chosen in zip(OPERATION_COLUMNS, parts, strict=True)
         for figure in _auc_figures(_aucs(inputs, steps.filter(chosen)), column)
     )
 
@@ -123,17 +124,28 @@ def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
     if steps.is_empty():
         return measured_frame([])
     figures = within_solutions(steps, inputs.bootstrap_samples, inputs.seed)
+    found = first_errors_found(steps, inputs)
+    differences: dict[str, Difference] = {}
+    if control := best_free_control(found):
+        differences = paired_differences(steps, found, control, partial(first_errors_found, inputs=inputs))
     measured, blind = [], None
     for name in in_order(figures):
-        pairs, found, chance = figures[name]
-        blind = chance
+        row, blind = reward_label(name), figures[name].blind
         measured += [
-            measurement(reward_label(name), PAIRS, pairs),
-            measurement(reward_label(name), FOUND, in_percent(asdict(found), "value")),
+            measurement(row, PAIRS, figures[name].pairs.estimate()),
+            measurement(row, FOUND, found[name].estimate()),
         ]
+        if name in differences:
+            measured.append(measurement(row, TO_CONTROL, differences[name]))
     if blind:
-        measured += [Measurement(BLIND, PAIRS, 0.5), Measurement(BLIND, FOUND, 100 * blind.value, n=blind.n)]
+        measured += [Measurement(BLIND, PAIRS, 0.5), Measurement(BLIND, FOUND, blind.value, n=blind.n)]
     return measured_frame(measured)
+
+
+def first_errors_found(steps: pl.DataFrame, inputs: ReportInputs) -> dict[str, Resampled]:
+    """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
+    figures = within_solutions(steps, inputs.bootstrap_samples, inputs.seed)
+    return {name: figure.found for name, figure in figures.items()}
 
 
 def measure_reward_distribution(inputs: ReportInputs) -> pl.DataFrame:
@@ -188,10 +200,11 @@ def _against_truth(inputs: ReportInputs) -> list[Measurement]:
     aucs = _aucs(inputs, steps)
     measured = _auc_figures(aucs, LABEL_AUC)
     measured += _auc_figures(_aucs(inputs, steps.filter(~IS_LAST)), WITHOUT_LAST)
-    if "mc" in aucs:
-        measured += _difference_figures(inputs, steps, aucs, "mc", DIFFERENCE)
-    if control := best_free_control(aucs):
-        measured += _difference_figures(inputs, steps, aucs, control, TO_CONTROL)
+    baselines = {DIFFERENCE: "mc" if "mc" in aucs else None, TO_CONTROL: best_free_control(aucs)}
+    for column, baseline in baselines.items():
+        if baseline:
+            differences = paired_differences(steps, aucs, baseline, partial(_aucs, inputs))
+            measured += [measurement(reward_label(name), column, differences[name]) for name in in_order(differences)]
     return measured
 
 
@@ -214,20 +227,6 @@ def _aucs(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, Resampled]:
 
 def _auc_figures(aucs: Mapping[str, Resampled], column: str) -> list[Measurement]:
     return [measurement(reward_label(name), column, aucs[name].estimate()) for name in in_order(aucs)]
-
-
-def _difference_figures(
-    inputs: ReportInputs, steps: pl.DataFrame, aucs: Mapping[str, Resampled], baseline: str, column: str
-) -> list[Measurement]:
-    rows = auc_differences(steps, aucs, baseline, inputs.bootstrap_samples, inputs.seed)
-    figures = pl.DataFrame(rows, infer_schema_length=None)
-    if figures.is_empty():
-        return []
-    ordered = figures.sort(listing_place("reward_type"), maintain_order=True)
-    return [
-        Measurement(reward_label(name), column, *figure)
-        for name, *figure in ordered.select("reward_type", "value", "low", "high", "n").iter_rows()
-    ]
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -19,7 +19,7 @@ from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
 from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol, processbench_scores
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs
@@ -161,7 +161,7 @@ def measure_quality(
     ]
 
 
-def measurement(row: str, column: str, estimate: Estimate) -> Measurement:
+def measurement(row: str, column: str, estimate: Estimate | Difference) -> Measurement:
     """An estimate in its cell of a table; an interval that is not finite is left out."""
     is_finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
     low, high = (estimate.low, estimate.high) if is_finite else (None, None)

@@ -1,13 +1,15 @@
 """How well labels rank true steps: AUC by hand, paired differences, truth that does not fit."""
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.label_quality import (
-    label_quality,
-    label_quality_differences,
+    label_aucs,
     labelled_steps,
+    paired_differences,
     true_steps,
     within_solutions,
 )
@@ -31,15 +33,28 @@ def rewards(**types):
     )
 
 
+def aucs(given, trajectories=TRAJECTORIES, truth=TRUTH):
+    return label_aucs(labelled_steps(given, trajectories, truth), samples=50, seed=0)
+
+
+def differences_to_mc(given, trajectories=TRAJECTORIES, truth=TRUTH):
+    steps = labelled_steps(given, trajectories, truth)
+    measure = partial(label_aucs, samples=200, seed=0)
+    return paired_differences(steps, measure(steps), "mc", measure)
+
+
+def sizes(figures):
+    return {name: figure.n for name, figure in figures.items()}
+
+
 PERFECT, REVERSED = [3, -1, 2, -2, 1, -3], [-3, 1, -2, 2, -1, 3]
 
 
 def test_auc_of_perfect_reversed_and_math_shepherds_labels_by_hand():
-    quality = label_quality(rewards(mc=PERFECT, cpmi=REVERSED), TRAJECTORIES, TRUTH, samples=50, seed=0)
-    assert quality.columns == ["reward_type", "auc", "low", "high", "n"]
-    auc = dict(quality.select("reward_type", "auc").iter_rows())
-    assert auc == pytest.approx({"mc": 1.0, "cpmi": 0.0, "math_shepherd": (2.5 + 2.5 + 1) / 9})
-    assert quality["n"].to_list() == [6, 6, 6]
+    quality = aucs(rewards(mc=PERFECT, cpmi=REVERSED))
+    values = {name: auc.value for name, auc in quality.items()}
+    assert values == pytest.approx({"mc": 1.0, "cpmi": 0.0, "math_shepherd": (2.5 + 2.5 + 1) / 9})
+    assert set(sizes(quality).values()) == {6}
 
 
 def test_differences_are_taken_to_the_baseline_over_the_same_questions():
@@ -59,18 +74,17 @@ def test_differences_are_taken_to_the_baseline_over_the_same_questions():
     given = pl.concat(
         steps.with_columns(reward_type=pl.lit(name), reward=pl.Series(values)) for name, values in types.items()
     )
-    rows = label_quality_differences(given, trajectories, truth, samples=200, seed=0)
-    differences = {row["reward_type"]: row for row in rows.iter_rows(named=True)}
+    differences = differences_to_mc(given, trajectories, truth)
     assert set(differences) == {"noise", "math_shepherd"}
-    assert differences["noise"]["high"] < 0 < differences["math_shepherd"]["low"]
-    assert differences["noise"]["p_value"] < 0.05
+    assert differences["noise"].high < 0 < differences["math_shepherd"].low
+    assert differences["noise"].p_value < 0.05
 
 
 def test_without_labels_of_the_source_there_is_no_row_for_them():
     none = TRAJECTORIES.with_columns(shepherd_labels=pl.lit(None, dtype=pl.List(pl.Boolean)))
     given = rewards(mc=PERFECT, cpmi=REVERSED)
-    assert label_quality(given, none, TRUTH, samples=10, seed=0)["reward_type"].to_list() == ["mc", "cpmi"]
-    assert label_quality_differences(given, none, TRUTH, samples=10, seed=0)["reward_type"].to_list() == ["cpmi"]
+    assert list(aucs(given, none)) == ["mc", "cpmi"]
+    assert list(differences_to_mc(given, none)) == ["cpmi"]
 
 
 def test_where_some_trajectories_are_labelled_the_sources_labels_are_judged_on_these():
@@ -81,10 +95,8 @@ def test_where_some_trajectories_are_labelled_the_sources_labels_are_judged_on_t
     own = rewards(math_shepherd=[0, 0, 1, 0, 0, 0]).filter(pl.col("trajectory_id") != "t0")
     alone = TRAJECTORIES.filter(pl.col("trajectory_id") != "t0")
     for labels in (given, pl.concat([given, own])):
-        quality = label_quality(labels, some, TRUTH, samples=10, seed=0)
-        assert quality.select("reward_type", "n").rows() == [("mc", 6), ("math_shepherd", 4)]
-        differences = label_quality_differences(labels, some, TRUTH, samples=10, seed=0)
-        assert differences.equals(label_quality_differences(given, alone, TRUTH, samples=10, seed=0))
+        assert sizes(aucs(labels, some)) == {"mc": 6, "math_shepherd": 4}
+        assert differences_to_mc(labels, some) == differences_to_mc(given, alone)
 
 
 def test_steps_are_matched_to_their_truth():
@@ -106,29 +118,27 @@ def test_steps_that_nobody_has_judged_have_no_truth():
 def test_a_type_that_labels_a_sample_is_judged_and_compared_on_it():
     sampled = rewards(mc=REVERSED).filter(pl.col("trajectory_id") != "t0")
     given = pl.concat([sampled, rewards(cpmi=PERFECT)])
-    quality = label_quality(given, TRAJECTORIES, TRUTH, samples=10, seed=0).rows_by_key("reward_type", named=True)
-    assert (quality["mc"][0]["n"], quality["cpmi"][0]["n"]) == (4, 6)
-    differences = label_quality_differences(given, TRAJECTORIES, TRUTH, samples=10, seed=0)
-    assert differences.select("reward_type", "n").rows() == [("cpmi", 4), ("math_shepherd", 4)]
+    assert sizes(aucs(given)) == {"mc": 4, "cpmi": 6, "math_shepherd": 6}
+    differences = differences_to_mc(given)
+    assert sizes(differences) == {"cpmi": 4, "math_shepherd": 4}
     alone = TRAJECTORIES.filter(pl.col("trajectory_id") != "t0")
-    assert differences.equals(label_quality_differences(given, alone, TRUTH, samples=10, seed=0))
+    assert differences == differences_to_mc(given, alone)
 
 
 def test_without_any_truth_there_are_no_rows():
-    nothing = TRUTH.clear()
-    assert label_quality(rewards(mc=PERFECT), TRAJECTORIES, nothing, samples=10, seed=0).is_empty()
-    assert label_quality_differences(rewards(mc=PERFECT), TRAJECTORIES, nothing, samples=10, seed=0).is_empty()
+    assert aucs(rewards(mc=PERFECT), truth=TRUTH.clear()) == {}
+    assert differences_to_mc(rewards(mc=PERFECT), truth=TRUTH.clear()) == {}
 
 
 def test_trajectories_that_were_not_labelled_are_left_out():
     only_two = rewards(mc=PERFECT).filter(pl.col("trajectory_id") != "t2")
-    assert label_quality(only_two, TRAJECTORIES, TRUTH, samples=10, seed=0)["n"].to_list() == [4, 4]
+    assert sizes(aucs(only_two)) == {"mc": 4, "math_shepherd": 4}
 
 
 def test_truth_of_another_length_is_an_error_naming_the_trajectory():
     truth = TRUTH.with_columns(correct=pl.lit([True]))
     with pytest.raises(BenchmarkError, match="trajectory t0 has 2 steps, but the truth of source row 0 has 1"):
-        label_quality(rewards(mc=PERFECT), TRAJECTORIES, truth, samples=10, seed=0)
+        aucs(rewards(mc=PERFECT), truth=truth)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +152,12 @@ def test_truth_of_another_length_is_an_error_naming_the_trajectory():
 def test_a_step_without_exactly_one_finite_reward_is_named(spoil):
     given = spoil(rewards(mc=PERFECT, cpmi=REVERSED))
     with pytest.raises(BenchmarkError, match="of trajectory t0 does not have exactly one finite reward of type `cpmi`"):
-        label_quality(given, TRAJECTORIES, TRUTH, samples=10, seed=0)
+        aucs(given)
 
 
 def test_a_missing_baseline_is_named():
     with pytest.raises(BenchmarkError, match="no rewards of type `mc`"):
-        label_quality_differences(rewards(cpmi=PERFECT), TRAJECTORIES, TRUTH, samples=10, seed=0)
+        differences_to_mc(rewards(cpmi=PERFECT))
 
 
 WITHIN = pl.DataFrame(
@@ -172,16 +182,7 @@ def test_within_a_solution_pairs_are_of_known_steps_and_the_lowest_label_of_all_
 
 def test_steps_that_the_truth_leaves_out_enter_no_auc():
     partly = TRUTH.with_columns(correct=pl.Series([[True, None], [True, False], [True, False]]))
-    quality = label_quality(rewards(mc=PERFECT), TRAJECTORIES, partly, samples=50, seed=0)
-    assert quality.filter(reward_type="mc")["n"].item() == 5
-
-
-def test_labels_of_some_trajectories_are_compared_over_these():
-    some = rewards(mc=PERFECT).filter(pl.col("trajectory_id") != "t0")
-    both = pl.concat([some, rewards(cpmi=REVERSED)])
-    assert label_quality(both, TRAJECTORIES, TRUTH, samples=50, seed=0)["n"].to_list() == [4, 6, 6]
-    differences = label_quality_differences(both, TRAJECTORIES, TRUTH, samples=50, seed=0)
-    assert dict(differences.select("reward_type", "n").iter_rows())["cpmi"] == 4
+    assert sizes(aucs(rewards(mc=PERFECT), truth=partly))["mc"] == 5
 
 
 def test_what_the_truth_says_of_a_step_besides_stands_beside_its_rewards():

@@ -5,17 +5,22 @@ import pytest
 
 from cpmi_dagster.reports.findings import findings
 
-FREE, CPMI, MC = ("Position", 0.60), ("CPMI", 0.70), ("MC", 0.75)
+WITHIN = "(a) First wrong step found − best free label"
+ACROSS = "(a) Label AUC without last steps − best free label"
+KNOWLEDGE = "(b) Label AUC without last steps, most − least known third"
+TO_MC = "(c) Label AUC − MC"
 
 
 def table(*rows: tuple[str, str, float, float, float]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=["row", "column", "measured", "low", "high"], orient="row")
+    return pl.DataFrame(rows, schema=["row", "column", "measured", "low", "high"], orient="row").with_columns(n=100)
 
 
-def label_quality(low: float, high: float) -> pl.DataFrame:
-    """CPMI, MC and a free control without last steps; the interval of CPMI's difference to the control."""
-    figures = [(row, "Without last steps", value, value - 0.05, value + 0.05) for row, value in (FREE, CPMI, MC)]
-    return table(*figures, ("CPMI", "Difference to best control", (low + high) / 2, low, high))
+def answer(row: str, ours: float, other: float, low: float, high: float) -> list[tuple[str, str, float, float, float]]:
+    figures = [("CPMI", ours), ("Compared with", other)]
+    return [
+        *((row, column, value, value - 0.05, value + 0.05) for column, value in figures),
+        (row, "Difference", (low + high) / 2, low, high),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -23,26 +28,64 @@ def label_quality(low: float, high: float) -> pl.DataFrame:
     [
         (0.02, 0.2, True, "are better than"),
         (-0.2, -0.02, True, "are worse than"),
-        (-0.1, 0.1, False, "no better or worse"),
+        (-0.1, 0.1, False, "are no better or worse than"),
     ],
 )
 def test_labels_are_held_against_the_best_label_that_costs_nothing(low, high, tells, words):
-    (finding,) = findings({"label_quality": label_quality(low, high)})
+    free = "First wrong step found"
+    within = table(
+        ("Position", free, 0.2, 0.1, 0.3), ("Step length", free, 0.25, 0.2, 0.3), ("MC", free, 0.4, 0.3, 0.5)
+    )
+    (finding,) = findings({"label_evidence": table(*answer(WITHIN, 0.30, 0.25, low, high)), "label_within": within})
     assert (finding.title, finding.tells) == ("Labels", tells)
     assert words in finding.text
-    assert "CPMI has 0.700 [0.650, 0.750], Position 0.600 [0.550, 0.650] and MC 0.750 [0.700, 0.800]." in finding.text
+    assert (
+        "in 30 % [25, 35] of them, that of the best label that costs nothing, Step length, in 25 % [20, 30], "
+        "that of MC in 40 % [30, 50]." in finding.text
+    )
+
+
+def test_labels_are_also_compared_across_solutions():
+    both = [*answer(WITHIN, 0.30, 0.25, -0.1, 0.1), *answer(ACROSS, 0.61, 0.72, -0.2, 0.0)]
+    quality = table(("Final answer", "Without last steps", 0.72, 0.7, 0.8))
+    (finding,) = findings({"label_evidence": table(*both), "label_quality": quality})
+    assert "AUC without last steps is 0.61 [0.56, 0.66]; Final answer 0.72 [0.67, 0.77]." in finding.text
 
 
 def test_what_the_labels_cost_is_said_where_it_was_measured():
     costs = table(("CPMI", "Token", 0.02, 0.02, 0.02), ("CPMI", "Time", 0.21, 0.2, 0.22))
-    (finding,) = findings({"label_quality": label_quality(0.1, 0.2), "efficiency": costs})
+    (finding,) = findings({"label_evidence": table(*answer(WITHIN, 0.3, 0.2, 0.1, 0.2)), "efficiency": costs})
     assert finding.text.endswith("They take 0.02 times the generated tokens of MC and 0.21 times its time.")
 
 
 def test_when_the_method_works_is_read_off_its_thirds():
-    rows = [("CPMI", "Lowest third", 0.55, 0.5, 0.6), ("CPMI", "Highest third", 0.75, 0.7, 0.8)]
-    (finding,) = findings({"label_knowledge": table(*rows, ("CPMI", "Highest − lowest", 0.2, 0.1, 0.3))})
+    (finding,) = findings({"label_evidence": table(*answer(KNOWLEDGE, 0.75, 0.55, 0.1, 0.3))})
     assert finding.tells and "rises with what its labeler knows" in finding.text
+
+
+def test_how_labels_fade_with_the_work_that_is_left_is_said_where_it_is_known():
+    left = table(
+        ("CPMI", "0 left", 0.99, 0.98, 1.0), ("CPMI", "1 left", 0.7, 0.6, 0.8), ("CPMI", "3 or more", 0.5, 0, 1)
+    )
+    answers = table(*answer(KNOWLEDGE, 0.75, 0.55, 0.1, 0.3))
+    (finding,) = findings({"label_evidence": answers, "label_operations": left})
+    assert finding.text.endswith("With 0, 1, 3 or more operations left to do, the AUC of CPMI is 0.99, 0.70, 0.50.")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tells", "words"),
+    [
+        (-0.04, 0.05, True, "rank steps equally well, within ± 0.05"),
+        (0.01, 0.04, True, "rank steps equally well, within ± 0.05"),
+        (-0.1, 0.05, False, "can neither be told apart nor called equal within ± 0.05"),
+        (0.02, 0.3, True, "differ: CPMI's rank steps better"),
+        (-0.3, -0.02, True, "differ: CPMI's rank steps worse"),
+    ],
+)
+def test_labels_equal_those_by_rollouts_where_the_whole_interval_is_within_the_margin(low, high, tells, words):
+    (finding,) = findings({"label_evidence": table(*answer(TO_MC, 0.6 + (low + high) / 2, 0.6, low, high))})
+    assert (finding.title, finding.tells) == ("Against MC", tells)
+    assert words in finding.text
 
 
 @pytest.mark.parametrize(
@@ -61,4 +104,4 @@ def test_reward_models_are_compared_as_was_named_beforehand(low, high, words):
 
 def test_nothing_is_found_in_nothing():
     assert findings({}) == []
-    assert findings({"label_quality": table(("CPMI", "Without last steps", 0.7, 0.6, 0.8))}) == []
+    assert findings({"label_evidence": table((WITHIN, "CPMI", 0.7, 0.6, 0.8))}) == []

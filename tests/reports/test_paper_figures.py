@@ -52,14 +52,15 @@ COUNTS = {
     "efficiency": 44, "contrast": 15, "distribution": 10, "processbench": 35, "prmbench": 20, "distribution_figure":
     0, "best_of_n": 48, "dataset_statistics_table": 5, "processbench_detailed": 91, "prmbench_detailed": 50,
     "labelers": 24, "logic": 12, "objectives": 18, "merge_points": 65, "pav_merges": 58, "negatives_ablation": 35,
-    "label_quality": 5, "label_positions": 0, "label_kinds": 0, "label_operations": 0, "label_within": 0,
-    "label_knowledge": 0, "labelers_knowledge": 0, "jeffreys": 0, "templates": 0, "reward_distribution": 0,
-    "differences": 0, "training_seeds": 0,
+    "label_evidence": 0, "label_quality": 5, "label_positions": 0, "label_kinds": 0, "label_operations": 0,
+    "label_within": 0, "label_knowledge": 0, "labelers_knowledge": 0, "jeffreys": 0, "templates": 0,
+    "reward_distribution": 0, "differences": 0, "training_seeds": 0,
 }  # fmt: skip
 
 OURS_ALONE = [
-    "label_quality", "label_positions", "label_kinds", "label_operations", "label_within", "label_knowledge",
-    "labelers_knowledge", "jeffreys", "templates", "reward_distribution", "differences", "training_seeds",
+    "label_evidence", "label_quality", "label_positions", "label_kinds", "label_operations", "label_within",
+    "label_knowledge", "labelers_knowledge", "jeffreys", "templates", "reward_distribution", "differences",
+    "training_seeds",
 ]  # fmt: skip
 LABELS = {
     "tab:effi-cpmi", "tab:gold-neg-m1", "tab:dist_analysis", "tab:pb", "tab:prmbench", "app-tab:cpmi80k", "app-tab:pb",

@@ -1,0 +1,80 @@
+"""The questions that were fixed beforehand, on labels whose answers are known."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, OTHER, OURS, TO_MC, WITHIN, measure_evidence
+from cpmi_dagster.reports.inputs import ReportInputs
+
+COUNT = 60
+NAMES = [f"t{number:02}" for number in range(COUNT)]
+STEPS = pl.DataFrame({"trajectory_id": NAMES}).join(pl.DataFrame({"step_index": [0, 1, 2]}), how="cross")
+
+
+def inputs(**labels: np.ndarray) -> ReportInputs:
+    """Solutions of three steps, the second of which is wrong in every other one; rewards [solutions, steps] by type."""
+    trajectories = pl.DataFrame({
+        "trajectory_id": NAMES,
+        "question_id": NAMES,
+        "row_number": range(COUNT),
+        "steps": [["a", "b", "c"]] * COUNT,
+        "shepherd_labels": pl.Series([None] * COUNT, dtype=pl.List(pl.Boolean)),
+    })  # fmt: skip
+    correct = [[True, number % 2 == 0, True] for number in range(COUNT)]
+    rewards = pl.concat(
+        STEPS.with_columns(reward_type=pl.lit(name), reward=pl.Series(values.reshape(-1)))
+        for name, values in labels.items()
+    )
+    frames = {
+        "labels/step_rewards": rewards,
+        "alignment/trajectories": trajectories,
+        "sources/step_truth": pl.DataFrame({"row_number": range(COUNT), "correct": correct}),
+    }
+    return ReportInputs(frames, bootstrap_samples=200)
+
+
+ERRORS = np.array([[0.0, number % 2, 0.0] for number in range(COUNT)])
+NOISE = np.random.default_rng(0).normal(size=(COUNT, 3))
+LAST_IS_LOWEST = np.tile([2.0, 1.0, 0.0], (COUNT, 1))
+
+
+def figures(table: pl.DataFrame, column: str) -> dict[str, float]:
+    return dict(table.filter(column=column).select("row", "measured").iter_rows())
+
+
+def test_labels_that_find_every_error_are_compared_with_the_free_label_that_finds_most():
+    table = measure_evidence(
+        inputs(cpmi=NOISE - 10 * ERRORS, position=LAST_IS_LOWEST, step_length=NOISE[:, ::-1].copy())
+    )
+    assert figures(table, OURS)[WITHIN] == 1
+    assert figures(table, OTHER)[WITHIN] == pytest.approx(1 / 3, abs=0.2)
+    assert set(figures(table, OURS)) == {WITHIN, ACROSS}
+    assert table.filter(row=WITHIN)["n"].unique().to_list() == [COUNT // 2]
+
+
+def test_a_difference_is_paired_and_the_primary_p_value_stands_alone():
+    labels = NOISE - 10 * ERRORS
+    table = measure_evidence(inputs(cpmi=labels, mc=labels, position=LAST_IS_LOWEST))
+    assert figures(table, APART)[TO_MC] == 0
+    assert set(figures(table, f"{APART} p")) == {WITHIN, ACROSS, TO_MC}
+    adjusted = figures(table, f"{APART} p (Holm)")
+    assert set(adjusted) == {ACROSS, TO_MC}
+    assert adjusted[ACROSS] == pytest.approx(2 * figures(table, f"{APART} p")[ACROSS])
+
+
+def test_labels_by_rollouts_of_some_solutions_are_compared_over_these():
+    given = inputs(cpmi=NOISE, mc=NOISE - ERRORS, position=LAST_IS_LOWEST)
+    rewards = given.frames["labels/step_rewards"]
+    some = rewards.filter((pl.col("reward_type") != "mc") | pl.col("trajectory_id").is_in(NAMES[:20]))
+    table = measure_evidence(ReportInputs({**given.frames, "labels/step_rewards": some}, bootstrap_samples=50))
+    assert table.filter(row=TO_MC)["n"].unique().to_list() == [60]
+
+
+def test_without_scores_of_the_labeler_nothing_is_said_of_its_knowledge():
+    assert BY_KNOWLEDGE not in set(measure_evidence(inputs(cpmi=NOISE, position=LAST_IS_LOWEST))["row"])
+
+
+def test_without_the_method_or_the_truth_there_is_no_answer():
+    assert measure_evidence(inputs(mc=NOISE)).is_empty()
+    assert measure_evidence(ReportInputs()).is_empty()
