@@ -12,6 +12,8 @@ With patience 2 or 3 it takes that many consecutive steps below the threshold, a
 highest probability of each run of that length then stands in for the step that the run begins with.
 
     [0.9, 0.2, 0.8, 0.3, 0.1]  patience 2  ->  [0.9, 0.8, 0.8, 0.3, never]
+
+Inverted, each probability p is read as 1 - p.
 """
 
 from dataclasses import dataclass, replace
@@ -38,23 +40,31 @@ NEVER = np.inf
 """Stands in for a step that no threshold flags."""
 
 
+class Reading(NamedTuple):
+    """How probabilities are read: `patience` consecutive steps must be below a threshold, of 1 - p where `inverted`."""
+
+    patience: int = 1
+    inverted: bool = False
+
+
 class Rule(NamedTuple):
-    """The first of `patience` consecutive steps with probabilities below `threshold` is predicted."""
+    """The first of the consecutive steps that a reading asks for, below `threshold`, is predicted."""
 
     threshold: float
-    patience: int = 1
+    reading: Reading = Reading()
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Rules to choose from: [rules] thresholds, and the patience of each, ascending."""
+    """Rules to choose from: [rules] thresholds, and the place of each one's reading in `readings`, ascending."""
 
     thresholds: Floats
-    patiences: np.ndarray
+    places: np.ndarray
+    readings: tuple[Reading, ...] = (Reading(),)
 
     def at(self, place: int) -> Rule:
         """One of them."""
-        return Rule(float(self.thresholds[place]), int(self.patiences[place]))
+        return Rule(float(self.thresholds[place]), self.readings[self.places[place]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +76,14 @@ class Solutions:
         first_error: [problems] -1 for none.
         question: [problems] number of each one's question.
         weights: [1 + samples, questions] how often each question counts: see `question_weights`.
-        patiences: those of the rules to judge by, ascending.
+        readings: those of the rules to judge by.
     """
 
     scores: Floats
     first_error: np.ndarray
     question: np.ndarray
     weights: Floats
-    patiences: tuple[int, ...] = (1,)
+    readings: tuple[Reading, ...] = (Reading(),)
 
     @property
     def erroneous(self) -> np.ndarray:
@@ -81,9 +91,13 @@ class Solutions:
         return self.first_error >= 0
 
     @cached_property
-    def intervals(self) -> dict[int, tuple[Floats, Floats]]:
-        """`right_intervals` by patience."""
-        return {patience: right_intervals(self.scores, self.first_error, patience) for patience in self.patiences}
+    def intervals(self) -> dict[Reading, tuple[Floats, Floats]]:
+        """`right_intervals` by reading."""
+        inverted = np.where(np.isfinite(self.scores), 1 - self.scores, NEVER)
+        return {
+            reading: right_intervals(inverted if reading.inverted else self.scores, self.first_error, reading.patience)
+            for reading in self.readings
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +110,9 @@ class FirstErrorScore:
     rule: Rule | None = None
 
 
-def read_solutions(judged: pl.DataFrame, samples: int, seed: int, patiences: tuple[int, ...] = (1,)) -> Solutions:
+def read_solutions(
+    judged: pl.DataFrame, samples: int, seed: int, readings: tuple[Reading, ...] = (Reading(),)
+) -> Solutions:
     """What `with_probabilities` returns of one benchmark, as arrays.
 
     Args:
@@ -107,7 +123,7 @@ def read_solutions(judged: pl.DataFrame, samples: int, seed: int, patiences: tup
     scores[np.arange(lengths.max()) < lengths[:, None]] = judged["probabilities"].explode(empty_as_null=False)
     question = group_numbers(judged["question"].to_numpy())
     weights = question_weights(int(question.max()) + 1, samples, seed)
-    return Solutions(scores, judged["first_error"].to_numpy(), question, weights, patiences)
+    return Solutions(scores, judged["first_error"].to_numpy(), question, weights, readings)
 
 
 def guessed(solutions: Solutions, random: np.random.Generator) -> Solutions:
@@ -138,10 +154,11 @@ def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) 
 
 
 def rules_to_try(solutions: Solutions) -> Rules:
-    """One rule per patience and way to split the scores, by patience and then by threshold."""
+    """One rule per reading and way to split the scores, by reading and then by threshold."""
     ends = (np.concatenate(interval) for interval in solutions.intervals.values())
     thresholds = [candidate_thresholds(some[np.isfinite(some)]) for some in ends]
-    return Rules(np.concatenate(thresholds), np.repeat(solutions.patiences, [len(some) for some in thresholds]))
+    places = np.repeat(np.arange(len(thresholds)), [len(some) for some in thresholds])
+    return Rules(np.concatenate(thresholds), places, solutions.readings)
 
 
 def best_rules(solutions: Solutions, rules: Rules, weights: Floats) -> Choices:
@@ -155,7 +172,8 @@ def best_rules(solutions: Solutions, rules: Rules, weights: Floats) -> Choices:
     """
 
     def best(places: Choices, own: Floats) -> Choices:
-        return _f1_order(solutions, rules.thresholds[places], rules.patiences[places], own).argmax(axis=1)
+        some = replace(rules, thresholds=rules.thresholds[places], places=rules.places[places])
+        return _f1_order(solutions, some, own).argmax(axis=1)
 
     return choose_anew(len(rules.thresholds), weights, best)
 
@@ -179,18 +197,18 @@ def cross_fitted_score(solutions: Solutions, rules: Rules, seed: int) -> FirstEr
     return _score(totals, solutions)
 
 
-def _f1_order(solutions: Solutions, thresholds: Floats, patiences: np.ndarray, weights: Floats) -> Floats:
+def _f1_order(solutions: Solutions, rules: Rules, weights: Floats) -> Floats:
     """[rows, rules] half the F1 of every rule, as a fraction of whole numbers: equal ones are equal to the last bit."""
-    hits = {kind: np.empty((len(weights), len(thresholds))) for kind in (True, False)}
-    for patience in np.unique(patiences):
-        low, high = solutions.intervals[int(patience)]
-        rules = patiences == patience
+    hits = {kind: np.empty((len(weights), len(rules.thresholds))) for kind in (True, False)}
+    for place in np.unique(rules.places):
+        low, high = solutions.intervals[rules.readings[place]]
+        own = rules.places == place
         for kind in hits:
             some = (solutions.erroneous == kind) & (low < high)
             # judged right by thresholds above the low end, and wrong again by those above the high one
             ends, questions = np.concatenate([low[some], high[some]]), np.tile(solutions.question[some], 2)
             signs = np.repeat([1.0, -1.0], np.count_nonzero(some))
-            hits[kind][:, rules] = weight_below(ends, signs, questions, weights, thresholds[rules])
+            hits[kind][:, own] = weight_below(ends, signs, questions, weights, rules.thresholds[own])
     wrong, right = (weights @ counts[:, None] for counts in _kinds(solutions, weights.shape[1]))
     return hits[True] * hits[False] / np.maximum(hits[True] * right + hits[False] * wrong, 1)
 
@@ -208,8 +226,8 @@ def _sums(solutions: Solutions, rules: Rules, choices: Choices, weights: Floats)
     cells, shape = 2 * solutions.question + ~solutions.erroneous, (weights.shape[1], 2)
 
     def sums_of(choice: int) -> Floats:
-        threshold, patience = rules.at(choice)
-        low, high = solutions.intervals[patience]
+        threshold, reading = rules.at(choice)
+        low, high = solutions.intervals[reading]
         right = (low < threshold) & (threshold <= high)
         return np.bincount(cells[right], minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 

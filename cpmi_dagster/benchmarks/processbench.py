@@ -6,15 +6,14 @@
 threshold, else -1 (`first_errors` has the rules). F1 = 2 err cor / (err + cor), of the accuracies on solutions with an
 error and without. All figures are shares, not percent. The rule with the best F1 is chosen:
 
-    protocol   chosen                                        on
-    paper      the threshold                                 each subset itself
-    official   the threshold                                 GSM8K, for all subsets
-    released   the threshold, and the patience from 1 to 3   GSM8K, for all subsets
+    protocol   chosen                                                      on
+    paper      the threshold                                               each subset itself
+    official   the threshold                                               GSM8K, for all subsets
+    released   the threshold, the patience from 1 to 3, p read as 1 - p    GSM8K, for all subsets
     fixed      nothing: the threshold is 0.5
 
-A probability always speaks for the step: no protocol tries the inverted sign. Intervals resample questions and choose
-anew in every resample. A cross-fitted figure judges each part of the questions by the rule that is best on the others;
-where the choice is made on GSM8K, that changes the figure of GSM8K alone.
+Intervals resample questions and choose anew in every resample. A cross-fitted figure judges each part of the questions
+by the rule that is best on the others; where the choice is made on GSM8K, that changes the figure of GSM8K alone.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,6 +25,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.first_errors import (
     FirstErrorScore,
+    Reading,
     Rule,
     Rules,
     Solutions,
@@ -46,9 +46,11 @@ PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 THRESHOLD_SUBSET = "gsm8k"
 TUNED_ON: dict[Protocol, str] = {"official": THRESHOLD_SUBSET, "released": THRESHOLD_SUBSET}
 """The subset whose rule holds for all subsets; under other protocols each has its own."""
-PATIENCES: dict[Protocol, tuple[int, ...]] = {"released": (1, 2, 3)}
-"""Numbers of consecutive steps to choose from; 1 where a protocol is not here."""
-FIXED = Rules(np.array([0.5]), np.array([1]))
+READINGS: dict[Protocol, tuple[Reading, ...]] = {
+    "released": tuple(Reading(patience, inverted) for inverted in (False, True) for patience in (1, 2, 3))
+}
+"""Ways to read probabilities to choose from; as they are where a protocol is not here."""
+FIXED = Rules(np.array([0.5]), np.array([0]))
 AVERAGE = "average"
 CROSS_FITTED = "average, cross-fitted"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
@@ -74,8 +76,9 @@ def processbench_scores(
         cross_fitted: whether to add the row `average, cross-fitted`; there is none where nothing is chosen.
 
     Returns:
-        subset, f1, low, high, n, err, cor, each of these two with `_low`, `_high` and `_n`, threshold, patience. The
-        averages are absent unless all four are scored; the rule is null where several were used.
+        subset, f1, low, high, n, err, cor, each of these two with `_low`, `_high` and `_n`, and of the rule
+        threshold, patience, inverted. The averages are absent unless all four are scored; the rule is null where
+        several were used.
 
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
@@ -143,7 +146,7 @@ def _check_choice(protocol: Protocol, subsets: Collection[str]) -> None:
 def _by_subset(
     judged: pl.DataFrame, protocol: Protocol, samples: int, seed: int, subsets: Collection[str]
 ) -> dict[str, Solutions]:
-    solutions, patiences = {}, PATIENCES.get(protocol, (1,))
+    solutions, readings = {}, READINGS.get(protocol, (Reading(),))
     for name, subset in SUBSETS.items():
         if subset in subsets:
             own = judged.filter(benchmark=name)
@@ -152,7 +155,7 @@ def _by_subset(
                 raise BenchmarkError(
                     f"{name} needs solutions both with and without an error for its F1; it has {len(own)}"
                 )
-            solutions[subset] = read_solutions(own, samples, seed + ALL_SUBSETS.index(subset), patiences)
+            solutions[subset] = read_solutions(own, samples, seed + ALL_SUBSETS.index(subset), readings)
     return solutions
 
 
@@ -206,6 +209,7 @@ def _frame(scores: Mapping[str, FirstErrorScore]) -> pl.DataFrame:
         row = {"subset": subset, "f1": f1.pop("value"), **f1}
         for name, figure in (("err", err), ("cor", cor)):
             row |= {name: figure.pop("value"), **{f"{name}_{key}": value for key, value in figure.items()}}
-        threshold, patience = score.rule or (None, None)
-        rows.append({**row, "threshold": threshold, "patience": patience})
-    return pl.DataFrame(rows, schema_overrides={"threshold": pl.Float64, "patience": pl.Int64})
+        threshold, (patience, inverted) = score.rule or (None, (None, None))
+        rows.append({**row, "threshold": threshold, "patience": patience, "inverted": inverted})
+    types = {"threshold": pl.Float64(), "patience": pl.Int64(), "inverted": pl.Boolean()}
+    return pl.DataFrame(rows, schema_overrides=types)

@@ -2,7 +2,7 @@
 
 ProcessBench   row "CPMI"             the paper's protocol: threshold best on each subset
                row "CPMI (official)"  the benchmark's protocol: one threshold, the one best on GSM8K
-               row "CPMI (released)"  the authors' code: patience and threshold best on GSM8K
+               row "CPMI (released)"  the authors' code: threshold, patience and sign best on GSM8K
 PRMBench       row "CPMI"             the authors' code: the threshold with the best F1 of wrong steps
                row "CPMI (best)"      the threshold with the best PRMScore
 both           row "CPMI (fixed)"     the threshold 0.5

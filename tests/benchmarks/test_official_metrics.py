@@ -114,13 +114,13 @@ def test_each_protocol_scores_what_the_official_code_does_at_its_threshold(
     assert scores["f1"][-1] == pytest.approx(subsets["f1"].mean())
 
 
-def accuracies_by_loop(solutions: pl.DataFrame, threshold: float, patience: int) -> list[float]:
+def accuracies_by_loop(solutions: pl.DataFrame, threshold: float, patience: int, inverted: bool) -> list[float]:
     """Err, Corr and F1 in percent: the first of `patience` consecutive steps below the threshold is predicted."""
     hits: dict[bool, list[bool]] = {True: [], False: []}
     for label, scores in solutions.select("first_error", "probabilities").iter_rows():
         predicted, run = -1, 0
         for step, score in enumerate(scores):
-            run = run + 1 if score < threshold else 0
+            run = run + 1 if (1 - score if inverted else score) < threshold else 0
             if run == patience:
                 predicted = step - patience + 1
                 break
@@ -134,14 +134,15 @@ def test_the_released_protocol_of_processbench_is_that_of_a_plain_loop(processbe
     both = with_probabilities(predictions, problems)
     subsets = {subset: both.filter(benchmark=f"processbench_{subset}") for subset in AVERAGED}
     tried = [
-        accuracies_by_loop(subsets["gsm8k"], threshold, patience)
+        accuracies_by_loop(subsets["gsm8k"], threshold, patience, inverted)
+        for inverted in (False, True)
         for patience in (1, 2, 3)
         for threshold in judged.THRESHOLDS
     ]
     scores = processbench_scores(predictions, problems, "released", bootstrap_samples=20, seed=0)
     assert 100 * scores["f1"][0] == pytest.approx(max(f1 for _, _, f1 in tried), abs=1e-9)
     for row in scores.filter(pl.col("subset") != "average").iter_rows(named=True):
-        expected = accuracies_by_loop(subsets[row["subset"]], row["threshold"], row["patience"])
+        expected = accuracies_by_loop(subsets[row["subset"]], row["threshold"], row["patience"], row["inverted"])
         assert [100 * row[name] for name in ("err", "cor", "f1")] == pytest.approx(expected, abs=1e-9)
 
 

@@ -72,20 +72,22 @@ def predicted(scores, threshold, patience=1):
     return -1
 
 
-def brute_force(pairs, threshold, patience=1):
+def brute_force(pairs, threshold, patience=1, inverted=False):
     """Err and Corr, by following the definition word for word."""
     right = {True: [], False: []}
     for scores, label in pairs:
-        right[label >= 0].append(predicted(scores, threshold, patience) == label)
+        read = [1 - score for score in scores] if inverted else scores
+        right[label >= 0].append(predicted(read, threshold, patience) == label)
     return np.mean(right[True]), np.mean(right[False])
 
 
-def best_f1(pairs, patiences=(1,)):
+def best_f1(pairs, patiences=(1,), signs=(False,)):
     """The best F1 and the rules that have it."""
     rules = {
-        (threshold, patience): float(f1_of_accuracies(*brute_force(pairs, threshold, patience)))
+        (threshold, patience, inverted): float(f1_of_accuracies(*brute_force(pairs, threshold, patience, inverted)))
+        for inverted in signs
         for patience in patiences
-        for threshold in np.linspace(0.05, 1.05, 21)
+        for threshold in np.linspace(0.05, 1.05, 41)
     }
     return max(rules.values()), [rule for rule, f1 in rules.items() if f1 == max(rules.values())]
 
@@ -139,16 +141,16 @@ def test_the_papers_protocol_is_never_below_the_official_one(subsets):
 
 @settings(deadline=None, max_examples=15)
 @given(st.fixed_dictionaries(dict.fromkeys(AVERAGED, two_sided)))
-def test_the_released_rule_is_the_best_on_gsm8k_of_all_patiences(subsets):
+def test_the_released_rule_is_the_best_on_gsm8k_of_all_patiences_and_signs(subsets):
     problems, predictions = frames(subsets)
     released, official = (
         processbench_scores(predictions, problems, protocol, bootstrap_samples=100, seed=0)
         for protocol in ("released", "official")
     )
-    assert released["f1"][0] == pytest.approx(best_f1(subsets["gsm8k"], (1, 2, 3))[0])
+    assert released["f1"][0] == pytest.approx(best_f1(subsets["gsm8k"], (1, 2, 3), (False, True))[0])
     assert released["f1"][0] >= official["f1"][0]
     for row in released.filter(pl.col("subset") != "average").iter_rows(named=True):
-        expected = brute_force(subsets[row["subset"]], row["threshold"], row["patience"])
+        expected = brute_force(subsets[row["subset"]], row["threshold"], row["patience"], row["inverted"])
         assert (row["err"], row["cor"]) == pytest.approx(expected)
 
 
@@ -191,7 +193,7 @@ def test_a_cross_fitted_average_judges_each_half_by_the_rule_of_the_other():
     right = {True: [], False: []}
     for fold in range(FOLDS):
         others = [pairs[number] for number in folds if folds[number] != fold]
-        (threshold, _), *_ = best_f1(others)[1]
+        (threshold, *_), *_ = best_f1(others)[1]
         for number in folds:
             if folds[number] == fold:
                 values, label = pairs[number]
@@ -308,3 +310,14 @@ def test_the_papers_f1_follow_from_their_accuracies_but_for_four(reward_type, pl
 @pytest.mark.parametrize("reward_type", PAPER)
 def test_the_papers_average_is_the_plain_mean_of_the_four(reward_type):
     assert np.mean(PAPER[reward_type][2:12:3]) == pytest.approx(PAPER[reward_type][-1], abs=0.1)
+
+
+def test_a_judge_that_flags_right_steps_is_read_the_other_way_by_the_released_protocol_alone():
+    pairs = [([0.1, 0.9], 1), ([0.2, 0.1, 0.8], 2), ([0.1, 0.2], -1), ([0.3, 0.1], -1)]
+    problems, predictions = everywhere(pairs)
+    rows = {
+        protocol: processbench_scores(predictions, problems, protocol, bootstrap_samples=20, seed=0).row(0, named=True)
+        for protocol in ("released", "paper")
+    }
+    assert (rows["released"]["f1"], rows["released"]["inverted"]) == (1.0, True)
+    assert (rows["paper"]["f1"], rows["paper"]["inverted"]) == (0.0, False)
