@@ -58,7 +58,7 @@ def _artifact_stage(artifact: Artifact) -> Stage:
     scope = f" ({label}): the paper's figures next to ours." if label else "; our figures alone."
     measure.__doc__ = artifact.paper.title + scope
     key = _artifact_key(artifact.name)
-    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="4", eager=True)(measure)
+    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="5", eager=True)(measure)
 
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
@@ -70,7 +70,7 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
 
 @stage(
     "reports/report",
-    code_version="4",
+    code_version="5",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

@@ -69,7 +69,7 @@ def _measures() -> dict[str, dict[str, Measure]]:
     """By benchmark, what the report computes of one judge."""
     return {
         "ProcessBench": {
-            "table, both protocols": process_level.measure_processbench,
+            "table, all protocols": process_level.measure_processbench,
             "detailed table, Err and Corr with intervals": process_level.measure_processbench_detailed,
             "AUC and Wasserstein": process_level.measure_distribution,
             "means of right and wrong steps": process_level.measure_score_means,

@@ -26,6 +26,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies, weight_below
 from cpmi_dagster.benchmarks.resampling import (
     FOLDS,
+    MOST_CHOICES,
     Choices,
     Floats,
     Resampled,
@@ -175,7 +176,7 @@ def best_rules(solutions: Solutions, rules: Rules, weights: Floats) -> Choices:
         some = replace(rules, thresholds=rules.thresholds[places], places=rules.places[places])
         return _f1_order(solutions, some, own).argmax(axis=1)
 
-    return choose_anew(len(rules.thresholds), weights, best)
+    return choose_anew(len(rules.thresholds), weights, best, MOST_CHOICES * len(rules.readings))
 
 
 def score_at(solutions: Solutions, rules: Rules, choices: Choices) -> FirstErrorScore:

@@ -39,12 +39,14 @@ class WithinSolutions(NamedTuple):
     """How a reward type ranks the steps of one solution, over the solutions that hold a wrong step.
 
     Attributes:
-        pairs: the share of pairs of a right and a wrong step of one solution that are ranked so, ties half.
-        found: how often the lowest label of all steps is on the first wrong one, ties shared.
+        pairs: the share of pairs of a right and a wrong step of one solution that are ranked so, ties half; None where
+            there is no pair.
+        found: how often the lowest label of all steps is on the first wrong one; of equal labels the earliest counts,
+            as a step is flagged before those behind it.
         blind: how often a blind pick of a step is.
     """
 
-    pairs: Resampled
+    pairs: Resampled | None
     found: Resampled
     blind: Resampled
 
@@ -146,9 +148,10 @@ def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, 
         if rows:
             sums = np.array([row[1:] for row in rows])
             questions = [row[0] for row in rows]
-            figures[str(name)] = WithinSolutions(
-                *(bootstrap(sums[:, columns], _ratio, samples, seed, questions) for columns in ([0, 1], [2, 4], [3, 4]))
+            pairs, found, blind = (
+                bootstrap(sums[:, columns], _ratio, samples, seed, questions) for columns in ([0, 1], [2, 4], [3, 4])
             )
+            figures[str(name)] = WithinSolutions(pairs if sums[:, 1].any() else None, found, blind)
     return figures
 
 
@@ -204,11 +207,10 @@ def _ranked(solution: pl.DataFrame) -> tuple[str, float, float, float, float, fl
     right, wrong = (solution["correct"].eq(known).fill_null(False).to_numpy() for known in (True, False))
     apart = rewards[right][:, None] - rewards[wrong][None, :]
     ranked_right = float((apart > 0).sum() + (apart == 0).sum() / 2)
-    lowest = np.flatnonzero(rewards == rewards.min())
-    first_wrong = int(np.flatnonzero(wrong)[0])
-    found = float(first_wrong in lowest) / len(lowest)
+    found = float(rewards.argmin() == wrong.argmax())
     return solution["question_id"][0], ranked_right, float(apart.size), found, 1 / len(rewards), 1.0
 
 
 def _ratio(totals: Floats) -> Floats:
-    return totals[..., 0] / totals[..., 1]
+    with np.errstate(invalid="ignore"):
+        return totals[..., 0] / totals[..., 1]

@@ -95,7 +95,7 @@ class Resampled:
         return self._less(other, self.n)
 
     def minus_unpaired(self, other: "Resampled") -> Difference:
-        """This figure minus another's over other problems, as many resamples of both drawn with different seeds."""
+        """This figure minus another's over other questions, as many resamples of both drawn with different seeds."""
         return self._less(other, self.n + other.n)
 
     def _less(self, other: "Resampled", n: int) -> Difference:
@@ -143,10 +143,12 @@ def question_weights(questions: int, samples: int, seed: int) -> Floats:
     return np.concatenate([np.ones((1, questions)), *resample_counts(questions, samples, seed)])
 
 
-def choose_anew(count: int, weights: Floats, choose: Callable[[Choices, Floats], Choices]) -> Choices:
+def choose_anew(
+    count: int, weights: Floats, choose: Callable[[Choices, Floats], Choices], most: int = MOST_CHOICES
+) -> Choices:
     """The best of `count` ordered rules for every row of weights.
 
-    The first row, all questions, has all rules to choose from; a resample `MOST_CHOICES` of them, evenly spread.
+    The first row, all questions, has all rules to choose from; a resample `most` of them, evenly spread.
 
     Args:
         weights: [1 + samples, questions] as `question_weights` returns them.
@@ -158,7 +160,7 @@ def choose_anew(count: int, weights: Floats, choose: Callable[[Choices, Floats],
     chosen = choose(np.arange(count), weights[:1])
     if len(weights) == 1:
         return chosen
-    spread = np.unique(np.linspace(0, count - 1, MOST_CHOICES).round().astype(np.intp))
+    spread = np.unique(np.linspace(0, count - 1, most).round().astype(np.intp))
     return np.concatenate([chosen, spread[choose(spread, weights[1:])]])
 
 

@@ -1,11 +1,12 @@
 """What the report found, in three sentences with their numbers, and whether this profile's data can tell.
 
-    labels   cannot tell   CPMI's labels are no better or worse than the best label that costs nothing: in solutions
-                           with an error its lowest label is on the first wrong step in 24 % [19, 29] of them, …
+    labels   cannot tell   CPMI's labels cannot be told from the best label that costs nothing: in solutions with an
+                           error its lowest label is on the first wrong step in 24 % [19, 29] of them, …
     works    can tell      How well CPMI labels steps rises with what its labeler knows of the answer: …
     models   cannot tell   Reward models trained on CPMI and on MC labels cannot be told apart: …
 
-A finding can tell where the 95 % interval of its difference does not hold 0. Findings without figures are left out.
+A finding can tell where the 95 % interval of its difference does not hold 0, and Holm's p-value, where it has one, is
+below 0.05. Findings without figures are left out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ import polars as pl
 
 from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, MARGIN, OTHER, OURS, TO_MC, WITHIN
 from cpmi_dagster.reports.headline import BASELINE, best_control
-from cpmi_dagster.reports.html_tables import format_figure, format_interval
+from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, SIGNIFICANT, format_figure, format_interval
 from cpmi_dagster.reports.labels import BLIND, FOUND, OPERATION_COLUMNS, WITHOUT_LAST
 from cpmi_dagster.reports.paired_differences import PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.paper import OFFICIAL
@@ -50,15 +51,15 @@ def findings(frames: Frames) -> list[Finding]:
 
 def _labels(frames: Frames) -> Finding | None:
     """Are the labels better than one that costs nothing, and what do they cost?"""
-    ours, free, difference = _answer(frames, WITHIN)
+    ours, free, difference, _ = _answer(frames, WITHIN)
     table = frames.get("label_within", pl.DataFrame())
     if ours is None or free is None or difference is None:
         return None
     verdict = _verdict(difference)
-    words = {None: "are no better or worse than", True: "are better than", False: "are worse than"}[verdict]
+    words = {None: "cannot be told from", True: "are better than", False: "are worse than"}[verdict]
     others = [f"that of the best label that costs nothing, {best_control(table, FOUND)}, in {_percent(free)}"]
     if baseline := _figure(table, BASELINE, FOUND):
-        others.append(f"that of {BASELINE} in {_percent(baseline)}")
+        others.append(f"that of {BASELINE} in {_percent(baseline)}{_of_fewer(baseline, ours)}")
     if blind := _figure(table, BLIND, FOUND):
         others.append(f"a blind pick in {_percent(blind)}")
     within = (
@@ -70,13 +71,13 @@ def _labels(frames: Frames) -> Finding | None:
 
 def _across(frames: Frames) -> Iterator[str]:
     """The same over the steps of all solutions."""
-    ours, free, _ = _answer(frames, ACROSS)
+    ours, free, *_ = _answer(frames, ACROSS)
     table = frames.get("label_quality", pl.DataFrame())
     if ours is None or free is None:
         return
     others = [f"{best_control(table, WITHOUT_LAST)} {_shown(free, 2)}"]
     if baseline := _figure(table, BASELINE, WITHOUT_LAST):
-        others.append(f"{BASELINE} {_shown(baseline, 2)}")
+        others.append(f"{BASELINE} {_shown(baseline, 2)}{_of_fewer(baseline, ours)}")
     yield f"Across solutions its AUC without last steps is {_shown(ours, 2)}; {', '.join(others)}."
 
 
@@ -92,11 +93,11 @@ def _cost(frames: Frames) -> Iterator[str]:
 
 def _knowledge(frames: Frames) -> Finding | None:
     """Does the method work better where the labeler knows more?"""
-    most, least, difference = _answer(frames, BY_KNOWLEDGE)
+    most, least, difference, p_value = _answer(frames, BY_KNOWLEDGE)
     if most is None or least is None or difference is None:
         return None
-    verdict = _verdict(difference)
-    words = {None: "does not clearly depend on", True: "rises with", False: "falls with"}[verdict]
+    verdict = _verdict(difference, p_value)
+    words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}[verdict]
     text = (
         f"How well {METHOD} labels steps {words} what its labeler knows of the answer: AUC without last steps "
         f"{_shown(least, 2)} where the gold answer is least likely before any step, {_shown(most, 2)} where most."
@@ -136,12 +137,12 @@ def _models(frames: Frames) -> Finding | None:
 
 def _equality(frames: Frames) -> Finding | None:
     """Do the labels equal those by rollouts?"""
-    ours, theirs, difference = _answer(frames, TO_MC)
+    ours, theirs, difference, p_value = _answer(frames, TO_MC)
     if ours is None or theirs is None or difference is None or difference["low"] is None:
         return None
     margin = format_figure(MARGIN, 2)
     is_equal = max(abs(difference["low"]), abs(difference["high"])) <= MARGIN
-    verdict = _verdict(difference)
+    verdict = _verdict(difference, p_value)
     if is_equal:
         words = f"rank steps equally well, within ± {margin}"
     elif verdict is None:
@@ -155,18 +156,21 @@ def _equality(frames: Frames) -> Finding | None:
     return Finding(f"Against {BASELINE}", is_equal or verdict is not None, text)
 
 
-def _answer(frames: Frames, row: str) -> tuple[Figure | None, Figure | None, Figure | None]:
-    """CPMI's figure, what it is compared with, and the difference, of a row of `label_evidence`."""
+def _answer(frames: Frames, row: str) -> list[Figure | None]:
+    """CPMI's figure, what it is compared with, the difference and its p-value by Holm, of a row of `label_evidence`."""
     table = frames.get("label_evidence", pl.DataFrame())
-    ours, other, difference = (_figure(table, row, column) for column in (OURS, OTHER, APART))
-    return ours, other, difference
+    return [_figure(table, row, column) for column in (OURS, OTHER, APART, APART + ADJUSTED_P_VALUE)]
 
 
-def _verdict(difference: Figure) -> bool | None:
-    """Whether a difference is above 0, None where its interval holds 0."""
-    if difference["low"] is None or difference["low"] <= 0 <= difference["high"]:
-        return None
-    return difference["measured"] > 0
+def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
+    """Whether a difference is above 0; None where its interval holds 0 or its p-value is above 0.05."""
+    is_noise = difference["low"] is None or difference["low"] <= 0 <= difference["high"]
+    return None if is_noise or (p_value and p_value["measured"] > SIGNIFICANT) else difference["measured"] > 0
+
+
+def _of_fewer(figure: Figure, other: Figure) -> str:
+    """How many problems a figure is over, where they are fewer than those of another beside it."""
+    return f" (of {figure['n']:,})" if figure["n"] < other["n"] else ""
 
 
 def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:

@@ -26,7 +26,9 @@ P_VALUE = " p"
 ADJUSTED_P_VALUE = " p (Holm)"
 """Ends the name of a column of p-values that are adjusted for the number of tests."""
 DIFFERENCE = " − "
-"""Is in the label of a row that is one model minus another."""
+"""Is in the label of a row or column that is one figure minus another."""
+DIFFERENCE_COLUMN = "Difference"
+"""Begins the name of a column of differences."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
 """The paper's AUC is the reward model's, on steps; the report names it so, as labels have an AUC too."""
 
@@ -180,8 +182,12 @@ def _cell(figure: dict, table: PaperTable) -> TableCell:
         ours=format_figure(figure["measured"], measured),
         interval=format_interval(figure["low"], figure["high"], measured),
         paper=format_figure(figure["paper"], printed),
-        within_noise=DIFFERENCE in figure["row"] and _is_noise(figure),
+        within_noise=_is_difference(figure) and _is_noise(figure),
     )
+
+
+def _is_difference(figure: dict) -> bool:
+    return DIFFERENCE in figure["row"] + figure["column"] or figure["column"].startswith(DIFFERENCE_COLUMN)
 
 
 def _is_noise(figure: dict) -> bool:

@@ -65,12 +65,13 @@ def measure_knowledge(inputs: ReportInputs) -> pl.DataFrame:
 
 
 def aucs_by_knowledge(inputs: ReportInputs, steps: pl.DataFrame) -> list[dict[str, Resampled]]:
-    """Label AUC without last steps, by reward type, in each third of the trajectories by what the labeler knows.
+    """Label AUC without last steps, by reward type, in each third by what the labeler knows of the question's answer.
 
     Args:
         steps: rows of `labelled_steps`.
     """
     known = steps.filter(~IS_LAST).join(gold_probabilities(inputs.table(LOGPROBS)), on="trajectory_id")
+    known = known.with_columns(pl.col("knowledge").mean().over("question_id"))  # a question is in one third alone
     bounds = np.quantile(known.unique("trajectory_id")["knowledge"].to_numpy(), [1 / 3, 2 / 3])
     third = pl.sum_horizontal(pl.col("knowledge") > bound for bound in bounds.tolist())
     return [

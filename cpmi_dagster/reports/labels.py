@@ -31,7 +31,7 @@ TRUTH = "sources/step_truth"
 STATISTICS = "dataset/dataset_statistics"
 LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
-DIFFERENCE = "Difference to MC"
+TO_BASELINE = "Difference to MC"
 TO_CONTROL = "Difference to best control"
 CORPUS_AUC = "AUC against the corpus's labels"
 PLACE_COLUMNS = {"first": "First steps", "middle": "Middle steps", "last": "Last steps"}
@@ -63,10 +63,14 @@ def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
     return pl.DataFrame() if any(table.is_empty() for table in tables) else labelled_steps(*tables)
 
 
+def is_free_control(name: str) -> bool:
+    """Whether a reward type is a control that takes the trajectory alone."""
+    return name in REWARD_TYPES and REWARD_TYPES[name].is_free
+
+
 def best_free_control(figures: Mapping[str, Resampled]) -> str | None:
-    """The control with the highest figure among those that take the trajectory alone; None where there is none."""
-    free = [name for name in figures if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
-    return max(free, key=lambda name: figures[name].value, default=None)
+    """The free control with the highest figure; None where there is none."""
+    return max(filter(is_free_control, figures), key=lambda name: figures[name].value, default=None)
 
 
 def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
@@ -124,21 +128,19 @@ def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
     if steps.is_empty():
         return measured_frame([])
     figures = within_solutions(steps, inputs.bootstrap_samples, inputs.seed)
-    found = first_errors_found(steps, inputs)
+    found = {name: figure.found for name, figure in figures.items()}
     differences: dict[str, Difference] = {}
     if control := best_free_control(found):
         differences = paired_differences(steps, found, control, partial(first_errors_found, inputs=inputs))
-    measured, blind = [], None
+    measured: list[Measurement] = []
     for name in in_order(figures):
-        row, blind = reward_label(name), figures[name].blind
-        measured += [
-            measurement(row, PAIRS, figures[name].pairs.estimate()),
-            measurement(row, FOUND, found[name].estimate()),
-        ]
-        if name in differences:
-            measured.append(measurement(row, TO_CONTROL, differences[name]))
-    if blind:
-        measured += [Measurement(BLIND, PAIRS, 0.5), Measurement(BLIND, FOUND, blind.value, n=blind.n)]
+        row, pairs = reward_label(name), figures[name].pairs
+        measured += [measurement(row, PAIRS, pairs.estimate())] if pairs else []
+        measured.append(measurement(row, FOUND, found[name].estimate()))
+        measured += [measurement(row, TO_CONTROL, differences[name])] if name in differences else []
+    if figures:
+        blind = max((figure.blind for figure in figures.values()), key=lambda figure: figure.n)
+        measured += [Measurement(BLIND, PAIRS, 0.5), measurement(BLIND, FOUND, blind.estimate())]
     return measured_frame(measured)
 
 
@@ -200,7 +202,7 @@ def _against_truth(inputs: ReportInputs) -> list[Measurement]:
     aucs = _aucs(inputs, steps)
     measured = _auc_figures(aucs, LABEL_AUC)
     measured += _auc_figures(_aucs(inputs, steps.filter(~IS_LAST)), WITHOUT_LAST)
-    baselines = {DIFFERENCE: "mc" if "mc" in aucs else None, TO_CONTROL: best_free_control(aucs)}
+    baselines = {TO_BASELINE: "mc" if "mc" in aucs else None, TO_CONTROL: best_free_control(aucs)}
     for column, baseline in baselines.items():
         if baseline:
             differences = paired_differences(steps, aucs, baseline, partial(_aucs, inputs))

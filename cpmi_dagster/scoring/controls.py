@@ -9,6 +9,7 @@ gold answer of that question, and of its first trajectory the steps at the same 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import polars as pl
@@ -95,9 +96,9 @@ def with_other_gold(trajectories: pl.DataFrame, pool: pl.DataFrame, seed: int) -
         Their columns; those for which there is no such question are left out.
     """
     order = _in_seeded_order(pool, seed)
-    others = {question: order[place + 1 :] + order[:place] for place, (question, *_) in enumerate(order)}
     golds = {
-        question: next((gold for _, gold, _ in others[question] if gold != own), None) for question, own, _ in order
+        question: next((gold for _, gold, _ in chain(order[place + 1 :], order[:place]) if gold != own), None)
+        for place, (question, own, _) in enumerate(order)
     }
     return _exchanged(trajectories, "gold_answer", [golds.get(name) for name in trajectories["question_id"]])
 

@@ -14,7 +14,10 @@ from resources.lake import Lake
 from resources.stage_run import partitions_of
 
 REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(6)]
-WHOLE = ("sources", "alignment", "selection", "labels", "reports/label_quality")
+WHOLE = (
+    *("sources", "alignment", "selection", "labels"),
+    *("reports/label_quality", "reports/label_within", "reports/label_evidence"),
+)
 PROFILE = {
     "extends": "human-steps",
     "profile": "own",

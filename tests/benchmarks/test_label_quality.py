@@ -174,10 +174,21 @@ WITHIN = pl.DataFrame(
 
 
 def test_within_a_solution_pairs_are_of_known_steps_and_the_lowest_label_of_all_steps():
-    """t0: one pair, tied; two steps share the lowest label, one of them the first error; a pick in three finds it."""
-    pairs, found, chance = within_solutions(WITHIN, samples=20, seed=0)["mc"]
-    assert (pairs.value, found.value, chance.value) == (0.5, 0.5, pytest.approx(1 / 3))
-    assert pairs.n == 1
+    """t0: one pair, tied; of two steps with the lowest label the earlier counts; a pick in three finds it."""
+    pairs, found, blind = within_solutions(WITHIN, samples=20, seed=0)["mc"]
+    assert pairs is not None and (pairs.value, pairs.n) == (0.5, 1)
+    assert (found.value, blind.value) == (0.0, pytest.approx(1 / 3))
+
+
+def test_of_equal_labels_the_earliest_counts_so_that_a_perfect_cumulative_label_finds_every_error():
+    perfect = WITHIN.with_columns(reward=pl.Series([1.0, 0.0, 0.0, 1.0, 1.0]))
+    assert within_solutions(perfect, samples=20, seed=0)["mc"].found.value == 1
+
+
+def test_where_every_error_is_at_the_first_step_there_are_no_pairs():
+    first = WITHIN.with_columns(correct=pl.Series([False, None, None, True, True]))
+    pairs, found, _ = within_solutions(first, samples=20, seed=0)["mc"]
+    assert (pairs, found.value) == (None, 1)
 
 
 def test_steps_that_the_truth_leaves_out_enter_no_auc():

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, OTHER, OURS, TO_MC, WITHIN, measure_evidence
 from cpmi_dagster.reports.inputs import ReportInputs
 
@@ -69,6 +70,40 @@ def test_labels_by_rollouts_of_some_solutions_are_compared_over_these():
     some = rewards.filter((pl.col("reward_type") != "mc") | pl.col("trajectory_id").is_in(NAMES[:20]))
     table = measure_evidence(ReportInputs({**given.frames, "labels/step_rewards": some}, bootstrap_samples=50))
     assert table.filter(row=TO_MC)["n"].unique().to_list() == [60]
+
+
+def test_solutions_without_labels_of_the_method_enter_no_comparison():
+    given = inputs(cpmi=NOISE, position=LAST_IS_LOWEST)
+    rewards = given.frames["labels/step_rewards"]
+    some = rewards.filter((pl.col("reward_type") != "cpmi") | (pl.col("trajectory_id") != NAMES[1]))
+    table = measure_evidence(ReportInputs({**given.frames, "labels/step_rewards": some}, bootstrap_samples=50))
+    assert table.filter(row=WITHIN)["n"].unique().to_list() == [COUNT // 2 - 1]
+
+
+def test_the_best_free_label_is_chosen_anew_in_every_resample():
+    """Two labels that find the errors of one half each: their better half is above one half in most resamples."""
+    first = np.arange(COUNT)[:, None] < COUNT // 2
+    position, length = (np.where(half, -ERRORS, ERRORS) for half in (first, ~first))
+    table = measure_evidence(inputs(cpmi=NOISE, position=position, step_length=length))
+    best = table.filter(row=WITHIN, column=OTHER).row(0, named=True)
+    assert best["measured"] == 0.5
+    assert best["low"] >= 0.5
+
+
+def test_labels_work_better_where_the_labeler_knows_more():
+    """Of every third question the labeler knows little, and its labels are noise there."""
+    known = np.arange(COUNT) % 3
+    rows = [
+        (name, 0, "question", -1, rank, np.log(probability), 1)
+        for name, third in zip(NAMES, known, strict=True)
+        for rank, probability in enumerate([(0.1, 0.5, 0.9)[third], 0.5])
+    ]
+    logprobs = AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+    labels = np.where((known == 0)[:, None], NOISE, NOISE - 10 * ERRORS)
+    given = inputs(cpmi=labels, position=LAST_IS_LOWEST)
+    table = measure_evidence(ReportInputs({**given.frames, "labels/answer_logprobs": logprobs}, bootstrap_samples=200))
+    assert figures(table, OURS)[BY_KNOWLEDGE] == 1
+    assert table.filter(row=BY_KNOWLEDGE, column=APART)["low"].item() > 0
 
 
 def test_without_scores_of_the_labeler_nothing_is_said_of_its_knowledge():

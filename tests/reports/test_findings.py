@@ -3,12 +3,8 @@
 import polars as pl
 import pytest
 
+from cpmi_dagster.reports.evidence import ACROSS, BY_KNOWLEDGE, TO_MC, WITHIN
 from cpmi_dagster.reports.findings import findings
-
-WITHIN = "(a) First wrong step found − best free label"
-ACROSS = "(a) Label AUC without last steps − best free label"
-KNOWLEDGE = "(b) Label AUC without last steps, most − least known third"
-TO_MC = "(c) Label AUC − MC"
 
 
 def table(*rows: tuple[str, str, float, float, float]) -> pl.DataFrame:
@@ -28,7 +24,7 @@ def answer(row: str, ours: float, other: float, low: float, high: float) -> list
     [
         (0.02, 0.2, True, "are better than"),
         (-0.2, -0.02, True, "are worse than"),
-        (-0.1, 0.1, False, "are no better or worse than"),
+        (-0.1, 0.1, False, "cannot be told from"),
     ],
 )
 def test_labels_are_held_against_the_best_label_that_costs_nothing(low, high, tells, words):
@@ -59,15 +55,31 @@ def test_what_the_labels_cost_is_said_where_it_was_measured():
 
 
 def test_when_the_method_works_is_read_off_its_thirds():
-    (finding,) = findings({"label_evidence": table(*answer(KNOWLEDGE, 0.75, 0.55, 0.1, 0.3))})
+    (finding,) = findings({"label_evidence": table(*answer(BY_KNOWLEDGE, 0.75, 0.55, 0.1, 0.3))})
     assert finding.tells and "rises with what its labeler knows" in finding.text
+
+
+@pytest.mark.parametrize(("p_value", "tells"), [(0.01, True), (0.2, False)])
+def test_a_secondary_answer_counts_only_by_holms_p_value(p_value, tells):
+    rows = [*answer(BY_KNOWLEDGE, 0.75, 0.55, 0.1, 0.3), (BY_KNOWLEDGE, "Difference p (Holm)", p_value, None, None)]
+    (finding,) = findings({"label_evidence": table(*rows)})
+    assert finding.tells == tells
+
+
+def test_a_figure_over_fewer_solutions_says_so():
+    within = table(
+        ("Position", "First wrong step found", 0.2, 0.1, 0.3), ("MC", "First wrong step found", 0.4, 0.3, 0.5)
+    )
+    fewer = within.with_columns(n=pl.when(row="MC").then(20).otherwise("n"))
+    (finding,) = findings({"label_evidence": table(*answer(WITHIN, 0.3, 0.25, -0.1, 0.1)), "label_within": fewer})
+    assert "that of MC in 40 % [30, 50] (of 20)" in finding.text
 
 
 def test_how_labels_fade_with_the_work_that_is_left_is_said_where_it_is_known():
     left = table(
         ("CPMI", "0 left", 0.99, 0.98, 1.0), ("CPMI", "1 left", 0.7, 0.6, 0.8), ("CPMI", "3 or more", 0.5, 0, 1)
     )
-    answers = table(*answer(KNOWLEDGE, 0.75, 0.55, 0.1, 0.3))
+    answers = table(*answer(BY_KNOWLEDGE, 0.75, 0.55, 0.1, 0.3))
     (finding,) = findings({"label_evidence": answers, "label_operations": left})
     assert finding.text.endswith("With 0, 1, 3 or more operations left to do, the AUC of CPMI is 0.99, 0.70, 0.50.")
 
