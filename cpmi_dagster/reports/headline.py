@@ -3,13 +3,14 @@
     reward                        label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
     MC                                0.812             31.4       44.0       62.5        1.00         1.00
     CPMI                              0.747             28.9       47.1       63.8        0.21         0.02
-    Best free label: Position         0.661                –          –          –           –            –
+    Best free label                   0.661                –          –          –           –            –
     Majority vote                         –                –          –       64.0           –            –
     Chance                            0.500             19.8       41.0       58.1           –            –
     Ceiling                           1.000            100.0      100.0       80.0           –            –
 
 Chance is uniform random scores, and a blind pick among steps or candidates (Pass@1); the ceiling of best of 8 is
-Pass@8. Every value has its interval in `<column>_low` and `<column>_high`.
+Pass@8. The best free label may be another one in each column. Every value has its interval in `<column>_low` and
+`<column>_high`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
     HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2),
     HeadlineColumn("time_ratio", "Time (MC = 1)", "efficiency", "Time", 2),
 )
-BEST_FREE, CEILING = "Best free label: ", "Ceiling"
+BEST_FREE, CEILING = "Best free label", "Ceiling"
 MAJORITY = BOUNDS["majority"]
 BOUND_ROWS = {
     "best_of_n": {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING},
@@ -82,24 +83,19 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
         Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure, and none
         where no label or reward model has one.
     """
-    quality = frames.get("label_quality", NOTHING)
-    control = best_control(quality, LABEL_AUC)
     labels = [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames, recipes)]
-    rows = {name: name for name in labels} | ({control: f"{BEST_FREE}{control}"} if control else {})
-    table = pl.DataFrame(
-        {"row": [*rows, MAJORITY, CHANCE_ROW, CEILING], "reward": [*rows.values(), MAJORITY, CHANCE_ROW, CEILING]}
-    )
+    table = pl.DataFrame({"reward": [*labels, BEST_FREE, MAJORITY, CHANCE_ROW, CEILING]})
     for column in HEADLINE_COLUMNS:
-        table = table.join(_figures(frames, column), on="row", how="left", maintain_order="left")
+        table = table.join(_figures(frames, column), on="reward", how="left", maintain_order="left")
     measured = table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))
-    return measured.drop("row") if measured["row"].is_in(labels).any() else measured.drop("row").clear()
+    return measured if measured["reward"].is_in(labels).any() else measured.clear()
 
 
-def best_control(label_quality: pl.DataFrame, column: str) -> str | None:
-    """The row of the free control that is best in a column of `label_quality`; None where there is none."""
-    if label_quality.is_empty():
+def best_control(comparison: pl.DataFrame, column: str) -> str | None:
+    """The row of the free control that is best in a column of a comparison frame; None where there is none."""
+    if comparison.is_empty():
         return None
-    figures = label_quality.filter(pl.col("row").is_in(FREE_ROWS), pl.col("column") == column).drop_nulls("measured")
+    figures = comparison.filter(pl.col("row").is_in(FREE_ROWS), pl.col("column") == column).drop_nulls("measured")
     return figures.sort("measured")["row"][-1] if figures.height else None
 
 
@@ -137,15 +133,17 @@ def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe])
 
 
 def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:
-    """row, and the column's figure with its interval; with chance and ceiling where the table has any figure."""
+    """reward, and the column's figure with its interval; with floors and ceiling where the table has any figure."""
     figures = frames.get(column.artifact, NOTHING).filter(column=column.column).drop_nulls("measured")
     own = figures.filter(pl.col("row").str.ends_with(column.suffix)).with_columns(
         pl.col("row").str.strip_suffix(column.suffix)
     )
+    control = best_control(own, column.column)
+    free = own.filter(row=control).with_columns(row=pl.lit(BEST_FREE)) if control else own.clear()
     own = own.with_columns(pl.col("row").replace(BOUND_ROWS.get(column.artifact, {})))
     fixed = {CEILING: column.ceiling} | ({CHANCE_ROW: CHANCE_AUC} if column.artifact == "label_quality" else {})
     added = [(row, value) for row, value in fixed.items() if value is not None and own.height]
     floors = pl.DataFrame(added, schema={"row": pl.String, "measured": pl.Float64}, orient="row")
-    names = {"measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
-    every = pl.concat([own.select("row", "measured", "low", "high"), floors], how="diagonal")
+    names = {"row": "reward", "measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
+    every = pl.concat([pl.concat([own, free]).select("row", "measured", "low", "high"), floors], how="diagonal")
     return every.unique("row", keep="first", maintain_order=True).rename(names)

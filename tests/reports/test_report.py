@@ -157,15 +157,18 @@ def test_chance_and_ceiling_stand_beside_every_quality(comparisons: Comparisons)
     assert 0 < chance["processbench_f1"] < ceiling["processbench_f1"] == 100.0
 
 
-def test_the_best_free_label_is_named_in_the_headline(comparisons: Comparisons):
+def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Comparisons):
     quality = comparisons["label_quality"]
     of_mc = quality.filter(row="MC")
     worse, better = (
         of_mc.with_columns(row=pl.lit(row), measured=pl.col("measured") + shift)
         for row, shift in (("Position", -0.2), ("Step length", -0.1))
     )
-    table = headline_table({"label_quality": pl.concat([quality, worse, better])})
-    assert "Best free label: Step length" in table["reward"]
+    within = worse.head(1).with_columns(artifact=pl.lit("label_within"), column=pl.lit("First wrong step found"))
+    table = headline_table({"label_quality": pl.concat([quality, worse, better]), "label_within": within})
+    free = table.row(by_predicate=pl.col("reward") == "Best free label", named=True)
+    assert free["label_auc"] == better.filter(column="Label AUC")["measured"].item()
+    assert free["first_error_found"] == within["measured"].item()
 
 
 def test_columns_without_a_figure_of_ours_are_left_out(comparisons: Comparisons, report: str):
