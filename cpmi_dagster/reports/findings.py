@@ -57,14 +57,14 @@ def _labels(frames: Frames) -> Finding | None:
         return None
     verdict = _verdict(difference)
     words = {None: "cannot be told from", True: "are better than", False: "are worse than"}[verdict]
-    others = [f"that of the best label that costs nothing, {best_control(table, FOUND)}, in {_percent(free)}"]
+    others = [f"{best_control(table, FOUND)}, the best free label, {_percent(free)}"]
     if baseline := _figure(table, BASELINE, FOUND):
-        others.append(f"that of {BASELINE} in {_percent(baseline)}{_of_fewer(baseline, ours)}")
+        others.append(f"{BASELINE} {_percent(baseline)}{_of_fewer(baseline, ours, 'solutions')}")
     if blind := _figure(table, BLIND, FOUND):
-        others.append(f"a blind pick in {_percent(blind)}")
+        others.append(f"a blind pick {_percent(blind)}")
     within = (
-        f"{METHOD}'s labels {words} the best label that costs nothing: in solutions with an error its lowest label is "
-        f"on the first wrong step in {_percent(ours)} of them, {', '.join(others)}."
+        f"{METHOD}'s labels {words} the best label that costs nothing. Of {ours['n']:,} solutions with an error, its "
+        f"lowest label is on the first wrong step in {_percent(ours)}; {', '.join(others)}."
     )
     return Finding("Labels", verdict is not None, " ".join([within, *_across(frames), *_cost(frames)]))
 
@@ -77,8 +77,9 @@ def _across(frames: Frames) -> Iterator[str]:
         return
     others = [f"{best_control(table, WITHOUT_LAST)} {_shown(free, 2)}"]
     if baseline := _figure(table, BASELINE, WITHOUT_LAST):
-        others.append(f"{BASELINE} {_shown(baseline, 2)}{_of_fewer(baseline, ours)}")
-    yield f"Across solutions its AUC without last steps is {_shown(ours, 2)}; {', '.join(others)}."
+        others.append(f"{BASELINE} {_shown(baseline, 2)}{_of_fewer(baseline, ours, 'steps')}")
+    steps = f"Over {ours['n']:,} steps of all solutions, last ones left out,"
+    yield f"{steps} its AUC is {_shown(ours, 2)}; {', '.join(others)}."
 
 
 def _cost(frames: Frames) -> Iterator[str]:
@@ -86,7 +87,7 @@ def _cost(frames: Frames) -> Iterator[str]:
     time, tokens = (_figure(table, METHOD, column) for column in ("Time", "Token"))
     if time and tokens:
         yield (
-            f"They take {format_figure(tokens['measured'], 2)} times the generated tokens of {BASELINE} and "
+            f"{METHOD} takes {format_figure(tokens['measured'], 2)} times the generated tokens of {BASELINE} and "
             f"{format_figure(time['measured'], 2)} times its time."
         )
 
@@ -100,7 +101,8 @@ def _knowledge(frames: Frames) -> Finding | None:
     words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}[verdict]
     text = (
         f"How well {METHOD} labels steps {words} what its labeler knows of the answer: AUC without last steps "
-        f"{_shown(least, 2)} where the gold answer is least likely before any step, {_shown(most, 2)} where most."
+        f"{_shown(least, 2)} where the gold answer is least likely before any step, {_shown(most, 2)} where most; "
+        f"they differ by {_shown(difference, 2)}."
     )
     return Finding("When it works", verdict is not None, " ".join([text, *_operations(frames)]))
 
@@ -168,9 +170,9 @@ def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
     return None if is_noise or (p_value and p_value["measured"] > SIGNIFICANT) else difference["measured"] > 0
 
 
-def _of_fewer(figure: Figure, other: Figure) -> str:
-    """How many problems a figure is over, where they are fewer than those of another beside it."""
-    return f" (of {figure['n']:,})" if figure["n"] < other["n"] else ""
+def _of_fewer(figure: Figure, other: Figure, unit: str) -> str:
+    """How much a figure is over, where that is less than another beside it."""
+    return f" (of {figure['n']:,} {unit})" if figure["n"] < other["n"] else ""
 
 
 def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:

@@ -73,6 +73,8 @@ def render_report(
         versions=versions,
         option=profile_option,
         traced=inputs.table(REWARDS)["trajectory_id"].min(),
+        labelled=inputs.table(REWARDS)["trajectory_id"].n_unique(),
+        has_models=bool(inputs.recipes),
     )
 
 

@@ -114,8 +114,8 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[R
     }
     if (drawn := _draw_first_picture(comparisons)) is not None:
         caption = (
-            "Quality against what the labels cost in generated tokens: of the labels themselves, and of reward models "
-            "trained on them. Dotted: chance, and the best label that costs nothing."
+            "Quality of labels, and of reward models that learnt from them where there are some, against the generated "
+            "tokens that the labels cost. Dotted: chance, and the best label that costs nothing."
         )
         yield Plot("plot-headline", "headline", caption, drawn)
     for artifact, (draw, caption) in drawings.items():

@@ -36,8 +36,8 @@ def test_labels_are_held_against_the_best_label_that_costs_nothing(low, high, te
     assert (finding.title, finding.tells) == ("Labels", tells)
     assert words in finding.text
     assert (
-        "in 30 % [25, 35] of them, that of the best label that costs nothing, Step length, in 25 % [20, 30], "
-        "that of MC in 40 % [30, 50]." in finding.text
+        "Of 100 solutions with an error, its lowest label is on the first wrong step in 30 % [25, 35]; "
+        "Step length, the best free label, 25 % [20, 30], MC 40 % [30, 50]." in finding.text
     )
 
 
@@ -45,13 +45,13 @@ def test_labels_are_also_compared_across_solutions():
     both = [*answer(WITHIN, 0.30, 0.25, -0.1, 0.1), *answer(ACROSS, 0.61, 0.72, -0.2, 0.0)]
     quality = table(("Final answer", "Without last steps", 0.72, 0.7, 0.8))
     (finding,) = findings({"label_evidence": table(*both), "label_quality": quality})
-    assert "AUC without last steps is 0.61 [0.56, 0.66]; Final answer 0.72 [0.67, 0.77]." in finding.text
+    assert "last ones left out, its AUC is 0.61 [0.56, 0.66]; Final answer 0.72 [0.67, 0.77]." in finding.text
 
 
 def test_what_the_labels_cost_is_said_where_it_was_measured():
     costs = table(("CPMI", "Token", 0.02, 0.02, 0.02), ("CPMI", "Time", 0.21, 0.2, 0.22))
     (finding,) = findings({"label_evidence": table(*answer(WITHIN, 0.3, 0.2, 0.1, 0.2)), "efficiency": costs})
-    assert finding.text.endswith("They take 0.02 times the generated tokens of MC and 0.21 times its time.")
+    assert finding.text.endswith("CPMI takes 0.02 times the generated tokens of MC and 0.21 times its time.")
 
 
 def test_when_the_method_works_is_read_off_its_thirds():
@@ -72,7 +72,7 @@ def test_a_figure_over_fewer_solutions_says_so():
     )
     fewer = within.with_columns(n=pl.when(row="MC").then(20).otherwise("n"))
     (finding,) = findings({"label_evidence": table(*answer(WITHIN, 0.3, 0.25, -0.1, 0.1)), "label_within": fewer})
-    assert "that of MC in 40 % [30, 50] (of 20)" in finding.text
+    assert "MC 40 % [30, 50] (of 20 solutions)" in finding.text
 
 
 def test_how_labels_fade_with_the_work_that_is_left_is_said_where_it_is_known():
