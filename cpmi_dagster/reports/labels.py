@@ -20,7 +20,7 @@ from cpmi_dagster.benchmarks.label_quality import (
     paired_differences,
     within_solutions,
 )
-from cpmi_dagster.benchmarks.resampling import Difference, Resampled
+from cpmi_dagster.benchmarks.resampling import Resampled
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import measurement
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
@@ -129,9 +129,9 @@ def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
         return measured_frame([])
     figures = within_solutions(steps, inputs.bootstrap_samples, inputs.seed)
     found = {name: figure.found for name, figure in figures.items()}
-    differences: dict[str, Difference] = {}
-    if control := best_free_control(found):
-        differences = paired_differences(steps, found, control, partial(first_errors_found, inputs=inputs))
+    control = best_free_control(found)
+    measure = partial(first_errors_found, inputs=inputs)
+    differences = paired_differences(steps, found, control, measure) if control else {}
     measured: list[Measurement] = []
     for name in in_order(figures):
         row, pairs = reward_label(name), figures[name].pairs
