@@ -21,10 +21,9 @@ from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_fram
 from cpmi_dagster.reports.knowledge import LOGPROBS, aucs_by_knowledge
 from cpmi_dagster.reports.labels import first_errors_found, is_free_control, steps_with_truth
 from cpmi_dagster.reports.quality import measurement
-from cpmi_dagster.rewards.registry import reward_label
+from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, METHOD, METHOD_TYPE
 
-METHOD, ROLLOUTS = "cpmi", "mc"
-OURS, OTHER, APART = reward_label(METHOD), "Compared with", "Difference"
+OTHER, APART = "Compared with", "Difference"
 WITHIN = "(a) First wrong step found, and the best free label"
 ACROSS = "(a) Label AUC without last steps, and the best free label"
 BY_KNOWLEDGE = "(b) Label AUC without last steps, most and least known third"
@@ -47,7 +46,7 @@ class Answer(NamedTuple):
 def measure_evidence(inputs: ReportInputs) -> pl.DataFrame:
     """The questions that the profile's labels and truth can answer; none where no truth is known."""
     steps = steps_with_truth(inputs)
-    if steps.is_empty() or METHOD not in steps["reward_type"]:
+    if steps.is_empty() or METHOD_TYPE not in steps["reward_type"]:
         return measured_frame([])
     answers = list(_answers(inputs, steps))
     others = [answer for answer in answers if answer.row != WITHIN]
@@ -56,7 +55,7 @@ def measure_evidence(inputs: ReportInputs) -> pl.DataFrame:
     measured: list[Measurement] = []
     for row, ours, other, difference in answers:
         measured += [
-            measurement(row, OURS, ours.estimate()),
+            measurement(row, METHOD, ours.estimate()),
             measurement(row, OTHER, other.estimate()),
             measurement(row, APART, difference),
             Measurement(row, APART + P_VALUE, difference.p_value, n=difference.n),
@@ -68,25 +67,25 @@ def measure_evidence(inputs: ReportInputs) -> pl.DataFrame:
 
 def _answers(inputs: ReportInputs, steps: pl.DataFrame) -> Iterator[Answer]:
     aucs = partial(label_aucs, samples=inputs.bootstrap_samples, seed=inputs.seed)
-    ours = steps.filter(reward_type=METHOD)
+    ours = steps.filter(reward_type=METHOD_TYPE)
     free = [name for name in steps["reward_type"].unique() if is_free_control(name)]
     controls = steps.filter(pl.col("reward_type").is_in(free)).join(ours, on="trajectory_id", how="semi")
     candidates = pl.concat([ours, controls])
     yield from _to_best(WITHIN, first_errors_found(candidates, inputs))
     yield from _to_best(ACROSS, aucs(candidates.filter(~IS_LAST)))
     if not inputs.table(LOGPROBS).is_empty():
-        least, *_, most = (part.get(METHOD) for part in aucs_by_knowledge(inputs, ours))
+        least, *_, most = (part.get(METHOD_TYPE) for part in aucs_by_knowledge(inputs, ours))
         if least and most:
             yield Answer(BY_KNOWLEDGE, most, least, most.minus_unpaired(least))
-    both = aucs(common_steps(steps, METHOD, ROLLOUTS))
+    both = aucs(common_steps(steps, METHOD_TYPE, BASELINE_TYPE))
     if len(both) == 2:
-        yield Answer(TO_MC, both[METHOD], both[ROLLOUTS], both[METHOD].minus(both[ROLLOUTS]))
+        yield Answer(TO_MC, both[METHOD_TYPE], both[BASELINE_TYPE], both[METHOD_TYPE].minus(both[BASELINE_TYPE]))
 
 
 def _to_best(row: str, figures: Mapping[str, Resampled]) -> Iterator[Answer]:
     """The method against the best of the other types, chosen anew in every resample."""
-    others = [figure for name, figure in figures.items() if name != METHOD]
-    if others and METHOD in figures:
+    others = [figure for name, figure in figures.items() if name != METHOD_TYPE]
+    if others and METHOD_TYPE in figures:
         draws = np.fmax.reduce([figure.draws for figure in others])
         best = Resampled(max(figure.value for figure in others), draws, others[0].n)
-        yield Answer(row, figures[METHOD], best, figures[METHOD].minus(best))
+        yield Answer(row, figures[METHOD_TYPE], best, figures[METHOD_TYPE].minus(best))

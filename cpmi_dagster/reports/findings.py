@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, MARGIN, OTHER, OURS, TO_MC, WITHIN
-from cpmi_dagster.reports.headline import BASELINE, best_control
+from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, MARGIN, OTHER, TO_MC, WITHIN
+from cpmi_dagster.reports.headline import best_control
 from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, SIGNIFICANT, format_figure, format_interval
 from cpmi_dagster.reports.labels import BLIND, FOUND, OPERATION_COLUMNS, WITHOUT_LAST
 from cpmi_dagster.reports.paired_differences import PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.paper import OFFICIAL
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW
+from cpmi_dagster.reports.reward_rows import BASELINE, CHANCE_ROW, METHOD
 
-METHOD = OURS
 MOST = 3
 """Findings that are shown."""
 Frames = Mapping[str, pl.DataFrame]
@@ -161,7 +160,7 @@ def _equality(frames: Frames) -> Finding | None:
 def _answer(frames: Frames, row: str) -> list[Figure | None]:
     """CPMI's figure, what it is compared with, the difference and its p-value by Holm, of a row of `label_evidence`."""
     table = frames.get("label_evidence", pl.DataFrame())
-    return [_figure(table, row, column) for column in (OURS, OTHER, APART, APART + ADJUSTED_P_VALUE)]
+    return [_figure(table, row, column) for column in (METHOD, OTHER, APART, APART + ADJUSTED_P_VALUE)]
 
 
 def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:

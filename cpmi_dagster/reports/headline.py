@@ -28,7 +28,6 @@ from cpmi_dagster.reports.question_sets import BOUNDS
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FREE_ROWS, MAIN_ROWS, main_rows
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
-BASELINE = "MC"
 NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
 OTHERS_ARE_IN = ("label_quality", "efficiency")
 

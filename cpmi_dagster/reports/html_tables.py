@@ -45,6 +45,9 @@ class TableCell(NamedTuple):
     within_noise: bool = False
 
 
+EMPTY = TableCell()
+
+
 class TableRow(NamedTuple):
     """A row label and its cells, in the order of the table's columns."""
 
@@ -156,18 +159,20 @@ def format_interval(low: float | None, high: float | None, decimals: int | None 
 
 
 def _arrange(table: PaperTable, comparison: pl.DataFrame, rows: list[str], columns: list[str]) -> ComparisonTable:
-    """Some rows of a comparison, without columns that have no figure of ours; the paper's where nothing has."""
+    """Some rows of a comparison, without columns that have no figure of ours, and rows that are then empty;
+    the paper's columns where nothing has."""
     figures = comparison.filter(pl.col("row").is_in(rows))
     ours = figures.drop_nulls("measured")
     columns = [column for column in columns if column in set((ours if ours.height else figures)["column"])]
     cells = {(figure["row"], figure["column"]): _cell(figure, table) for figure in figures.iter_rows(named=True)}
+    rows = [row for row in rows if any(cells.get((row, column), EMPTY) != EMPTY for column in columns)]
     if len(columns) > max(WIDEST, len(rows)):
         groups = tuple(ColumnGroup("", (row,)) for row in rows)
         places = [(_heading(column), [(row, column) for row in rows]) for column in columns]
     else:
         groups = group_columns(columns)
         places = [(row, [(row, column) for column in columns]) for row in rows]
-    lines = tuple(TableRow(label, tuple(cells.get(place, TableCell()) for place in line)) for label, line in places)
+    lines = tuple(TableRow(label, tuple(cells.get(place, EMPTY) for place in line)) for label, line in places)
     return ComparisonTable(_caption(figures), groups, lines)
 
 

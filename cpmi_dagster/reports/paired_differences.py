@@ -22,7 +22,6 @@ from cpmi_dagster.benchmarks.processbench import processbench_average
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Difference, Resampled, holm
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, resampled_step_auc
-from cpmi_dagster.reports.headline import BASELINE
 from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import (
@@ -33,11 +32,10 @@ from cpmi_dagster.reports.quality import (
     PROBLEMS,
     PROCESSBENCH,
 )
-from cpmi_dagster.reports.reward_rows import RecipeRow, main_rows, recipe_row
+from cpmi_dagster.reports.reward_rows import BASELINE, BASELINE_TYPE, METHOD, RecipeRow, main_rows, recipe_row
 
-BASELINE_REWARD = "mc"
 SCALES = {"AUC": 1.0, "PB": 100.0, "PB (official)": 100.0, "PRMB": 100.0, "MATH": 100.0}
-PRIMARY = ("CPMI − MC", "PB (official)")
+PRIMARY = (f"{METHOD}{DIFFERENCE}{BASELINE}", "PB (official)")
 """Row and measure of the one comparison that is named beforehand."""
 PRIMARY_ROW = f"Primary: {PRIMARY[0]}"
 COMPARED_PREDICTIONS: dict[str, tuple[str, tuple[str, ...], Callable[..., Resampled]]] = {
@@ -132,7 +130,7 @@ def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
 def _compared_with(inputs: ReportInputs, row: RecipeRow) -> RecipeRow:
     """MC with the same objective, or the plain recipe of the same labels where the row's differs in more than these."""
     plain = inputs.recipe_name(row.reward_type, row.objective)
-    return _row(BASELINE_REWARD if row.recipe in (None, plain) else row.reward_type, row.objective)
+    return _row(BASELINE_TYPE if row.recipe in (None, plain) else row.reward_type, row.objective)
 
 
 def _row(reward_type: str, objective: str) -> RecipeRow:

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, reward_label
 
+METHOD_TYPE, BASELINE_TYPE = "cpmi", "mc"
+"""The reward type that is tested, and the one that it is compared with."""
+METHOD, BASELINE = reward_label(METHOD_TYPE), reward_label(BASELINE_TYPE)
+"""Their rows."""
 CONTROL_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
 """Labels that a method has to beat: nothing follows from a bad score of one."""
 FREE_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.is_free)

@@ -18,11 +18,9 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import DIFFERENCE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import MAIN_MEASURES, QUALITY
-from cpmi_dagster.reports.reward_rows import recipe_row
-from cpmi_dagster.rewards.registry import reward_label
+from cpmi_dagster.reports.reward_rows import BASELINE, BASELINE_TYPE, recipe_row
 
 SPREAD = " spread"
-BASELINE = "mc"
 CONFIDENCE = 0.95
 FEWEST = 2
 
@@ -34,7 +32,7 @@ def repeats(recipes: Iterable[Recipe]) -> dict[str, list[str]]:
         Names of the recipes, those with MC labels first.
     """
     alike: dict[str, list[Recipe]] = {}
-    for recipe in sorted(recipes, key=lambda recipe: recipe.reward_type != BASELINE):
+    for recipe in sorted(recipes, key=lambda recipe: recipe.reward_type != BASELINE_TYPE):
         alike.setdefault(recipe.model_dump_json(exclude={"name", "seed"}), []).append(recipe)
     return {seed_row(kind[0]): [recipe.name for recipe in kind] for kind in alike.values() if len(kind) >= FEWEST}
 
@@ -69,7 +67,7 @@ def _figures(inputs: ReportInputs, recipes: Sequence[str], measure: str) -> list
 def _baseline(row: str) -> str:
     """The row of MC labels with the same objective: `PQM, CPMI` -> `PQM, MC`."""
     objective, comma, _ = row.rpartition(", ")
-    return f"{objective}{comma}{reward_label(BASELINE)}"
+    return f"{objective}{comma}{BASELINE}"
 
 
 def _of_row(row: str, measure: str, values: Sequence[float]) -> list[Measurement]:

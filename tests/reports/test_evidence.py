@@ -5,8 +5,9 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, OTHER, OURS, TO_MC, WITHIN, measure_evidence
+from cpmi_dagster.reports.evidence import ACROSS, APART, BY_KNOWLEDGE, OTHER, TO_MC, WITHIN, measure_evidence
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.reward_rows import METHOD
 
 COUNT = 60
 NAMES = [f"t{number:02}" for number in range(COUNT)]
@@ -48,9 +49,9 @@ def test_labels_that_find_every_error_are_compared_with_the_free_label_that_find
     table = measure_evidence(
         inputs(cpmi=NOISE - 10 * ERRORS, position=LAST_IS_LOWEST, step_length=NOISE[:, ::-1].copy())
     )
-    assert figures(table, OURS)[WITHIN] == 1
+    assert figures(table, METHOD)[WITHIN] == 1
     assert figures(table, OTHER)[WITHIN] == pytest.approx(1 / 3, abs=0.2)
-    assert set(figures(table, OURS)) == {WITHIN, ACROSS}
+    assert set(figures(table, METHOD)) == {WITHIN, ACROSS}
     assert table.filter(row=WITHIN)["n"].unique().to_list() == [COUNT // 2]
 
 
@@ -102,7 +103,7 @@ def test_labels_work_better_where_the_labeler_knows_more():
     labels = np.where((known == 0)[:, None], NOISE, NOISE - 10 * ERRORS)
     given = inputs(cpmi=labels, position=LAST_IS_LOWEST)
     table = measure_evidence(ReportInputs({**given.frames, "labels/answer_logprobs": logprobs}, bootstrap_samples=200))
-    assert figures(table, OURS)[BY_KNOWLEDGE] == 1
+    assert figures(table, METHOD)[BY_KNOWLEDGE] == 1
     assert table.filter(row=BY_KNOWLEDGE, column=APART)["low"].item() > 0
 
 
