@@ -13,6 +13,7 @@ from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files.process_identity import has_died
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
+from resources.guarded_webserver import AS_MODULE
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 PROCESS_TAG = "cpmi/process"
@@ -90,6 +91,8 @@ def end_dead_runs(instance: dg.DagsterInstance) -> None:
 def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
     """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
 
+    Its pages alone may ask the webserver for anything; see `own_pages_only`.
+
     Args:
         profile: name or path that the user gave, for the code location.
     """
@@ -101,8 +104,8 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
         # `dg dev` replaces `dagster dev`, but takes no workspace file
         "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }
-    arguments = ["dagster", "dev", "-w", str(WORKSPACE), "-h", "127.0.0.1", "-p", str(port)]
-    os.execve(sys.executable, [sys.executable, "-m", *arguments], environment)
+    arguments = ["dev", "-w", str(WORKSPACE), "-h", "127.0.0.1", "-p", str(port)]
+    os.execve(sys.executable, [sys.executable, *AS_MODULE, *arguments], environment)
 
 
 def _configuration(settings: Settings) -> dict[str, object]:

@@ -14,16 +14,21 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpmi_dagster.errors import SourceError, first_line
-from cpmi_dagster.files.text import NOT_UTF8
+from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, ReadingLimits, bounded_lines, open_text, too_expanded
+from cpmi_dagster.files.text import NOT_UTF8, encodable
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
-PARQUET_BATCH = 1_000
+# few, since a batch is in memory before its size is known
+PARQUET_BATCH = 16
 BYTE_ORDER_MARK = "\ufeff"
-GZIP_MAGIC = b"\x1f\x8b"
+SHOWN_CHARACTERS = 1_000
 
 
 class ReadRow(NamedTuple):
@@ -47,54 +52,88 @@ def local_files(path: Path) -> list[Path]:
     return files
 
 
-def read_files(files: Sequence[Path]) -> Iterator[ReadRow]:
+def read_files(files: Sequence[Path], limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[ReadRow]:
     """Rows of several files, one after the other.
 
     Raises:
-        SourceError: a file is truncated, or is not what its name says.
+        SourceError: a file is truncated, is not what its name says, or holds more than the limits allow.
     """
     sizes = [file.stat().st_size for file in files]
     for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
         name = f"{file.name}, " if len(files) > 1 else ""
-        for row, share, place in read_file(file):
+        for row, share, place in read_file(file, limits):
             yield ReadRow(row, (sum(sizes[:number]) + share * size) / max(1, sum(sizes)), name + place)
 
 
-def read_file(file: Path) -> Iterator[ReadRow]:
+def read_file(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[ReadRow]:
     """Rows of a file.
 
     Raises:
-        SourceError: the file is truncated, or is not what its name says.
+        SourceError: the file is truncated, is not what its name says, or holds more than the limits allow.
     """
     try:
         if file.suffix.lower() == ".parquet":
-            yield from _parquet_rows(file)
+            yield from _parquet_rows(file, limits)
+        elif ".jsonl" in file.name.lower():
+            yield from _lines(file, limits)
         else:
-            yield from _lines(file) if ".jsonl" in file.name.lower() else _json_rows(file)
+            yield from _json_rows(file, limits)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SourceError(f"{file} is damaged ({error}); fetch it again") from error
 
 
-def _parquet_rows(file: Path) -> Iterator[ReadRow]:
+def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(file) as parquet:
-            rows = (row for batch in parquet.iter_batches(PARQUET_BATCH) for row in batch.to_pylist())
-            for number, row in enumerate(rows, start=1):
-                yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
+            _check_groups(file, parquet.metadata, limits)
+            number, held = 0, 0
+            for batch in parquet.iter_batches(PARQUET_BATCH):
+                held += batch.nbytes
+                if held > limits.most_held(file):
+                    raise too_expanded(file, limits)
+                _check_rows(file, batch, number, limits)
+                for row in batch.to_pylist():
+                    number += 1
+                    yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is no Parquet file, or is damaged ({first_line(error)})") from error
 
 
-def _json_rows(file: Path) -> Iterator[ReadRow]:
+def _check_groups(file: Path, metadata: Any, limits: ReadingLimits) -> None:
+    """Refuse a group of rows that would hold too much, before any of it is read."""
+    groups = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    if max(groups, default=0) > limits.most_held(file):
+        raise too_expanded(file, limits)
+
+
+def _check_rows(file: Path, batch: "pa.RecordBatch", first: int, limits: ReadingLimits) -> None:
+    """Refuse a row that is too large; it is looked for only where the batch is."""
+    if batch.nbytes <= limits.line_characters:
+        return
+    for number in range(batch.num_rows):
+        if batch.slice(number, 1).nbytes > limits.line_characters:
+            raise SourceError(
+                f"{file}, row {first + number + 1} holds more than {limits.line_characters:,} bytes; remove it, or "
+                "raise `sources.limits.line_characters` in the profile"
+            )
+
+
+def _json_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
     """A JSON array of objects; it is read whole."""
-    with _open(file) as stream:
-        try:
-            rows = json.loads(stream.read().removeprefix(BYTE_ORDER_MARK))
-        except (ValueError, RecursionError) as error:
-            raise SourceError(f"{file} is not JSON: {error}") from error
+    with open_text(file, limits) as stream:
+        text = stream.read(limits.json_characters + 1)
+    if len(text) > limits.json_characters:
+        raise SourceError(
+            f"{file} is larger than {limits.json_characters:,} characters and would be read whole; write one object a "
+            "line, in a .jsonl file, or raise `sources.limits.json_characters` in the profile"
+        )
+    try:
+        rows = json.loads(text.removeprefix(BYTE_ORDER_MARK))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{file} is not JSON: {error}") from error
     if not isinstance(rows, list):
         raise SourceError(f"{file} must hold a JSON array of objects; one object a line belongs in a .jsonl file")
     for number, row in enumerate(rows, start=1):
@@ -102,16 +141,23 @@ def _json_rows(file: Path) -> Iterator[ReadRow]:
         yield ReadRow(_row(row, json.dumps(row), f"{file}, {place}"), number / len(rows), place)
 
 
-def _lines(file: Path) -> Iterator[ReadRow]:
+def _lines(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
     size = max(1, file.stat().st_size)
-    with _open(file) as stream:
-        for number, line in enumerate(stream, start=1):
+    with open_text(file, limits) as stream:
+        for number, (line, is_whole) in enumerate(bounded_lines(stream, limits), start=1):
             if line.strip():
-                text, place = line.strip().removeprefix(BYTE_ORDER_MARK), f"line {number}"
-                yield ReadRow(_read_line(text, f"{file}, {place}"), _position(stream) / size, place)
+                place = f"line {number}"
+                row = _read_line(line, f"{file}, {place}") if is_whole else _cut_off(line, f"{file}, {place}", limits)
+                yield ReadRow(row, _position(stream) / size, place)
+
+
+def _cut_off(line: str, place: str, limits: ReadingLimits) -> Row:
+    reason = f"longer than {limits.line_characters:,} characters"
+    return Unreadable(encodable(line[:SHOWN_CHARACTERS]), reason, place)
 
 
 def _read_line(line: str, place: str) -> Row:
+    line = line.strip().removeprefix(BYTE_ORDER_MARK)
     if NOT_UTF8.search(line):
         return Unreadable(line, "not UTF-8; save the file as UTF-8", place)
     try:
@@ -126,13 +172,6 @@ def _read_line(line: str, place: str) -> Row:
 
 def _row(row: Any, text: str, place: str) -> Row:
     return row if isinstance(row, dict) else Unreadable(text, "not a JSON object", place)
-
-
-def _open(file: Path) -> io.TextIOWrapper:
-    """Text whose lines end at line feeds only; bytes that are not UTF-8 come as lone surrogates."""
-    with file.open("rb") as stream:
-        opened = gzip.open if stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC else open
-    return cast("io.TextIOWrapper", opened(file, "rt", encoding="utf-8", errors="surrogateescape", newline="\n"))
 
 
 def _position(stream: io.TextIOWrapper) -> int:

@@ -33,6 +33,7 @@ class DataSources:
     def __init__(self, settings: Settings) -> None:
         self._home = settings.home
         self._seed = settings.seed
+        self._limits = settings.sources.limits
         self._digests: dict[tuple[Path, int, int], str] = {}
 
     def version(self, source: DataSource) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class DataSources:
         return source.revision or HubLock(self._home).revision("dataset", str(source.hub))
 
     def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
-        for row, share, _ in read_files(self._files(source)):
+        for row, share, _ in read_files(self._files(source), self._limits):
             yield row, share
 
     def _hub_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:

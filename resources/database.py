@@ -8,26 +8,28 @@ so a connection sees rows the moment they are written, also one that is already 
 
 A view knows the place of its home. Readers of this package tell it where the database lies now (`cpmi_home`); for any
 other connection a view of a database that was copied or moved is an error, and never the rows of the home it came from.
+
+All that the file holds is in the lake. One that is damaged, that another program holds open for writing, or that has
+another's write-ahead log beside it is published again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import polars as pl
 from filelock import FileLock
 
 from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, Table, column_meanings, columns_of, provenance_of
-from cpmi_dagster.errors import CpmiError, LakeError, first_line
+from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
+from resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
 
 FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)
-READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 COMPARISON = "reports.paper_comparison"
 # the oldest DuckDB that can open the file; it has `getvariable`, which the views use
 STORAGE_VERSION = "v1.2.0"
@@ -52,12 +54,15 @@ class Database:
                     with whole_file(self._empty(table)) as unfinished:
                         pl.DataFrame(schema=columns_of(table)).write_parquet(unfinished)
             try:
-                with whole_file(self.path) as unfinished, duckdb.connect(str(unfinished), config=config) as connection:
-                    connection.begin()
-                    for table in TABLES.values():
-                        self._show(connection, table)
-                    _show_comparison(connection)
-                    connection.commit()
+                with whole_file(self.path) as unfinished:
+                    with duckdb.connect(str(unfinished), config=config) as connection:
+                        connection.begin()
+                        for table in TABLES.values():
+                            self._show(connection, table)
+                        _show_comparison(connection)
+                        connection.commit()
+                    # a log that another program left would be taken for this file's
+                    self.path.with_name(f"{FILE_NAME}.wal").unlink(missing_ok=True)
             except duckdb.Error as error:
                 raise LakeError(f"{self.path} cannot be published: {first_line(error)}") from error
 
@@ -66,20 +71,35 @@ class Database:
         return TABLES[key].group not in RESULT_GROUPS and self.path.is_file() and self._has_empty(TABLES[key])
 
     @contextmanager
-    def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only connection.
+    def reader(self, files: Sequence[Path] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that only reads, and nothing but the database, the lake and these files; see `queries`.
 
         Raises:
-            LakeError: nothing has been published yet.
+            LakeError: nothing has been published yet, or the file cannot be opened nor published again.
         """
         if not self.path.is_file():
             raise LakeError(f"there is no database at {self.path}; run `cpmi run` first")
         if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
             # files that were deleted, or a version whose views know nothing of moved homes
             self.publish()
-        with duckdb.connect(str(self.path), read_only=True) as connection:
-            connection.execute(f"set variable {HOME_VARIABLE} = {_quoted(str(self._lake.home.absolute()))}")
+        with self._opened(files) as connection:
             yield connection
+
+    def _opened(self, files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
+        """A connection to the file, which is published again where it cannot be opened."""
+        try:
+            return self._connected(files)
+        except duckdb.Error:
+            self.publish()
+        try:
+            return self._connected(files)
+        except duckdb.Error as error:
+            raise LakeError(
+                f"{self.path} cannot be opened ({first_line(error)}); see that no other program uses it, and try again"
+            ) from error
+
+    def _connected(self, files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
+        return locked_connection(self.path, self._lake.home.absolute(), HOME_VARIABLE, files)
 
     def row_counts(self) -> pl.DataFrame:
         """Rows of every relation, with columns relation and rows."""
@@ -94,10 +114,10 @@ class Database:
         provenance = provenance_of(table)
         columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
         files = self._files(table).relative_to(self._lake.home)
-        home = _quoted(str(self._lake.home.absolute()))
+        home = quoted(str(self._lake.home.absolute()))
         place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
         select = (
-            f"select {columns} from read_parquet({place} || {_quoted(f'/{files}')}, "
+            f"select {columns} from read_parquet({place} || {quoted(f'/{files}')}, "
             "union_by_name = true, hive_partitioning = false)"
         )
         if not is_result:
@@ -108,7 +128,7 @@ class Database:
 
     def _is_at_home(self) -> str:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""
-        places = ", ".join(_quoted(str(path)) for path in {self.path.absolute(), self.path.resolve()})
+        places = ", ".join(quoted(str(path)) for path in {self.path.absolute(), self.path.resolve()})
         moved = (
             f"this database was published in {self._lake.home.absolute()} and has been copied or moved: read it with "
             "`cpmi query`, or run `cpmi run` where it lies now"
@@ -116,7 +136,7 @@ class Database:
         return (
             f"case when getvariable('{HOME_VARIABLE}') is not null "
             f"or exists (select 1 from duckdb_databases() where path in ({places})) "
-            f"then true else error({_quoted(moved)}) end"
+            f"then true else error({quoted(moved)}) end"
         )
 
     def _files(self, table: Table) -> Path:
@@ -142,33 +162,26 @@ select schema_name || '."' || name || '"' from (
 """
 
 
-def query(settings: Settings, sql: str) -> pl.DataFrame:
+def query(
+    settings: Settings,
+    sql: str,
+    most_rows: int | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    files: Sequence[Path] = (),
+) -> Answer:
     """The rows of a read-only query on the published results of a profile.
 
-    Raises:
-        CpmiError: nothing has been published yet, or DuckDB refuses the query.
-    """
-    with Database(Lake(settings.home)).reader() as connection:
-        return ask(connection, sql)
-
-
-def ask(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """The rows of a query.
+    Args:
+        most_rows: the first so many rows; all by default.
+        seconds: until it is stopped.
+        files: read too, each as a view with the name of the file: `rows` for `rows.jsonl`.
 
     Raises:
-        CpmiError: it is not one statement that only reads; DuckDB refuses it, with DuckDB's first line; or a column's
-            type has no counterpart here.
+        CpmiError: nothing has been published yet, DuckDB refuses the query, or it takes too long.
     """
-    try:
-        statements = duckdb.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in READING:
-            raise CpmiError("a query is one statement that only reads, such as `select …` or `describe …`")
-        relation = connection.sql(sql, params=dict(params or {}) or None)
-        return relation.pl() if relation is not None else pl.DataFrame()
-    except duckdb.Error as error:
-        raise CpmiError(f"the query failed: {first_line(error)}") from error
-    except pl.exceptions.PolarsError as error:
-        raise CpmiError(f"a column has a type that cannot be shown; cast it, as in `x::varchar` ({error})") from error
+    check_files(files)
+    with Database(Lake(settings.home)).reader(files) as connection:
+        return answer(connection, sql, most_rows, seconds)
 
 
 def _show_comparison(connection: duckdb.DuckDBPyConnection) -> None:
@@ -185,9 +198,9 @@ def _create(
 ) -> None:
     """Create a table or view, with its meaning and those of the table's columns as comments."""
     connection.execute(f"create {kind} {relation} as {select}")
-    connection.execute(f"comment on {kind} {relation} is {_quoted(meaning)}")
+    connection.execute(f"comment on {kind} {relation} is {quoted(meaning)}")
     for column, text in column_meanings(table).items():
-        connection.execute(f'comment on column {relation}."{column}" is {_quoted(text)}')
+        connection.execute(f'comment on column {relation}."{column}" is {quoted(text)}')
 
 
 def _provenance(name: str) -> str:
@@ -195,7 +208,3 @@ def _provenance(name: str) -> str:
     if name not in EARLIER_NAMES:
         return f'"{name}"'
     return f"coalesce(*columns(lambda c: c in ('{name}', '{EARLIER_NAMES[name]}'))) as \"{name}\""
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

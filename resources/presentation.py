@@ -9,7 +9,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
-from cpmi_dagster.files.text import cut
+from cpmi_dagster.files.text import cut, in_markdown
 from resources.declaration import Declaration
 from resources.lake import FileRecord
 from resources.stage_run import StageOutput
@@ -101,7 +101,7 @@ def _facts(stage: Declaration, record: FileRecord, rows: pl.DataFrame) -> dict[s
     if record.model:
         shown["model"] = record.model
     if record.notes:
-        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in record.notes))
+        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {in_markdown(note)}" for note in record.notes))
     if any(record.cost.values()):
         shown["cost"] = dict(record.cost)
     return shown
@@ -110,14 +110,14 @@ def _facts(stage: Declaration, record: FileRecord, rows: pl.DataFrame) -> dict[s
 def preview(frame: pl.DataFrame) -> str:
     """The first rows as a Markdown table."""
     head = frame.head(PREVIEW_ROWS)
-    lines = ["| " + " | ".join(head.columns) + " |", "|" + "---|" * head.width]
+    lines = ["| " + " | ".join(map(in_markdown, head.columns)) + " |", "|" + "---|" * head.width]
     lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in head.iter_rows()]
     return "\n".join(lines)
 
 
 def _cell(value: Any) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return cut(text, PREVIEW_CHARACTERS).replace("|", "\\|").replace("\n", " ")
+    return in_markdown(cut(text, PREVIEW_CHARACTERS))
 
 
 def _code_reference(stage: Declaration) -> Mapping[str, Any]:

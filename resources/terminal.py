@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +19,8 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+
+from cpmi_dagster.files.text import printable
 
 LINE_EVERY_SECONDS = 60.0
 
@@ -44,7 +47,7 @@ class TerminalProgress:
         self._expected = expected
         self._quiet = quiet
         self._tallies: dict[str, _Tally] = {}
-        description = TextColumn("{task.description}")
+        description = TextColumn("{task.description}", markup=False)
         columns = (SpinnerColumn(), description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         hidden = quiet or not console.is_terminal
         self._bars = Progress(*columns, console=console, transient=True, disable=hidden)
@@ -65,7 +68,7 @@ class TerminalProgress:
         worker = label.partition(": ")[0] if ": " in label else ""
         if worker in self._tasks:
             self._bars.remove_task(self._tasks[worker])
-        task = self._tasks[worker] = self._bars.add_task(label, total=total)
+        task = self._tasks[worker] = self._bars.add_task(printable(label), total=total)
         done = 0
 
         def advance(count: int) -> None:
@@ -73,7 +76,7 @@ class TerminalProgress:
             done += count
             self._bars.advance(task, count)
             if self._bars.disable and time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
-                self._print(f"  {label:<42}  {done} of {total}")
+                self._print(f"  {escape(label):<42}  {done} of {total}")
 
         return advance
 

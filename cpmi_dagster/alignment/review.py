@@ -18,6 +18,7 @@ import polars as pl
 from rapidfuzz import fuzz, process
 
 from cpmi_dagster.alignment.align import AMBIGUOUS, FORMS, FUZZY, NO_MATCH, name_references
+from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.trajectories.identifiers import GIVEN
 from cpmi_dagster.trajectories.math_shepherd import EXCERPT_CHARACTERS
 
@@ -158,8 +159,7 @@ def _table(frame: pl.DataFrame) -> str:
 
 
 def _cell(value: object) -> str:
-    """Texts as code, so that LaTeX and Markdown signs are shown and not interpreted."""
+    """Texts with their LaTeX and Markdown signs shown, and not interpreted."""
     if isinstance(value, str):
-        text = " ".join(value.split()).replace("|", "\\|").replace("`", "'")
-        return f"`{text}`" if text else ""
+        return in_markdown(value)
     return "" if value is None else f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from cpmi_dagster.cli import views
+from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
 
@@ -34,6 +34,7 @@ app = typer.Typer(
 )
 
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
+ROWS_OF_A_TABLE = 1_000
 PLANNED_ROLES = ("labeler", "rollouts", "prover")
 WITHOUT_PROFILE = re.compile(r"`cpmi run(?! -p)")
 
@@ -53,7 +54,7 @@ FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="How
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
 # without a terminal rich assumes 80 columns, too few for the tables
-OUT, ERR = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
+OUT, ERR = SafeConsole(width=None if sys.stdout.isatty() else 160), SafeConsole(stderr=True)
 
 
 @app.command(epilog="Example: `cpmi init --input trajectories.jsonl --model Qwen/Qwen3-8B-Base --output mine.yaml`")
@@ -220,14 +221,26 @@ def evaluate(
 
 @app.command(epilog='Example: `cpmi query "select reward_type, count(*) from labels.step_rewards group by all"`')
 def query(
-    sql: Annotated[str, typer.Argument(help="A read-only SQL query.")],
+    sql: Annotated[str, typer.Argument(help="A read-only SQL query; `show tables` lists the tables.")],
     format: FormatOption = "table",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, help=f"Most rows; 0 = all. By default {ROWS_OF_A_TABLE:,} as a table, all as csv or json."),
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds after which the query is stopped.")] = 60,
+    file: Annotated[
+        list[Path] | None, typer.Option(help="JSON, CSV or Parquet to read too: rows.jsonl as `rows`; may be repeated.")
+    ] = None,
     profile: ProfileOption = None,
 ) -> None:
-    """Query cpmi.duckdb; read-only."""
+    """Query cpmi.duckdb; read-only, and no other file or address is reached."""
     from cpmi_dagster import definitions
 
-    views.show_frame(OUT, definitions.query(definitions.load_settings(profile), sql), format)
+    most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
+    answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout, file or ())
+    views.show_frame(OUT, answer.rows, format)
+    if answer.has_more:
+        ERR.print(f"These are the first {most:,} rows, and there are more; `--limit 0` gives all.", highlight=False)
 
 
 @app.command(epilog="Example: `cpmi trace t000000017 2`")

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.text import cut
 
@@ -52,12 +53,12 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
         yield advance
 
 
-def show_frame(console: Console, frame: "pl.DataFrame", form: str) -> None:
+def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
     """Rows as a table for people, or as CSV or JSON for programs."""
     if form == "csv":
-        console.file.write(_flat(frame).write_csv())
+        console.write(_flat(frame).write_csv())
     elif form == "json":
-        console.file.write(_json_text([dict(zip(frame.columns, row, strict=True)) for row in _rows(frame)]) + "\n")
+        console.write(_json_text([dict(zip(frame.columns, row, strict=True)) for row in _rows(frame)]) + "\n")
     else:
         console.print(table_of(frame))
 
@@ -149,7 +150,7 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
     if idle := [f"labels/{name}" for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
         types = ", ".join(settings.rewards.types)
         text = f"Left empty, since the reward types {types} do not need them: {', '.join(idle)}"
-        console.print(text, highlight=False)
+        console.print(text, highlight=False, markup=False)
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.cost.wall_seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)
@@ -182,7 +183,7 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         console.print(line, highlight=False, markup=False)
 
 
-def show_evaluation(console: Console, figures: "pl.DataFrame", name: str, form: str) -> None:
+def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, form: str) -> None:
     """A judge's figures: rounded for people, whole for programs."""
     from cpmi_dagster.reports.evaluation import readable
 
@@ -206,7 +207,9 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings") -> None:
     for key, record in trace.files.items():
         if key.startswith("labels/"):
             console.print(f"{key}: {json.dumps(dict(record.settings))}", style="dim", highlight=False, markup=False)
-    console.print(f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False)
+    console.print(
+        f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False, markup=False
+    )
 
 
 def _new_table(title: str | None, **options: Any) -> Table:
@@ -231,7 +234,8 @@ def _files_table(trace: "Trace") -> Table:
         table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in trace.files.items():
         written = record.written_at.removesuffix("+00:00")
-        table.add_row(key, record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
+        facts = (record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
+        table.add_row(key, *map(escape, facts))
     return table
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
 from cpmi_dagster.files.text import NOT_UTF8
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -24,23 +25,25 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
     """The lines of a file, each with its place as errors name it: `rows.jsonl, line 3`.
 
     Args:
-        path: The file; gzipped where its name ends in `.gz`.
+        path: The file, plain or gzipped.
         form: What every line must be.
         holds: A description of the file's content, for the error where there is no such file.
 
     Raises:
-        SourceError: there is no such file, it is damaged, or a line is not of that form.
+        SourceError: there is no such file, it is damaged or holds too much, or a line is not of that form.
     """
     if not path.is_file():
         raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
     if ".parquet" in path.suffixes:
         raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
-    open_text = gzip.open if path.suffix == ".gz" else open
     try:
-        with open_text(path, "rt", encoding="utf-8-sig", errors="surrogateescape") as stream:
-            for number, text in enumerate(stream, start=1):
+        with open_text(path, DEFAULT_LIMITS, "utf-8-sig") as stream:
+            for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
+                place = f"{path}, line {number}"
+                if not is_whole:
+                    longest = DEFAULT_LIMITS.line_characters
+                    raise SourceError(f"{place} is longer than {longest:,} characters; correct or remove the line")
                 if text.strip():
-                    place = f"{path}, line {number}"
                     yield place, _parse(text, form, place)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SourceError(f"{path} is damaged ({error}); fetch it again") from error

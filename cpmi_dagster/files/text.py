@@ -1,4 +1,8 @@
-"""Text that every file format here can encode, and text shortened to fit a table."""
+r"""Text of data made fit for where it goes: file formats, terminals, Markdown, the cell of a table.
+
+printable("\x1b[2Jtitle")           ->  \u001b[2Jtitle            shown, and not obeyed by the terminal
+in_markdown("![x](//evil.example)")  ->  \!\[x\](//evil.example)    shown, and not fetched by the browser
+"""
 
 import re
 from typing import Annotated, Any
@@ -7,6 +11,11 @@ from pydantic import AfterValidator, BeforeValidator
 
 # what `surrogateescape` makes of bytes that are not UTF-8
 NOT_UTF8 = re.compile("[\udc80-\udcff]")
+# control characters, marks that reverse the direction of writing, other ends of lines, halves of characters
+NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+MARKDOWN_SIGNS = re.compile(r"[\\&|`*_\[\]{}()<>#!~]")
+# a backslash before these would not hold in a table, where rows are cut at `|` first
+MARKDOWN_REFERENCES = {"&": "&amp;", "\\": "&#92;", "|": "&#124;"}
 
 
 def encodable(text: Any) -> Any:
@@ -45,3 +54,14 @@ def number_text(value: float) -> str:
 def cut(text: str, characters: int) -> str:
     """The text where it fits; else its beginning and a `…`, in that many characters."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def printable(text: str) -> str:
+    r"""The text as a terminal may show it: what it would obey is written out as `\u001b`, which JSON reads back."""
+    return NOT_SHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def in_markdown(text: str) -> str:
+    """The text as one line of Markdown that shows it and means nothing: no link, image, HTML or code."""
+    line = printable(" ".join(text.split()))
+    return MARKDOWN_SIGNS.sub(lambda sign: MARKDOWN_REFERENCES.get(sign[0], f"\\{sign[0]}"), line)

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from cpmi_dagster.files.text import cut
+from cpmi_dagster.files.text import cut, printable
 
 LONGEST_MESSAGE = 301
 REFUSED_LENGTH = {400, 413, 422}
@@ -98,4 +98,4 @@ def choice_tokens(choice: dict[str, Any]) -> int | None:
 
 
 def _short(text: str) -> str:
-    return cut(" ".join(text.split()), LONGEST_MESSAGE)
+    return cut(printable(" ".join(text.split())), LONGEST_MESSAGE)

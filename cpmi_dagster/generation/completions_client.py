@@ -7,7 +7,7 @@
 
 `openai` sends and retries: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits of 0.5, 1, 2, 4, 8,
 8 … s or as the server's Retry-After says, up to two minutes. Added here: a time limit for a whole reply, and a retry
-after a reply that is no completion. Other refusals end the call at once. No message contains the key.
+after a reply that is no completion. Other refusals end the call at once. No message contains the key (`redaction`).
 
 Requests are tasks of an event loop in a separate thread, so that the caller may have a loop or none; the first that
 fails finally, or an interrupt of the caller, cancels the rest; no request is left open.
@@ -31,6 +31,7 @@ from cpmi_dagster.generation.completion_replies import (
     refusal_advice,
     server_message,
 )
+from cpmi_dagster.generation.redaction import without_key
 
 LONGEST_CONNECT = 30.0
 MAY_PASS = {408, 409, 429}
@@ -115,7 +116,7 @@ class Endpoint:
             if error.status_code in MAY_PASS or error.status_code >= 500:
                 raise self._failure(error, place, message) from None
             raise ModelError(
-                f"endpoint {self.url} refused {place} with {self._without_key(message)}; "
+                f"endpoint {self.url} refused {place} with {without_key(message, self.api_key)}; "
                 f"{refusal_advice(error.status_code, message)}"
             ) from None
         except openai.APIConnectionError as error:
@@ -125,12 +126,9 @@ class Endpoint:
         tries = int(error.request.headers["x-stainless-retry-count"]) + 1
         return ModelError(
             f"endpoint {self.url} failed {tries} times at {place}, at last with: "
-            f"{self._without_key(message)}; see that the server runs, or raise `timeout_seconds` or "
+            f"{without_key(message, self.api_key)}; see that the server runs, or raise `timeout_seconds` or "
             "`max_retries`, then run again: chunks that were finished are kept"
         )
-
-    def _without_key(self, message: str) -> str:
-        return message.replace(self.api_key, "***") if self.api_key else message
 
 
 class _WholeReplies(httpx2.AsyncClient):

@@ -23,6 +23,7 @@ from filelock import FileLock
 
 from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.safe_loading import DATA_ONLY
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -112,12 +113,13 @@ def _convert(file: Path, folder: Path) -> None:
     try:
         # the bar of this conversion shows whatever the verbosity is
         with quiet_transformers(), redirect_stderr(io.StringIO()):
-            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, **DATA_ONLY)
             if read_gguf_metadata(str(file))[0].get("tokenizer.ggml.pre") in DIGITS_APART:
                 _split_at_digits(tokenizer)
             read: Any = AutoModelForCausalLM.from_pretrained(
                 file.parent,
                 gguf_file=file.name,
+                **DATA_ONLY,
                 dtype=torch.float32,
                 quantization_config=GgufConfig(dequantize=True),
                 output_loading_info=True,
@@ -125,7 +127,7 @@ def _convert(file: Path, folder: Path) -> None:
             model, loaded = read
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
-            saved = AutoTokenizer.from_pretrained(folder)
+            saved = AutoTokenizer.from_pretrained(folder, **DATA_ONLY)
     except (ImportError, OSError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
         raise ModelError(f"the model file {file} cannot be read by transformers: {first_line(error)}") from error
     if loaded["missing_keys"]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.gguf import PACKAGE, converted, gguf_file, gguf_hash
 from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_weights_index, loading_failure
 
 if TYPE_CHECKING:
     import torch
@@ -165,10 +166,10 @@ def load_language_model(
     try:
         with quiet_transformers():
             model: Any = AutoModelForCausalLM.from_pretrained(
-                place, revision=revision or "main", dtype=dtype, **placement
+                place, revision=revision or "main", dtype=dtype, **DATA_ONLY, **SAFE_WEIGHTS, **placement
             )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(f"model `{name}` cannot be loaded: {first_line(error)}") from error
+        raise ModelError(f"model `{name}` cannot be loaded: {loading_failure(error)}") from error
     model = model.eval() if device_map else model.to(target).eval()
     context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
     return LoadedModel(model, tokenizer, model_identity(str(name), revision), context_length)
@@ -203,10 +204,10 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
     if Path(place).is_dir():
         _check_tokenizer(Path(place))
     try:
-        return AutoTokenizer.from_pretrained(place, revision=revision or "main")
+        return AutoTokenizer.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
-            f"the tokenizer of `{place}` cannot be loaded ({first_line(error)}); {TOKENIZER_ADVICE}"
+            f"the tokenizer of `{place}` cannot be loaded ({loading_failure(error)}); {TOKENIZER_ADVICE}"
         ) from error
 
 
@@ -234,6 +235,7 @@ def _check_folder(place: str) -> None:
         raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
+    check_weights_index(folder)
 
 
 def _weights_files(folder: Path) -> list[Path]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.safe_loading import DATA_ONLY, loading_failure
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.hardware import Dtype
 
@@ -104,11 +105,11 @@ def _config(name: str, place: str, revision: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(place, revision=revision, local_files_only=True)
+        return AutoConfig.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
     except (OSError, ValueError, KeyError) as error:
         if isinstance(error, OSError) and not Path(place).is_dir() and not place.startswith((".", "/", "~")):
             return None
-        raise ModelError(f"the config of model `{name}` cannot be read: {first_line(error)}") from error
+        raise ModelError(f"the config of model `{name}` cannot be read: {loading_failure(error)}") from error
 
 
 def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTokenizerBase":
@@ -117,7 +118,7 @@ def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTo
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(place, revision=revision, local_files_only=True)
+        return AutoTokenizer.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
             f"the tokenizer of the {role} `{name}` is not on this disk, so its tokens cannot be counted; fetch it "
@@ -155,7 +156,7 @@ def _parameters(config: Any) -> tuple[int, int, int]:
     from transformers import AutoModelForCausalLM
 
     with quiet_transformers(), torch.device("meta"):
-        model: Any = AutoModelForCausalLM.from_config(config)
+        model: Any = AutoModelForCausalLM.from_config(config, **DATA_ONLY)
     head = model.get_output_embeddings().weight
     apart = {id(parameter) for parameter in (head, model.get_input_embeddings().weight)}
     share = _chosen_experts(config.get_text_config())

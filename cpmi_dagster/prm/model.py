@@ -24,10 +24,11 @@ from transformers.activations import ACT2FN
 from transformers.configuration_utils import SubConfigSpec
 from transformers.utils.generic import ModelOutput
 
-from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.language_models import load_tokenizer, model_identity
 from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_weights_index, loading_failure
 from cpmi_dagster.prm.shared_prefix import hidden_states
 
 
@@ -97,7 +98,7 @@ class RewardModel(PreTrainedModel):
 
     def __init__(self, config: RewardModelConfig) -> None:
         super().__init__(config)
-        self.backbone = AutoModel.from_config(config.backbone_config)
+        self.backbone = AutoModel.from_config(config.backbone_config, **DATA_ONLY)
         self.head = RewardHead(config)
         self._no_split_modules = self.backbone._no_split_modules
         self.post_init()
@@ -164,16 +165,17 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
     place = expanded(folder)
     if not (place / "config.json").is_file():
         raise ModelError(f"there is no reward model in {place}; give a folder that training has written")
+    check_weights_index(place)
     identity = model_identity(str(place))
     tokenizer = load_tokenizer(str(place))
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     with quiet_transformers():
         try:
-            config = AutoConfig.from_pretrained(place)
+            config = AutoConfig.from_pretrained(place, **DATA_ONLY)
             if not isinstance(config, RewardModelConfig):
                 raise ModelError(f"{place} holds a `{config.model_type}`, not a reward model; give a trained one")
-            model = RewardModel.from_pretrained(place, config=config, dtype=dtype)
+            model = RewardModel.from_pretrained(place, config=config, dtype=dtype, **SAFE_WEIGHTS)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise ModelError(f"the reward model in {place} cannot be loaded: {first_line(error)}") from error
+            raise ModelError(f"the reward model in {place} cannot be loaded: {loading_failure(error)}") from error
     placed = model.to(target)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return LoadedRewardModel(placed.eval(), tokenizer, identity)

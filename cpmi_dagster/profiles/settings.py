@@ -30,7 +30,7 @@ from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
-from cpmi_dagster.files.places import expanded
+from cpmi_dagster.files.places import expanded, folder_for_all
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.miniature.names import MINIATURE
@@ -249,7 +249,7 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
     values = _read_profile(chosen)
     check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
-    values["home"] = expanded(values["home"]).absolute()
+    values["home"] = folder_for_all(values["home"])
     try:
         settings = Settings(**values)
     except EnvironmentNotRead as error:

@@ -5,14 +5,14 @@ import json
 
 import duckdb
 import pytest
-from rich.console import Console
 
+from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.views import show_frame
 from cpmi_dagster.errors import CpmiError
 
 
 def shown(sql: str, form: str) -> str:
-    console = Console(file=io.StringIO(), width=120)
+    console = SafeConsole(file=io.StringIO(), width=120)
     show_frame(console, duckdb.sql(sql).pl(), form)
     return console.file.getvalue()
 

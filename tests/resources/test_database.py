@@ -1,6 +1,8 @@
 """cpmi.duckdb: every relation, described, readable while it is replaced."""
 
 import shutil
+import subprocess
+import sys
 
 import duckdb
 import polars as pl
@@ -8,8 +10,9 @@ import pytest
 
 from cpmi_dagster.contracts.tables import TABLES, column_meanings
 from cpmi_dagster.errors import CpmiError, LakeError
-from resources.database import Database, ask
+from resources.database import Database
 from resources.lake import FileRecord, Lake
+from resources.queries import ask
 
 NEGATIVES = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
@@ -142,6 +145,65 @@ def test_a_query_cannot_write(database):
 def test_without_a_database_the_error_says_what_to_run(database):
     with pytest.raises(LakeError, match="run `cpmi run` first"), database.reader():
         pass
+
+
+def counted(database: Database) -> int:
+    with database.reader() as connection:
+        return ask(connection, "select count(*) from labels.hard_negatives").item()
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", b"DUCK" * 5_000])
+def test_a_damaged_database_is_published_again(database, lake, content):
+    lake.write(*negatives("000"))
+    database.publish()
+    database.path.write_bytes(content)
+    assert counted(database) == 1
+
+
+def test_a_truncated_database_is_published_again(database, lake):
+    lake.write(*negatives("000"))
+    database.publish()
+    database.path.write_bytes(database.path.read_bytes()[:-8_000])
+    assert counted(database) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no log", b"WAL" * 1_000])
+def test_a_write_ahead_log_that_another_program_left_stops_no_query(database, lake, content):
+    lake.write(*negatives("000"))
+    database.publish()
+    database.path.with_name("cpmi.duckdb.wal").write_bytes(content)
+    assert counted(database) == 1
+
+
+WRITER = """
+import duckdb, sys, time
+connection = duckdb.connect(sys.argv[1])
+connection.execute("create table mine as select 1")
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_program_that_writes_into_the_database_or_was_killed_at_it_stops_no_query(database, lake, killed):
+    lake.write(*negatives("000"))
+    database.publish()
+    command = [sys.executable, "-c", WRITER, str(database.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None and writer.stdout.readline() == "open\n"
+        if killed:
+            writer.kill()
+            writer.wait()
+        assert counted(database) == 1
+        writer.kill()
+
+
+def test_a_database_that_cannot_be_opened_nor_published_is_one_clear_sentence(database, lake, monkeypatch):
+    database.publish()
+    database.path.write_bytes(b"no database")
+    monkeypatch.setattr(Database, "publish", lambda _: None)
+    with pytest.raises(LakeError, match=r"cpmi\.duckdb cannot be opened .*; see that no other program uses it"):
+        counted(database)
 
 
 def test_files_of_an_earlier_version_show_their_model_beside_new_ones(database, lake):

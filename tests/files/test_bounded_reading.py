@@ -1,0 +1,128 @@
+"""Small files that become large, and lines that do not end, are refused by name before they fill the memory."""
+
+import gzip
+import json
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import BaseModel
+
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files import bounded_reading
+from cpmi_dagster.files.bounded_reading import ReadingLimits, bounded_lines, open_text
+from cpmi_dagster.files.json_lines import read_json_lines
+from cpmi_dagster.trajectories.rows import Unreadable
+from resources.data_files import read_file
+
+MIB = 2**20
+LIMITS = ReadingLimits(line_characters=1_000, json_characters=5_000, expansion=20)
+
+
+class Form(BaseModel):
+    id: str
+
+
+@pytest.fixture(autouse=True)
+def little_is_always_allowed(monkeypatch):
+    monkeypatch.setattr(bounded_reading, "ALWAYS_ALLOWED", 100_000)
+
+
+def rows_of(file: Path, limits: ReadingLimits = LIMITS) -> list:
+    return [row for row, _, _ in read_file(file, limits)]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz"])
+def test_a_line_that_is_too_long_is_passed_over_and_the_next_ones_are_read(tmp_path, kind):
+    text = "\n".join(['{"a": 1}', json.dumps({"a": "x" * 5_000}), '{"a": 2}']).encode()
+    file = tmp_path / f"rows.{kind}"
+    file.write_bytes(gzip.compress(text) if kind.endswith("gz") else text)
+    first, long, last = rows_of(file)
+    assert (first, last) == ({"a": 1}, {"a": 2})
+    assert isinstance(long, Unreadable)
+    assert long.reason == "longer than 1,000 characters" and long.place.endswith("line 2")
+    assert len(long.text) <= 1_000
+
+
+def test_a_line_of_just_the_longest_length_is_whole(tmp_path):
+    file = tmp_path / "rows.txt"
+    file.write_text("x" * 1_000 + "\n" + "y" * 1_000 + "\n" + "z" * 1_001)
+    with open_text(file) as stream:
+        assert [(len(line.strip()), whole) for line, whole in bounded_lines(stream, LIMITS)] == [
+            (1_000, True),
+            (1_000, True),
+            (1_001, False),
+        ]
+
+
+def test_a_long_line_is_never_in_memory(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(b'{"a": "' + b"x" * (64 * MIB) + b'"}\n')
+    tracemalloc.start()
+    try:
+        assert isinstance(rows_of(file)[0], Unreadable)
+        assert tracemalloc.get_traced_memory()[1] < 16 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.json.gz", "rows.jsonl"])
+def test_a_gzipped_file_that_holds_far_more_than_its_size_is_refused(tmp_path, name):
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(b'{"a": 1}\n' * 100_000))
+    with pytest.raises(SourceError, match=r"holds more than 20 times its own size; .*sources\.limits\.expansion"):
+        rows_of(file, LIMITS.model_copy(update={"json_characters": 10**9}))
+
+
+def test_a_gzipped_line_that_does_not_end_is_refused_as_soon_as_it_is_too_much(tmp_path):
+    file = tmp_path / "rows.jsonl.gz"
+    file.write_bytes(gzip.compress(b"[" * (100 * MIB)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError, match="holds more than"):
+            rows_of(file)
+        assert tracemalloc.get_traced_memory()[1] < 16 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_json_file_that_would_be_read_whole_has_a_largest_size(tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([{"a": "x" * 100}] * 100))
+    with pytest.raises(SourceError, match=r"larger than 5,000 characters .* one object a line"):
+        rows_of(file)
+
+
+def test_a_row_of_parquet_that_is_too_large_is_named(tmp_path):
+    pq.write_table(pa.table({"a": ["x"] * 40 + ["y" * 5_000] + ["z"]}), tmp_path / "rows.parquet")
+    with pytest.raises(SourceError, match=r"rows\.parquet, row 41 holds more than 1,000 bytes"):
+        rows_of(tmp_path / "rows.parquet")
+
+
+def test_one_value_of_parquet_that_stands_in_many_rows_is_refused(tmp_path):
+    pq.write_table(pa.table({"a": ["x" * 900] * 20_000}), tmp_path / "rows.parquet")
+    assert (tmp_path / "rows.parquet").stat().st_size < 20_000
+    with pytest.raises(SourceError, match="holds more than 20 times its own size"):
+        rows_of(tmp_path / "rows.parquet")
+
+
+def test_a_group_of_parquet_that_would_hold_too_much_is_not_read(tmp_path, monkeypatch):
+    table = pa.table({"a": [f"{number:06d}" + "x" * 900 for number in range(5_000)]})
+    pq.write_table(table, tmp_path / "rows.parquet", compression="zstd", use_dictionary=False)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(SourceError, match="holds more than"):
+        rows_of(tmp_path / "rows.parquet")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz"])
+def test_a_judged_or_scored_file_names_its_long_line(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("cpmi_dagster.files.json_lines.DEFAULT_LIMITS", LIMITS)
+    text = ('{"id": "a"}\n' + json.dumps({"id": "b" * 5_000})).encode()
+    file = tmp_path / f"rows.{kind}"
+    file.write_bytes(gzip.compress(text) if kind.endswith("gz") else text)
+    lines = read_json_lines(file, Form, "ids")
+    assert next(lines)[1].id == "a"
+    with pytest.raises(SourceError, match=r"line 2 is longer than 1,000 characters"):
+        next(lines)

@@ -1,0 +1,66 @@
+"""Text of data on terminals and in Markdown: shown, never obeyed."""
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from cpmi_dagster.files.text import NOT_SHOWN, in_markdown, printable
+
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
+HOSTILE = (
+    "![x](//evil.example/a.png)",
+    "<img src=//evil.example/a.png>",
+    "[x][y]",
+    "a\\|![x](//evil.example)|b",
+    "\\![x](//evil.example)",
+    "`a` **b** _c_ ~~d~~ # e",
+    "&lt;img src=x&gt; &#33;[x](y)",
+    "<https://evil.example>",
+    "]: //evil.example",
+    "$|x|$ \\frac{1}{2}",
+    "| --- |\n|![x](y)|",
+    "\x1b]0;title\x07",
+)
+
+
+def tokens(text: str) -> list[Token]:
+    parsed = MARKDOWN.parse(text)
+    return [inner for token in parsed for inner in (token.children or [token])]
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_is_left_and_json_reads_it_back(text):
+    shown = printable(text)
+    assert not NOT_SHOWN.search(shown)
+    if "\\" not in text and '"' not in text and "\n" not in text and "\t" not in text:
+        assert json.loads(f'"{shown}"') == text
+
+
+def test_text_that_is_harmless_stays_as_it_is():
+    assert printable("a\tb\né 数 🙂 \u00a0") == "a\tb\né 数 🙂 \u00a0"
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "\x9b2J", "\x07", "\r", "\x7f", "\u202e", "\u2066", "\ud800", "\x00"])
+def test_control_characters_are_written_out(text):
+    assert printable(text).startswith("\\u")
+
+
+@given(st.text(st.characters(blacklist_categories=["Cs"])) | st.sampled_from(HOSTILE))
+@example("\\")
+@example("|")
+def test_any_text_in_a_cell_of_markdown_shows_itself_and_nothing_else(text):
+    found = tokens(f"| a | b |\n|---|---|\n| {in_markdown(text)} | z |")
+    kinds = {token.type for token in found if token.type not in ("text", "text_special", "inline")}
+    assert all(kind.startswith(("table", "thead", "tbody", "tr", "th", "td")) for kind in kinds), kinds
+    shown = "".join(token.content for token in found if token.type in ("text", "text_special"))
+    assert shown == "ab" + printable(" ".join(text.split())) + "z"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_note_of_a_list_holds_no_link_image_or_html(text):
+    kinds = {token.type for token in tokens(f"- {in_markdown(text)}")}
+    assert not kinds & {"image", "link_open", "html_inline", "html_block", "code_inline", "em_open", "strong_open"}

@@ -1,0 +1,89 @@
+"""A model is data: what it brings besides weights is not run, and no file outside its folder is read."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.miniature.names import MODEL_FOLDERS
+from cpmi_dagster.models.language_models import load_language_model, load_tokenizer, model_on_disk
+
+CODE = """
+from pathlib import Path
+Path({ran!r}).touch()
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+class OwnConfig(PretrainedConfig):
+    model_type = "own"
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+class OwnTokenizer(PreTrainedTokenizerFast):
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    shutil.copytree(MODEL_FOLDERS["prover"], tmp_path / "model")
+    return tmp_path / "model"
+
+
+def edit(file: Path, **values: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def test_the_code_of_a_model_is_neither_run_nor_asked_about(folder, monkeypatch):
+    def ask(*_: object) -> str:
+        raise AssertionError("the terminal was asked")
+
+    monkeypatch.setattr("builtins.input", ask)
+    ran = folder.parent / "ran"
+    (folder / "own.py").write_text(CODE.format(ran=str(ran)))
+    classes = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    edit(folder / "config.json", model_type="own", architectures=["OwnModel"], auto_map=classes)
+    with pytest.raises(ModelError, match="it brings code of its own, which is never run"):
+        load_language_model(str(folder), device="cpu")
+    assert not ran.exists()
+
+
+def test_the_code_of_a_tokenizer_is_not_run(folder):
+    ran = folder.parent / "ran"
+    (folder / "own.py").write_text(CODE.format(ran=str(ran)))
+    own = {"AutoTokenizer": ["own.OwnTokenizer", "own.OwnTokenizer"]}
+    edit(folder / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=own)
+    edit(folder / "config.json", model_type="own", auto_map={"AutoConfig": "own.OwnConfig"})
+    with pytest.raises(ModelError, match="code of its own, which is never run"):
+        load_tokenizer(str(folder))
+    assert not ran.exists()
+
+
+def test_pickled_weights_are_not_read(folder, monkeypatch):
+    import torch
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a pickle was read")
+
+    torch.save({"lm_head.weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    monkeypatch.setattr(torch, "load", refuse)
+    with pytest.raises(ModelError, match="safetensors"):
+        load_language_model(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize(
+    "name", ["../other.safetensors", "/tmp/other.safetensors", "a/b.safetensors", "..", 3, "w.bin"]
+)
+def test_an_index_that_leads_out_of_the_folder_is_refused(folder, name):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"lm_head.weight": name}}))
+    with pytest.raises(ModelError, match=r"index\.json names the file .*; weights are \*\.safetensors files"):
+        model_on_disk(str(folder))
+    with pytest.raises(ModelError, match=r"index\.json names the file"):
+        load_language_model(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": 3}', "[" * 100_000])
+def test_an_index_that_is_none_is_named(folder, text):
+    (folder / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(ModelError, match="is no index of weights"):
+        model_on_disk(str(folder))
