@@ -149,13 +149,13 @@ class Stage(Maker):
         if self.table in run.lake.remake:
             chunks.clear()
         lake = run.lake.at(version)
-        run = replace(run, lake=lake, chunks=chunks, facts=facts, extent=extent, extent_before=before)
-        made = self._nothing() if is_nothing(asked) else self.body(*((run, partition) if partition else (run,)))
+        fixed = replace(run, lake=lake, chunks=chunks, facts=facts, extent=extent, extent_before=before)
+        made = self._nothing() if is_nothing(asked) else self.body(*((fixed, partition) if partition else (fixed,)))
         if changed := _differing(facts, self.dependencies(run, partition, extent)):
             chunks.clear()  # some of them may be made of what it changed to
             where = f"{self.table} {partition}" if partition else self.table
             raise LakeError(f"the {changed} of {where} changed while its rows were made; nothing is written, run again")
-        records = self._write(run, made, partition, fingerprint)
+        records = self._write(fixed, made, partition, fingerprint)
         chunks.clear()
         return made, records
 
