@@ -16,7 +16,8 @@ from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 
-PROBLEMS = "sources/benchmark_problems"
+PROBLEMS, SOURCE, REJECTED = "sources/benchmark_problems", "sources/math_shepherd", "alignment/rejected_rows"
+SCORED = ("labels/answer_logprobs", "labels/rejected_trajectories")
 EXAMPLE = 100
 """Characters of a question that a message shows."""
 LOWEST_MATCH_RATE = 0.9
@@ -27,18 +28,25 @@ SettingsParam = dg.ResourceParam[Settings]
 
 def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
     """Rows of the profile's partitions that have been made."""
-    partitions = partitions_of(table, settings)
-    made = lake.partitions(table) if partitions is not None else ()
-    return lake.read(table, [key for key in partitions or () if key in made])
+    return lake.read(table, _made(lake, settings, table))
+
+
+def _made(lake: Lake, settings: Settings, *tables: str) -> list[str]:
+    """The partitions that have been made of tables partitioned alike.
+
+    One that is damaged, or half made by a run that was killed, is made again by its own run, and stops no other.
+    """
+    partitions = partitions_of(tables[0], settings) or ()
+    return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
 
 
 @dg.asset_check(asset=TRAJECTORIES.split("/"), blocking=True)
 def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
-    made = [key for key in settings.shard_keys if lake.record(TRAJECTORIES, key)]
-    source = lake.read("sources/math_shepherd", made, ["row_number"])["row_number"]
-    kept = lake.read(TRAJECTORIES, made, ["row_number"])["row_number"]
-    rejected = lake.read("alignment/rejected_rows", made, ["row_number"])["row_number"]
+    made = _made(lake, settings, SOURCE, TRAJECTORIES, REJECTED)
+    source, kept, rejected = (
+        lake.read(table, made, ["row_number"])["row_number"] for table in (SOURCE, TRAJECTORIES, REJECTED)
+    )
     accounted = pl.concat([kept, rejected]).sort()
     counts = {"source": source.len(), "trajectories": kept.len(), "rejected": rejected.len()}
     return dg.AssetCheckResult(passed=source.sort().equals(accounted), metadata=counts)
@@ -48,7 +56,7 @@ def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.Asse
 def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """At least nine rows of ten have a gold answer, their own or that of the reference they match."""
     kept = _rows(lake, TRAJECTORIES, settings).height
-    rejected = _rows(lake, "alignment/rejected_rows", settings).height
+    rejected = _rows(lake, REJECTED, settings).height
     rate = kept / (kept + rejected) if kept + rejected else 0.0
     return dg.AssetCheckResult(
         passed=rate >= LOWEST_MATCH_RATE,
@@ -144,9 +152,9 @@ def every_trajectory_scored(lake: LakeParam, settings: SettingsParam) -> dg.Asse
     """
     if not settings.demand.conditionings:
         return dg.AssetCheckResult(passed=True, metadata={"asked_for": "nothing"})
-    made = [key for key in settings.shard_keys if lake.record("labels/answer_logprobs", key)]
-    logprobs = lake.read("labels/answer_logprobs", made, ["trajectory_id", "logprob_sum"])
-    rejected = lake.read("labels/rejected_trajectories", made, ["trajectory_id"])
+    made = _made(lake, settings, *SCORED)
+    logprobs = lake.read(SCORED[0], made, ["trajectory_id", "logprob_sum"])
+    rejected = lake.read(SCORED[1], made, ["trajectory_id"])
     wanted = lake.read(SELECTED).filter(pl.col("shard").is_in(made))["trajectory_id"]
     seen = set(logprobs["trajectory_id"].unique()) | set(rejected["trajectory_id"])
     missing, infinite = set(wanted) - seen, int((~logprobs["logprob_sum"].is_finite()).sum())

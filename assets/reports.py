@@ -10,14 +10,14 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from resources.lake import Lake
 from resources.language_models import Role
 from resources.stage import Stage, stage
-from resources.stage_run import TRAJECTORIES, StageOutput, StageRun
+from resources.stage_run import TRAJECTORIES, StageOutput, StageRun, partitions_of
 
 REPORT_FILE = Path("report") / "index.html"
 MODEL_ROLES: tuple[Role, ...] = get_args(Role)
@@ -91,9 +91,10 @@ def report(run: StageRun) -> StageOutput:
         profile_option=run.settings.profile_option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED), run.read(REFERENCES)),
-        provenance=_provenance(run.lake),
+        provenance=_provenance(run.lake, run.settings),
         versions={name: version(name) for name in VERSIONS},
     )
+    remove_unfinished(run.settings.home / REPORT_FILE)
     write_whole(run.settings.home / REPORT_FILE, html)
     _complete_model_cards(run, inputs)
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
@@ -132,15 +133,17 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
         card, figures = run.settings.home / path / "README.md", card_figures(inputs, recipe)
         if not card.is_file():
             raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
+        remove_unfinished(card)
         write_whole(card, with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile))
 
 
-def _provenance(lake: Lake) -> pl.DataFrame:
+def _provenance(lake: Lake, settings: Settings) -> pl.DataFrame:
     """One row per table that the report rests on."""
     rows = []
     for key in TABLES:
-        partitions = lake.partitions(key) if TABLES[key].partitioning else [None]
-        records = [record for partition in partitions if (record := lake.intact_record(key, partition))]
+        partitions = partitions_of(key, settings)
+        names = [None] if partitions is None else partitions
+        records = [record for partition in names if (record := lake.intact_record(key, partition))]
         if records and not key.startswith("reports/"):
             rows.append(
                 {

@@ -11,6 +11,7 @@ from assets.sources import SPOOL
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
+from resources.profile_at_work import profile_at_work
 from resources.shard_spool import remove_spools
 from resources.stage import Stage
 from resources.stage_run import partitions_of
@@ -34,12 +35,17 @@ def run_profile(
 
     Raises:
         SettingsError: `only` names no asset, or the home was made with more shards.
+        LakeError: a run of another profile is at work on this home.
     """
     wanted = chosen_tables(only, [stage.tables for stage in stages])
     lake = Lake(settings.home)
     check_shards(lake, settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
-    with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
+    with (
+        profile_at_work(settings),
+        open_instance(settings) as instance,
+        TerminalProgress(console, expected, quiet) as progress,
+    ):
         remake = frozenset(wanted if force else ())
         definitions = build(settings, progress, remake)
         several = min(settings.orchestration.gpus, len(shards)) > 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import polars as pl
 
@@ -9,6 +10,7 @@ from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
 from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.file_states import changed_while_read
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.trajectories.own_labels import read_step_labels
@@ -65,9 +67,16 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
         first, read = first + len(batch), int(PERCENT * batch[-1][1])
         advance(read - percent)
         percent, batch = read, list(islice(rows, BATCH_ROWS))
+    places = ", ".join(source.place for source in sources)
     if not first:
-        places = ", ".join(source.place for source in sources)
         raise SourceError(f"the trajectory source {places} has no rows")
+    if _versions(run) != run.facts["sources"]:
+        raise changed_while_read(f"the trajectory source {places}")
+
+
+def _versions(run: StageRun) -> dict[str, Any]:
+    sources = _named("math_shepherd", run.settings.sources.math_shepherd)
+    return {name: run.sources.version(source) for name, source in sources.items()}
 
 
 @stage(

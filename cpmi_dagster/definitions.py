@@ -24,10 +24,11 @@ from resources.progress import LoggedProgress, Progress
 from resources.stage import Stage
 from resources.starter import write_starter
 from resources.trace import trace
+from resources.verification import verify_home
 
 __all__ = [
     "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
-    "run_with_progress", "serve_ui", "trace", "write_starter",
+    "run_with_progress", "serve_ui", "trace", "verify_home", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -54,7 +55,7 @@ def build_definitions(
             "lake": lake,
             "models": LanguageModels(settings),
             "sources": DataSources(settings),
-            "database": Database(lake),
+            "database": Database(lake, settings),
             "progress": progress or LoggedProgress(),
         },
         jobs=[*automation.JOBS.values(), automation.CHECK_JOB],

@@ -38,6 +38,10 @@ class LakeError(CpmiError):
     """A file of the lake is missing, truncated or not written by this package."""
 
 
+class StorageError(CpmiError):
+    """A file cannot be written or locked: no room, no permission, or a file system without locks."""
+
+
 class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
 

@@ -4,16 +4,17 @@ Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all s
 `miniature:NAME` is a file of the embedded world, which is written to `<home>/world/VERSION-seed-N` at its first use.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
-from filelock import FileLock
 
 from cpmi_dagster.errors import SourceError, first_line
+from cpmi_dagster.files.file_states import changed_while_read, file_digest, file_state
+from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.whole_files import remove_unfinished
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -34,7 +35,6 @@ class DataSources:
         self._home = settings.home
         self._seed = settings.seed
         self._limits = settings.sources.limits
-        self._digests: dict[tuple[Path, int, int], str] = {}
 
     def version(self, source: DataSource) -> dict[str, Any]:
         """What identifies the rows: hashes of local files, or hub id and commit.
@@ -45,13 +45,13 @@ class DataSources:
         read = {"split": source.split, "limit": source.limit}
         if source.hub is not None:
             return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
-        return {**read, "files": [self._digest(file) for file in self._files(source)]}
+        return {**read, "files": [file_digest(file) for file in self._files(source)]}
 
     def stream(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         """Rows one by one, with the share of the source that has been read; a broken line is an `Unreadable` row.
 
         Raises:
-            SourceError: the source does not exist, or a file of it is damaged.
+            SourceError: the source does not exist, a file of it is damaged, or somebody writes to it meanwhile.
         """
         rows = self._hub_rows(source) if source.hub is not None else self._local_rows(source)
         return islice(rows, source.limit) if source.limit else rows
@@ -95,26 +95,23 @@ class DataSources:
         if name not in WORLD_FILES:
             raise SourceError(f"the embedded world has no file `{name}`; it has {', '.join(WORLD_FILES)}")
         folder = self._home / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
+        with locked(folder / ".lock"):
             if not all((folder / file).is_file() for file in WORLD_FILES.values()):
+                for file in WORLD_FILES.values():
+                    remove_unfinished(folder / file)
                 write_world(folder, seed=self._seed)
         return folder / WORLD_FILES[name]
-
-    def _digest(self, file: Path) -> str:
-        state = file.stat()
-        key = (file, state.st_size, state.st_mtime_ns)
-        if key not in self._digests:
-            with file.open("rb") as stream:
-                self._digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-        return self._digests[key]
 
     def _revision(self, source: DataSource) -> str:
         return source.revision or HubLock(self._home).revision("dataset", str(source.hub))
 
     def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
-        for row, share, _ in read_files(self._files(source), self._limits):
+        files = self._files(source)
+        before = [file_state(file) for file in files]
+        for row, share, _ in read_files(files, self._limits):
             yield row, share
+        if [file_state(file) for file in files] != before:
+            raise changed_while_read(source.place)
 
     def _hub_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         from datasets import load_dataset

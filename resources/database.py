@@ -19,14 +19,15 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
-from filelock import FileLock
 
 from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, Table, column_meanings, columns_of, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
-from cpmi_dagster.files.whole_files import whole_file
+from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import Lake
 from resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
+from resources.stage_run import partitions_of
 
 FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)
@@ -38,18 +39,25 @@ Config = dict[str, str | bool | int | float | list[str]]
 
 
 class Database:
-    """Publishes the lake as a DuckDB file, and opens it for reading."""
+    """Publishes the lake as a DuckDB file, and opens it for reading.
 
-    def __init__(self, lake: Lake) -> None:
+    Args:
+        settings: the profile whose recipes and benchmarks are shown; without one, all that are on disk.
+    """
+
+    def __init__(self, lake: Lake, settings: Settings | None = None) -> None:
         self._lake = lake
+        self._settings = settings
         self.path = lake.home / FILE_NAME
 
     def publish(self) -> None:
         """Write a new file that shows the lake as it is now, and put it in place of the old one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         config: Config = {"storage_compatibility_version": STORAGE_VERSION}
-        with FileLock(self.path.with_suffix(".lock")):
+        with locked(self.path.with_suffix(".lock")):
+            remove_unfinished(self.path)
             for table in TABLES.values():
+                remove_unfinished(self._empty(table))
                 if not self._has_empty(table):
                     with whole_file(self._empty(table)) as unfinished:
                         pl.DataFrame(schema=columns_of(table)).write_parquet(unfinished)
@@ -121,10 +129,17 @@ class Database:
             "union_by_name = true, hive_partitioning = false)"
         )
         if not is_result:
-            select += f" where {self._is_at_home()}"
+            select += f" where {' and '.join([self._is_at_home(), *self._is_asked_for(table)])}"
         kind, relation = "table" if is_result else "view", f'{table.group}."{table.name}"'
         connection.execute(f"create schema if not exists {table.group}")
         _create(connection, kind, relation, select, table.meaning, table)
+
+    def _is_asked_for(self, table: Table) -> list[str]:
+        """The condition that leaves out partitions on disk which the profile does not name any more."""
+        names = partitions_of(table.key, self._settings) if self._settings else None
+        if names is None or table.partitioning not in columns_of(table):
+            return []
+        return [f'"{table.partitioning}" in ({", ".join(map(quoted, names))})' if names else "false"]
 
     def _is_at_home(self) -> str:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""
@@ -180,7 +195,7 @@ def query(
         CpmiError: nothing has been published yet, DuckDB refuses the query, or it takes too long.
     """
     check_files(files)
-    with Database(Lake(settings.home)).reader(files) as connection:
+    with Database(Lake(settings.home), settings).reader(files) as connection:
         return answer(connection, sql, most_rows, seconds)
 
 

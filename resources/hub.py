@@ -9,10 +9,9 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock
-
-from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.errors import SourceError, first_line
+from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 
 LOCK_FILE = "hub.lock.json"
 
@@ -24,23 +23,45 @@ class HubLock:
         self.path = home / LOCK_FILE
 
     def revisions(self) -> dict[str, str]:
-        """Everything resolved so far: `kind id` to commit."""
-        return json.loads(self.path.read_text(encoding="utf-8")) if self.path.is_file() else {}
+        """Everything resolved so far: `kind id` to commit.
+
+        Raises:
+            SourceError: the file is damaged.
+        """
+        if not self.path.is_file():
+            return {}
+        try:
+            known = json.loads(self.path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise self._damaged(first_line(error)) from error
+        if not isinstance(known, dict) or not all(isinstance(commit, str) and commit for commit in known.values()):
+            raise self._damaged("it must map names to commits")
+        return known
+
+    def _damaged(self, reason: str) -> SourceError:
+        return SourceError(
+            f"{self.path} is damaged ({reason}); put it back as it was, or delete it: then today's revisions are used, "
+            "and what was made with others is made again"
+        )
 
     def revision(self, kind: Literal["model", "dataset"], name: str) -> str:
         """The commit of a hub id, resolved now if it is not in the lock file yet.
 
         Raises:
-            SourceError: the hub cannot be reached, or has no such id.
+            SourceError: the hub cannot be reached, or has no such id; or the file is damaged.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{self.path}.lock"):
+        entry = f"{kind} {name}"
+        if entry not in self.revisions():
+            self._resolve(entry, kind, name)
+        return self.revisions()[entry]
+
+    def _resolve(self, entry: str, kind: Literal["model", "dataset"], name: str) -> None:
+        with locked(Path(f"{self.path}.lock")):
+            remove_unfinished(self.path)
             known = self.revisions()
-            entry = f"{kind} {name}"
             if entry not in known:
                 known[entry] = _resolve(kind, name)
                 write_whole(self.path, json.dumps(known, indent=2, sort_keys=True))
-            return known[entry]
 
 
 def _resolve(kind: Literal["model", "dataset"], name: str) -> str:

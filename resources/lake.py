@@ -4,15 +4,20 @@
     <home>/lake/selection/selected_trajectories.parquet      one file
     <home>/lake/.work/labels/answer_logprobs/003-1f0c.../chunk-00002-…    a killed run continues here
 
+    <home>/lake/.damaged/labels.hard_negatives.003.parquet    what was found damaged, and made again
+
 What made a file (fingerprint, inputs, run, model, cost) is in the file's footer, so that one rename commits the rows
-and their provenance together. `Lake.write` checks the table's contract first.
+and their provenance together. `Lake.write` checks the table's contract first; reading checks the file's seal.
 """
 
 import hashlib
 import io
 import json
+import logging
+import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,13 +25,20 @@ from typing import Any
 
 import polars as pl
 from dataframely.exc import SchemaError, ValidationError
-from filelock import FileLock
 
 from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
-from cpmi_dagster.files.whole_files import whole_file, write_whole
+from cpmi_dagster.files.file_states import by_state
+from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
+from resources.sealed_parquet import DamagedFile, checked_seal, write_sealed
 
 FOOTER_KEY = "cpmi"
+LOG = logging.getLogger(__name__)
+Version = Mapping[tuple[str, str | None], str]
+"""The content of files, by table and partition."""
+HASHED_ROWS = 100_000
+"""Rows that are written out at once to be hashed."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +67,23 @@ class FileRecord:
 
 
 class Lake:
-    """Reads and writes the Parquet files under `home/lake`; tables in `remake` count as stale."""
+    """Reads and writes the Parquet files under `home/lake`.
 
-    def __init__(self, home: Path, remake: frozenset[str] = frozenset()) -> None:
+    Args:
+        home: the folder of a profile.
+        remake: tables that count as stale.
+        version: files that are read in no other version than this.
+    """
+
+    def __init__(self, home: Path, remake: frozenset[str] = frozenset(), version: Version | None = None) -> None:
         self.home = home
         self.root = home / "lake"
         self.remake = remake
+        self._version = version or {}
+
+    def at(self, version: Version) -> "Lake":
+        """The same files, some of which are read in one version or not at all."""
+        return Lake(self.home, self.remake, version)
 
     def path(self, key: str, partition: str | None = None) -> Path:
         """The path of a table, or of one partition of it."""
@@ -82,15 +105,17 @@ class Lake:
         """What made a file, or None where there is none.
 
         Raises:
-            LakeError: the file is truncated, or was not written by this package.
+            LakeError: the file is truncated, lies in the place of another, or was not written by this package.
         """
         path = self.path(key, partition)
-        if not path.is_file():
-            return None
         try:
-            return FileRecord(**_with_current_names(json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])))
-        except (pl.exceptions.PolarsError, KeyError, TypeError, ValueError, OSError) as error:
-            raise _damaged(path, error) from error
+            record = _record_in(path)
+        except FileNotFoundError:
+            return None
+        if (record.table, record.partition) != (key, partition):
+            place = " ".join(filter(None, (record.table, record.partition)))
+            raise DamagedFile(path, f"it holds {place}, and was copied or renamed")
+        return record
 
     def intact_record(self, key: str, partition: str | None = None) -> FileRecord | None:
         """What made a file, or None where there is none or it is damaged."""
@@ -99,19 +124,33 @@ class Lake:
         except LakeError:
             return None
 
+    def check(self, key: str, partition: str | None = None) -> None:
+        """Read a file and compare every byte with what was written; once a process, unless the file changes.
+
+        Raises:
+            LakeError: it is damaged, lies in the place of another, or cannot be read.
+        """
+        path = self.path(key, partition)
+        try:
+            checked_seal(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        self.record(key, partition)
+
+    def is_whole(self, key: str, partition: str | None = None) -> bool:
+        """Whether a file is there, and not damaged anywhere."""
+        try:
+            self.check(key, partition)
+        except LakeError:
+            return False
+        return self.path(key, partition).is_file()
+
     def missing(self, key: str, partition: str | None = None) -> LakeError:
         """The error to raise for a file that is needed and not there."""
         where = f"{key} {partition}" if partition else key
         return LakeError(f"{where} has not been made yet; run `cpmi run --only {key}` first")
-
-    def is_current(self, key: str, partition: str | None, *fingerprints: str) -> bool:
-        """Whether the file was made by exactly one of these, and what it points at is still there.
-
-        Raises:
-            LakeError: the file is damaged.
-        """
-        record = None if key in self.remake else self.record(key, partition)
-        return record is not None and record.fingerprint in fingerprints and self._has_files(record)
 
     def usable_record(self, key: str, partition: str | None = None) -> FileRecord | None:
         """What made a file that can be kept: it is intact, not to be made again, and what it points at is there."""
@@ -129,17 +168,18 @@ class Lake:
 
         Raises:
             LakeError: the frame breaks the contract; the message names the rule and a row.
+            StorageError: there is no room, or the lake cannot be written.
         """
         valid = _checked(frame, record.table)
         complete = replace(
             record,
-            content=content_hash(_filled(valid)),
+            content=rows_hash(_filled(valid)),
             rows=valid.height,
             written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         provenance = provenance_of(TABLES[record.table]).items()
         stamped = valid.with_columns(pl.lit(getattr(record, name), dtype).alias(name) for name, dtype in provenance)
-        _write_parquet(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
+        write_sealed(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
         return complete
 
     def read(
@@ -152,7 +192,7 @@ class Lake:
             columns: which columns; all by default.
 
         Raises:
-            LakeError: a file is missing or damaged; the message says how to get it.
+            LakeError: a file is missing, damaged, or of another version; the message says how to get it.
         """
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
@@ -171,17 +211,42 @@ class Lake:
         if not path.is_file():
             raise self.missing(key, partition)
         try:
-            return pl.read_parquet(path, columns=list(columns or _own_columns(key)))
+            self.check(key, partition)
+            frame = pl.read_parquet(path, columns=list(columns or _own_columns(key)))
         except pl.exceptions.ColumnNotFoundError as error:
             raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise _damaged(path, error) from error
+        except pl.exceptions.PolarsError as error:
+            raise DamagedFile(path, first_line(error)) from error
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        self._check_version(key, partition)
+        return frame
 
-    def lock(self, key: str, partition: str | None = None) -> FileLock:
-        """The lock that is held while a file is made: a second run waits, and then skips the file."""
-        path = self.root / ".locks" / f"{key.replace('/', '.')}.{partition or 'all'}.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(path)
+    def _check_version(self, key: str, partition: str | None) -> None:
+        """Refuse a file that another run has replaced since its version was taken."""
+        expected = self._version.get((key, partition))
+        record = self.record(key, partition) if expected is not None else None
+        if record is not None and record.content != expected:
+            where = f"{key} {partition}" if partition else key
+            raise LakeError(f"{where} was made again while this run was about to read it; run again")
+
+    def making(
+        self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning
+    ) -> AbstractContextManager[None]:
+        """The lock under which a file is made: a second run waits, and then skips the file."""
+        return locked(self.root / ".locks" / f"{key.replace('/', '.')}.{partition or 'all'}.lock", say)
+
+    def tidy(self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning) -> None:
+        """Remove what killed writers of a file left, and put a damaged file aside; the caller holds its lock."""
+        path = self.path(key, partition)
+        remove_unfinished(path)
+        try:
+            self.check(key, partition)
+        except DamagedFile as error:
+            aside = self.root / ".damaged" / f"{key.replace('/', '.')}.{partition or 'all'}.parquet"
+            aside.parent.mkdir(exist_ok=True)
+            os.replace(path, aside)
+            say(f"{error}; it is made again now, and what was there lies at {aside}")
 
     def work_folder(self, name: str) -> Path:
         """Folder for unfinished work; no result is read from it."""
@@ -201,20 +266,27 @@ class ChunkStore:
         self.partition = name.rpartition("-")[0]
 
     def load(self, chunk: str) -> tuple[dict[str, pl.DataFrame], dict[str, Any]] | None:
-        """The frames and facts of a chunk, or None where it was not finished."""
-        facts = self.folder / f"chunk-{chunk}.json"
-        if not facts.is_file():
+        """The frames and facts of a chunk, or None where it was not finished or is damaged."""
+        try:
+            stored = json.loads(self._facts(chunk).read_text(encoding="utf-8"))
+            if stored.pop("seal", None) != fingerprint_of(stored):
+                raise DamagedFile(self._facts(chunk), "its text is not the one that was written")
+            return {name: self._frame(chunk, name, seal) for name, seal in stored["frames"].items()}, stored["facts"]
+        except FileNotFoundError:
             return None
-        stored = json.loads(facts.read_text(encoding="utf-8"))
-        frames = {name: pl.read_parquet(self._path(chunk, name)) for name in stored["frames"]}
-        return frames, _with_current_names(stored["facts"])
+        except (LakeError, pl.exceptions.PolarsError, OSError, ValueError, AttributeError) as error:
+            LOG.warning("a finished chunk cannot be used and is made again: %s", first_line(error))
+            return None
 
     def save(self, chunk: str, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
-        """Commit a chunk: its frames first, then the small file that says they are whole."""
-        for name, frame in frames.items():
-            _write_parquet(frame, self._path(chunk, name), {})
-        text = json.dumps({"frames": list(frames), "facts": dict(facts)})
-        write_whole(self.folder / f"chunk-{chunk}.json", text)
+        """Commit a chunk: its frames first, then the small file that says they are whole.
+
+        Raises:
+            StorageError: there is no room, or the lake cannot be written.
+        """
+        seals = {name: write_sealed(frame, self._path(chunk, name), {}) for name, frame in frames.items()}
+        stored = {"frames": seals, "facts": dict(facts)}
+        write_whole(self._facts(chunk), json.dumps({**stored, "seal": fingerprint_of(stored)}))
 
     def clear(self) -> None:
         """Remove the chunks of this partition, those of earlier fingerprints included."""
@@ -222,12 +294,29 @@ class ChunkStore:
             if folder.name.rpartition("-")[0] == self.partition:
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def _frame(self, chunk: str, name: str, seal: str) -> pl.DataFrame:
+        path = self._path(chunk, name)
+        if checked_seal(path) != seal:
+            raise DamagedFile(path, "it is of another chunk")
+        return pl.read_parquet(path)
+
+    def _facts(self, chunk: str) -> Path:
+        return self.folder / f"chunk-{chunk}.json"
+
     def _path(self, chunk: str, name: str) -> Path:
         return self.folder / f"chunk-{chunk}.{name.replace('/', '.')}.parquet"
 
 
-def content_hash(frame: pl.DataFrame) -> str:
-    """Sha256 of rows without their provenance."""
+def rows_hash(frame: pl.DataFrame) -> str:
+    """Sha256 of the values of a frame, whichever larger frame they are a part of, and whatever memory they lie in."""
+    digest = hashlib.sha256()
+    for rows in frame.iter_slices(HASHED_ROWS):
+        digest.update(rows.write_ndjson().encode())
+    return digest.hexdigest()
+
+
+def earlier_hash(frame: pl.DataFrame) -> str:
+    """What fingerprints of earlier versions have in place of `rows_hash`; it depends on how polars keeps the rows."""
     buffer = io.BytesIO()
     frame.rechunk().write_ipc(buffer)
     return hashlib.sha256(buffer.getbuffer()).hexdigest()
@@ -238,14 +327,27 @@ def _filled(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(column.name for column in frame if frame.is_empty() or column.null_count() < frame.height)
 
 
-def rows_hash(frame: pl.DataFrame) -> str:
-    """Sha256 of the values of a small frame, whichever larger frame they are a part of."""
-    return hashlib.sha256(frame.write_ndjson().encode()).hexdigest()
-
-
 def fingerprint_of(parts: Mapping[str, Any]) -> str:
     """Sha256 of a JSON-able description."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@by_state
+def _record_in(path: Path) -> FileRecord:
+    """What made a file, as its footer has it."""
+    try:
+        return FileRecord(**_with_current_names(json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(path, first_line(error)) from error
+
+
+def _unreadable(path: Path, error: OSError) -> LakeError:
+    """The error for a file that may be whole, and which this user or machine cannot read."""
+    return LakeError(f"lake file {path} cannot be read ({first_line(error)}); look at its permissions and its disk")
 
 
 def _with_current_names(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,12 +367,3 @@ def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:
         return schema.validate(frame, cast=True)
     except (SchemaError, ValidationError, pl.exceptions.PolarsError) as error:
         raise LakeError(f"{key}: the rows break the table's contract, nothing was written: {error}") from error
-
-
-def _write_parquet(frame: pl.DataFrame, path: Path, footer: dict[str, str]) -> None:
-    with whole_file(path) as unfinished:
-        frame.write_parquet(unfinished, metadata=footer)
-
-
-def _damaged(path: Path, error: Exception) -> LakeError:
-    return LakeError(f"lake file {path} is damaged ({first_line(error)}); delete it and run `cpmi run`")

@@ -23,6 +23,7 @@ from cpmi_dagster.models.language_models import (
     model_folder,
     model_identity,
     model_place,
+    reading_identity,
 )
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
@@ -38,9 +39,8 @@ class LanguageModels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._dealer = GpuDealer(settings.orchestration.gpus)
-        self._loaded: dict[tuple[str | None, ...], LoadedModel] = {}
-        self._engines: dict[str, RolloutEngine] = {}
-        self._identities: dict[tuple[str, LanguageModel], str] = {}
+        self._loaded: dict[tuple[str | None, ...], tuple[list[str], LoadedModel]] = {}
+        self._engines: dict[tuple[str, ...], RolloutEngine] = {}
 
     @cached_property
     def _lock(self) -> HubLock:
@@ -72,7 +72,7 @@ class LanguageModels:
         """Drop the models in memory; they are loaded again when needed."""
         from cpmi_dagster.models.memory import release_memory
 
-        devices = {loaded.device for loaded in self._loaded.values()}
+        devices = {loaded.device for _, loaded in self._loaded.values()}
         self._loaded.clear()
         self._engines.clear()
         gc.collect()
@@ -87,21 +87,28 @@ class LanguageModels:
 
     def identity(self, role: Role) -> str:
         """Name and revision or weights hash, and who samples from it, without loading the model; empty without one."""
-        if not self.has(role):
-            return ""
-        spec, taken_by = self.spec(role), self._settings.models.role_of(role)
-        if (taken_by, spec) not in self._identities:
-            self._identities[taken_by, spec] = _identity(taken_by, spec)
-        return self._identities[taken_by, spec]
+        return _identity(self._settings.models.role_of(role), self.spec(role)) if self.has(role) else ""
+
+    def facts(self, role: Role) -> list[str]:
+        """What of a model rows depend on: identity, precision, and the hash of a folder's config and tokenizer."""
+        spec = self.spec(role)
+        return [self.identity(role), *_precision_and_reading(spec)]
+
+    def facts_of(self, model: LanguageModel) -> list[str]:
+        """The same of a model that is named in a recipe."""
+        spec = self.pinned(model)
+        return [model_identity(spec.name, spec.revision), *_precision_and_reading(spec)]
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
         spec = self.spec(role)
         device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
         weights = (spec.name, spec.revision, spec.dtype, device, spec.device_map)
-        if weights not in self._loaded:
-            self._loaded[weights] = load_language_model(*weights)
-        return self._loaded[weights]
+        facts = self.facts(role)
+        if weights not in self._loaded or self._loaded[weights][0] != facts:
+            self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
+            self._loaded[weights] = facts, load_language_model(*weights)
+        return self._loaded[weights][1]
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
         """A generation engine on the model of that role, by the library or server that its settings name.
@@ -115,16 +122,21 @@ class LanguageModels:
             from cpmi_dagster.generation.transformers_engine import TransformersEngine
 
             return TransformersEngine(self.load(role), batch_sequences)
-        identity = self.identity(role)
-        if identity not in self._engines:
+        facts = tuple(self.facts(role))
+        if facts not in self._engines:
             make = _vllm_engine if spec.engine == "vllm" else _endpoint_engine
-            self._engines[identity] = make(spec, batch_sequences, identity)
-        return self._engines[identity]
+            self._engines[facts] = make(spec, batch_sequences, self.identity(role))
+        return self._engines[facts]
 
 
 def _has_weights(role: str, spec: LanguageModel) -> bool:
     """Whether the role needs the model's weights here; those of a model that only samples may be a server's alone."""
     return spec.engine != "endpoint" or role in ("labeler", "backbone")
+
+
+def _precision_and_reading(spec: LanguageModel) -> list[str]:
+    """The precision, and the hash of config and tokenizer where the model is a folder here."""
+    return [spec.dtype, *filter(None, [reading_identity(spec.name)])]
 
 
 def _identity(role: str, spec: LanguageModel) -> str:

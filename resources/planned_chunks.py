@@ -19,7 +19,7 @@ from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.labeling import ROLE_OF, Chunk, Part
 from cpmi_dagster.profiles.settings import Settings
 from resources.extent import AXES, covers, earlier_extent, recorded_setting, setting_values
-from resources.lake import FileRecord, Lake, content_hash
+from resources.lake import FileRecord, Lake, earlier_hash, rows_hash
 from resources.stage_run import SELECTED, TRAJECTORIES, asked_for, in_labeling_order
 
 FEWEST_CHUNKS = 2
@@ -96,7 +96,10 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
     selected = lake.read(SELECTED).filter(pl.col("shard") == shard)
     trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
     source = lake.record(TRAJECTORIES, shard)
-    versions = {SELECTED: content_hash(selected), TRAJECTORIES: source.content if source else ""}
+    versions = {
+        SELECTED: (rows_hash(selected), earlier_hash(selected)),
+        TRAJECTORIES: (source.content if source else "",),
+    }
     found: dict[Part, FileRecord | None] = {part: lake.intact_record(f"labels/{part}", shard) for part in DEPENDS_ON}
     records: dict[Part, FileRecord] = {
         part: record for part, record in found.items() if record and _is_current(part, record, settings, versions)
@@ -113,7 +116,7 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
         yield Chunk(shard, chunks[number], made, sampled[number])
 
 
-def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
+def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, Sequence[str]]) -> bool:
     """Whether a table has all that is asked for, of these trajectories and with the profile's settings and models."""
     role = ROLE_OF[part]
     model, asked = settings.models.of(role), setting_values(AXES[f"labels/{part}"], settings)
@@ -127,6 +130,6 @@ def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Ma
     current = setting_values(DEPENDS_ON[part], settings)
     return (
         made_with.startswith((f"{model}@", f"{Path(model).name}@"))
-        and all(inputs[key] == version for key, version in versions.items())
+        and all(inputs[key] in version for key, version in versions.items())
         and all(recorded_setting(record.settings, path) == value for path, value in current.items())
     )

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
+from cpmi_dagster.files.locks import locked, locked_if_free
 from cpmi_dagster.files.whole_files import write_whole
 
 OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -36,8 +36,7 @@ class ShardSpool:
         Args:
             batches: reads rows with a `shard` column; all batches have the same columns, and there is at least one.
         """
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(_lock_of(self.folder)):
+        with locked(_lock_of(self.folder)):
             if not self._filled.is_file():
                 self._fill(batches())
             has_rows = shard in json.loads(self._filled.read_text(encoding="utf-8"))
@@ -84,11 +83,10 @@ def remove_spools(spools: Path, but: Path | None = None) -> None:
     for folder in filter(Path.is_dir, spools.glob("*")):
         if folder == but:
             continue
-        try:
-            with FileLock(_lock_of(folder), timeout=0):
+        with locked_if_free(_lock_of(folder)) as is_free:
+            if is_free:
                 shutil.rmtree(folder, ignore_errors=True)
-        except Timeout:
-            continue
+                _lock_of(folder).unlink(missing_ok=True)
 
 
 def _lock_of(folder: Path) -> Path:

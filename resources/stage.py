@@ -14,7 +14,7 @@ partition; its data version is the hash of the rows: only what follows changed r
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Concatenate, ParamSpec
@@ -24,23 +24,26 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.models.language_models import model_identity
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.declaration import StageBody
 from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, setting_values, widened
-from resources.lake import FileRecord, Lake, content_hash, fingerprint_of, rows_hash
+from resources.lake import FileRecord, Lake, Version, earlier_hash, fingerprint_of, rows_hash
 from resources.language_models import LanguageModels
+from resources.profile_at_work import profile_at_work
 from resources.progress import Progress
 from resources.spec_version import spec_version
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
-from resources.staleness import Maker, Staleness, refuse_stale
+from resources.staleness import Maker, Staleness, input_partitions, refuse_stale
 
 Metadata = dict[str, Any]
 Options = ParamSpec("Options")
+HashOf = Callable[[pl.DataFrame], str]
 GPU_POOL = "gpu"
+EARLIER_MODEL_FACTS = 2
+"""Identity and precision, which earlier versions put into fingerprints."""
 CATEGORIES = re.compile(r"Enum\(categories=\[[^\]]*\]\)")
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 RUN_CONFIG = {
@@ -120,31 +123,45 @@ class Stage(Maker):
             CpmiError: an input is missing, or the body could not make the rows.
         """
         began = time.monotonic()
-        with run.lake.lock(self.table, partition):
+        with run.lake.making(self.table, partition, run.log):
+            for key in self.tables:
+                run.lake.tidy(key, partition, run.log)
             refuse_stale(Staleness(run, run.makers), self)
             if self.is_up_to_date(run, partition):
                 return self._skip(run, partition, began)
-            asked = self.asked(run.settings)
-            before = self._extent_before(run, partition, asked)
-            extent = widened(before or self._extent_on_disk(run, partition, asked), asked)
-            facts = self.dependencies(run, partition, extent)
-            fingerprint = fingerprint_of(facts)
-            unfinished = fingerprint_of({**facts, "extent": extent, "before": before}) if self.grows else fingerprint
-            chunks = run.lake.chunks(self.table, partition, unfinished)
-            if self.table in run.lake.remake:
-                chunks.clear()
-            run = replace(run, chunks=chunks, facts=facts, extent=extent, extent_before=before)
-            made = self._nothing() if is_nothing(asked) else self.body(*((run, partition) if partition else (run,)))
-            records = self._write(run, made, partition, fingerprint)
-            chunks.clear()
+            with profile_at_work(run.settings):
+                made, records = self._make(run, partition)
         if not all(run.database.shows(key) for key in self.tables):
             run.database.publish()
         seconds = time.monotonic() - began
         run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)
         return {record.table: presentation.written(self, record, made, seconds) for record in records}
 
+    def _make(self, run: StageRun, partition: str | None) -> tuple[StageOutput, list[FileRecord]]:
+        """Call the body, and write its rows unless what they depend on has changed meanwhile."""
+        asked, version = self.asked(run.settings), self._version_of_inputs(run, partition)
+        before = self._extent_before(run, partition, asked)
+        extent = widened(before or self._extent_on_disk(run, partition, asked), asked)
+        facts = self.dependencies(run, partition, extent)
+        fingerprint = fingerprint_of(facts)
+        unfinished = fingerprint_of({**facts, "extent": extent, "before": before}) if self.grows else fingerprint
+        chunks = run.lake.chunks(self.table, partition, unfinished)
+        if self.table in run.lake.remake:
+            chunks.clear()
+        lake = run.lake.at(version)
+        fixed = replace(run, lake=lake, chunks=chunks, facts=facts, extent=extent, extent_before=before)
+        made = self._nothing() if is_nothing(asked) else self.body(*((fixed, partition) if partition else (fixed,)))
+        if changed := _differing(facts, self.dependencies(run, partition, extent)):
+            chunks.clear()  # some of them may be made of what it changed to
+            where = f"{self.table} {partition}" if partition else self.table
+            raise LakeError(f"the {changed} of {where} changed while its rows were made; nothing is written, run again")
+        records = self._write(fixed, made, partition, fingerprint)
+        chunks.clear()
+        return made, records
+
     def _skip(self, run: StageRun, partition: str | None, began: float) -> dict[str, Metadata]:
         run.log(f"{self.name}{f' {partition}' if partition else ''}: skipped, unchanged")
+        run.lake.chunks(self.table, partition, "").clear()  # a run may have been killed once it had written the rows
         records = {key: record for key in self.tables if (record := run.lake.record(key, partition))}
         rows = sum(record.rows for record in records.values())
         run.progress.finish(self.name, partition, rows, time.monotonic() - began, skipped=True)
@@ -154,8 +171,8 @@ class Stage(Maker):
     def is_up_to_date(self, run: StageRun, partition: str | None = None) -> bool:
         """See `Maker.is_up_to_date`."""
         if not self.grows:
-            fingerprints = _fingerprints(self.dependencies(run, partition))
-            return all(_is_current(run, key, partition, fingerprints) for key in self.tables)
+            record = self._record_on_disk(run, partition)
+            return record is not None and record.fingerprint in self._fingerprints(run, partition)
         asked = self.asked(run.settings)
         if is_nothing(asked):
             # nothing is there to be made again, even where that is asked for
@@ -165,16 +182,20 @@ class Stage(Maker):
 
     def _extent_before(self, run: StageRun, partition: str | None, asked: Extent) -> Extent | None:
         """How much there is on disk of what would be made now; None where nothing of it can be kept."""
-        records = [run.lake.usable_record(key, partition) for key in self.tables] if self.grows else []
-        if not records or not (record := records[0]) or any(one is None for one in records):
+        record = self._record_on_disk(run, partition) if self.grows else None
+        if record is None:
             return None
         extent = record.extent or earlier_extent(record.settings, asked)
-        if set(extent) != set(asked) or len({one.fingerprint for one in records if one}) > 1:
+        if set(extent) != set(asked):
             return None
-        facts = self.dependencies(run, partition, extent)
-        if not record.extent:
-            facts = _as_recorded(run, facts, record)
-        return extent if record.fingerprint in _fingerprints(facts) else None
+        as_recorded = None if record.extent else partial(_as_recorded, run, record)
+        return extent if record.fingerprint in self._fingerprints(run, partition, extent, as_recorded) else None
+
+    def _record_on_disk(self, run: StageRun, partition: str | None) -> FileRecord | None:
+        """What made the files of a partition; None where one is missing, damaged or not made with the others."""
+        found = [run.lake.usable_record(key, partition) for key in self.tables]
+        fingerprints = {record.fingerprint if record else None for record in found}
+        return found[0] if len(fingerprints) == 1 else None
 
     def _extent_on_disk(self, run: StageRun, partition: str | None, asked: Extent) -> Extent:
         """What is made where nothing can be kept: what is asked for, and when forced also what there is already."""
@@ -186,6 +207,9 @@ class Stage(Maker):
 
     def dependencies(self, run: StageRun, partition: str | None, extent: Extent | None = None) -> dict[str, Any]:
         """See `Maker.dependencies`."""
+        return self._dependencies(run, partition, extent or {}, rows_hash)
+
+    def _dependencies(self, run: StageRun, partition: str | None, extent: Extent, hash_of: HashOf) -> dict[str, Any]:
         facts = {
             "code_version": self.code_version,
             "columns": {key: _columns(key) for key in self.tables},
@@ -194,13 +218,9 @@ class Stage(Maker):
             "settings": {
                 path: value for path, value in setting_values(self.settings, run.settings).items() if value is not None
             },
-            "models": {
-                role: [run.models.identity(role), run.models.spec(role).dtype]
-                for role in self.models
-                if run.models.has(role)
-            },
+            "models": {role: run.models.facts(role) for role in self.models if run.models.has(role)},
             "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
-            "inputs": {key: self._input_version(run, key, partition, extent or {}) for key in self.inputs},
+            "inputs": {key: self._input_version(run, key, partition, extent, hash_of) for key in self.inputs},
         }
         if self.counts_costs:
             records = {key: run.lake.record(key, partition) for key in self.inputs if TABLES[key].partitioning}
@@ -210,11 +230,42 @@ class Stage(Maker):
             training = recipe.trained_with(run.settings.training).model_dump(mode="json")
             facts["recipe"] = {**recipe.model_dump(mode="json"), "training": training}
             if recipe.backbone is not None and "backbone" in self.models:
-                spec = run.models.pinned(recipe.backbone)
-                facts["models"]["backbone"] = [model_identity(spec.name, spec.revision), spec.dtype]
+                facts["models"]["backbone"] = run.models.facts_of(recipe.backbone)
         return facts
 
-    def _input_version(self, run: StageRun, key: str, partition: str | None, extent: Extent) -> str | dict[str, str]:
+    def _fingerprints(
+        self,
+        run: StageRun,
+        partition: str | None,
+        extent: Extent | None = None,
+        as_recorded: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> Iterator[str]:
+        """The fingerprint of what would be made now, then those that earlier versions gave to the same rows.
+
+        Args:
+            as_recorded: puts facts into the words of a file.
+        """
+        in_words = as_recorded or dict
+        yield fingerprint_of(in_words(self.dependencies(run, partition, extent)))
+        # earlier versions did not know the config and tokenizer of a model, and covered the categories of enums
+        facts = self._dependencies(run, partition, extent or {}, earlier_hash)
+        facts["models"] = {role: model[:EARLIER_MODEL_FACTS] for role, model in facts["models"].items()}
+        facts = in_words(facts)
+        yield fingerprint_of(facts)
+        columns = {key: _columns(key, with_categories=True) for key in facts.get("columns", {})}
+        yield fingerprint_of({**facts, "columns": columns})
+
+    def _version_of_inputs(self, run: StageRun, partition: str | None) -> Version:
+        """The content of every file that the body may read."""
+        return {
+            (key, name): _content(run.lake, key, name)
+            for key in self.inputs
+            for name in input_partitions(self, key, partition, run.settings)
+        }
+
+    def _input_version(
+        self, run: StageRun, key: str, partition: str | None, extent: Extent, hash_of: HashOf
+    ) -> str | dict[str, str]:
         axis = ROWS_OF_EXTENT.get(key)
         if axis is not None and axis in extent:
             rows = run.lake.read(key, partition)
@@ -225,7 +276,8 @@ class Stage(Maker):
             if not rows or not partition:
                 return content
             chosen = rows(run.settings, partition)
-            return run.once(f"{key} {content} {chosen}", lambda: content_hash(run.read(key).filter(chosen)))
+            name = f"{key} {content} {chosen} {hash_of.__name__}"
+            return run.once(name, lambda: hash_of(run.read(key).filter(chosen)))
         if TABLES[key].partitioning == self.partitioning:
             return _content(run.lake, key, partition)
         return {part: _content(run.lake, key, part) for part in partitions_of(key, run.settings) or []}
@@ -245,9 +297,10 @@ class Stage(Maker):
             notes=list(made.notes),
             files=list(made.files),
         )
-        # the body ran once for all its tables: the first has the cost
-        further = [replace(record, table=key, cost={}) for key in self.also]
-        return [run.lake.write(made.frame(own.table), own) for own in (record, *further)]
+        # the body ran once for all its tables: the first has the cost. It comes last: others look for it alone
+        records = (*(replace(record, table=key, cost={}) for key in self.also), record)
+        written = [run.lake.write(made.frame(own.table), own) for own in records]
+        return [written[-1], *written[:-1]]
 
     def _materialize(self, context: dg.AssetExecutionContext, run: StageRun) -> Iterator[dg.MaterializeResult]:
         if len(context.partition_keys if self.partitioning else ()) > 1:
@@ -280,7 +333,7 @@ model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declare a stage that runs a language or reward model."""
 
 
-def _as_recorded(run: StageRun, facts: Mapping[str, Any], record: FileRecord) -> dict[str, Any]:
+def _as_recorded(run: StageRun, record: FileRecord, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Facts with settings and inputs as a file of an earlier version names them, where they are the same."""
     recorded = {path: value for path, value in record.settings.items() if path != "seed"}
     inputs = record.inputs["inputs"]
@@ -291,25 +344,15 @@ def _as_recorded(run: StageRun, facts: Mapping[str, Any], record: FileRecord) ->
     return {**facts, "settings": recorded, "inputs": inputs} if same else {}
 
 
+def _differing(facts: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What of the facts has changed: `models`, `sources and inputs`."""
+    return " and ".join(name for name, fact in facts.items() if now[name] != fact)
+
+
 def _columns(key: str, with_categories: bool = False) -> dict[str, str]:
     """Columns and types of a table as fingerprints know them: a category that is added changes no row."""
     kinds = {name: str(kind) for name, kind in fingerprinted_columns(TABLES[key]).items()}
     return kinds if with_categories else {name: CATEGORIES.sub("Enum", kind) for name, kind in kinds.items()}
-
-
-def _fingerprints(facts: Mapping[str, Any]) -> tuple[str, str]:
-    """The fingerprint of a file, and that of an earlier version, which covered the categories of enums."""
-    columns = {key: _columns(key, with_categories=True) for key in facts.get("columns", {})}
-    return fingerprint_of(facts), fingerprint_of({**facts, "columns": columns})
-
-
-def _is_current(run: StageRun, key: str, partition: str | None, fingerprints: Collection[str]) -> bool:
-    """Whether a file is up to date; a damaged one is not."""
-    try:
-        return run.lake.is_current(key, partition, *fingerprints)
-    except LakeError as error:
-        run.log(f"{error}; making it again")
-        return False
 
 
 def _content(lake: Lake, key: str, partition: str | None) -> str:

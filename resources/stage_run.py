@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -12,11 +12,13 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
 from resources.data_sources import DataSources
-from resources.database import Database
 from resources.extent import Extent
 from resources.lake import ChunkStore, Lake
 from resources.language_models import LanguageModels
 from resources.progress import Progress
+
+if TYPE_CHECKING:
+    from resources.database import Database
 
 SELECTED = "selection/selected_trajectories"
 TRAJECTORIES = "alignment/trajectories"
@@ -85,7 +87,7 @@ class StageRun:
     lake: Lake
     models: LanguageModels
     sources: DataSources
-    database: Database
+    database: "Database"
     progress: Progress
     run_id: str
     log: Callable[[str], None]

@@ -8,13 +8,14 @@ A stage skips or makes again its own partitions; what it reads of others it take
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
+from cpmi_dagster.profiles.settings import Settings
 from resources.declaration import Declaration
 from resources.extent import Extent, covers
 from resources.lake import FileRecord, Lake
@@ -61,8 +62,10 @@ class Staleness:
     def of(self, key: str, partition: str | None) -> str:
         """Why a file is stale, itself or through what it is made from; empty where it is not, or not on disk."""
         maker = self._makers.get(key)
-        if maker is None or self._run.lake.intact_record(key, partition) is None:
+        if maker is None or not self._run.lake.path(key, partition).is_file():
             return ""
+        if self._run.lake.intact_record(key, partition) is None:
+            return f"{key} {partition} is damaged" if partition else f"{key} is damaged"
         place = (maker.table, partition)
         if place not in self._known:
             self._known[place] = ""
@@ -91,17 +94,21 @@ class Staleness:
         return f"{where} has {next(differences, 'other inputs')}"
 
     def _inherited(self, maker: Maker, partition: str | None) -> str:
-        for key in maker.inputs:
-            if TABLES[key].partitioning is None:
-                names: list[str | None] = [None]
-            elif TABLES[key].partitioning == maker.partitioning:
-                names = [partition]
-            else:
-                names = list(partitions_of(key, self._run.settings) or ())
-            for name in names:
-                if reason := self.of(key, name):
-                    return reason
-        return ""
+        places = (
+            (key, name) for key in maker.inputs for name in input_partitions(maker, key, partition, self._run.settings)
+        )
+        return next((reason for key, name in places if (reason := self.of(key, name))), "")
+
+
+def input_partitions(
+    declaration: Declaration, key: str, partition: str | None, settings: Settings
+) -> Sequence[str | None]:
+    """The partitions of an input that a partition of a stage is made from; None for a table in one file."""
+    if TABLES[key].partitioning is None:
+        return [None]
+    if TABLES[key].partitioning == declaration.partitioning:
+        return [partition]
+    return partitions_of(key, settings) or []
 
 
 def refuse_stale(staleness: Staleness, declaration: Declaration) -> None:
@@ -140,8 +147,10 @@ def _differences(
             yield f"{path}: {cut(str(recorded[path]), LONGEST_VALUE)}, the profile has none"
     for role, model in facts["models"].items():
         made_with = record.inputs.get("models", {}).get(role)
-        if made_with != model:
+        if made_with is None or made_with[0] != model[0]:
             yield f"another {role}: {made_with and made_with[0]}, the profile has {model[0]}"
+        elif made_with != model[: len(made_with)]:
+            yield f"another precision, config or tokenizer of the {role} {model[0]}"
     if record.code_version != maker.code_version:
         yield f"rows of code version {record.code_version}, today's is {maker.code_version}"
     for name, source in facts["sources"].items():

@@ -60,7 +60,7 @@ def home_status(settings: Settings, makers: Mapping[str, Maker]) -> list[AssetSt
 def staleness_of(settings: Settings, makers: Mapping[str, Maker]) -> Staleness:
     """What of a profile's home is stale, outside of a run."""
     lake = Lake(settings.home)
-    resources = (LanguageModels(settings), DataSources(settings), Database(lake), LoggedProgress())
+    resources = (LanguageModels(settings), DataSources(settings), Database(lake, settings), LoggedProgress())
     return Staleness(StageRun("status", (), settings, lake, *resources, "", lambda _: None), makers)
 
 

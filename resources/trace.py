@@ -84,7 +84,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
         LakeError: nothing has been published yet.
     """
     lake = Lake(settings.home)
-    with Database(lake).reader() as connection:
+    with Database(lake, settings).reader() as connection:
         trajectory_id = _resolved(connection, trajectory_id)
         found = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}
         facts = {title: next(rows.iter_rows(named=True), {}) for title, rows in found.items()}

@@ -2,8 +2,11 @@
 
 import atexit
 import os
+import resource
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,31 @@ def own_copy(finished_home, small_profile, tmp_path) -> Settings:
     """A copy of the finished home to delete from and run again in."""
     shutil.copytree(finished_home, tmp_path / "home")
     return load_settings(small_profile, tmp_path / "home")
+
+
+@pytest.fixture
+def full_disk() -> Callable[[int], AbstractContextManager[None]]:
+    """Within the block no file of this process grows beyond so many bytes, as on a disk without room."""
+
+    @contextmanager
+    def limited(size: int) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
+
+
+@pytest.fixture
+def flip() -> Callable[[Path, int], None]:
+    """Turns one bit of a file over, in the byte at that place."""
+
+    def flipped(path: Path, place: int) -> None:
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1
+        path.write_bytes(data)
+
+    return flipped

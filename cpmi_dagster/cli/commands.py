@@ -103,12 +103,22 @@ def run(
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")
-def status(profile: ProfileOption = None) -> None:
+def status(
+    profile: ProfileOption = None,
+    verify: Annotated[bool, typer.Option(help="Read every file instead, and name those that are damaged.")] = False,
+) -> None:
     """Shards x assets: done, failed, missing; what labeling cost so far; time left."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    views.show_status(OUT, definitions.home_status(settings), settings)
+    if not verify:
+        views.show_status(OUT, definitions.home_status(settings), settings)
+        return
+    with views.bar(ERR, "verifying", False) as advance:
+        found = definitions.verify_home(settings, advance)
+    views.show_verification(OUT, found, settings)
+    if found.damage:
+        raise CpmiError(f"{len(found.damage)} of the files in {settings.home} are damaged")
 
 
 @app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb --gpus 8`")

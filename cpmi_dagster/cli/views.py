@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resources.starter import Starter
     from resources.status import AssetStatus
     from resources.trace import Trace
+    from resources.verification import Verification
 
 MAX_CELL = 100
 SHOWN_REASONS = 5
@@ -159,6 +160,18 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
         "the time left shows once every label has a finished shard" if is_unknown else f"about {left:,.0f} s left"
     )
     console.print(f"Labeling took {spent:,.1f} s so far; {remaining}.", highlight=False)
+
+
+def show_verification(console: Console, found: "Verification", settings: "Settings") -> None:
+    """What is damaged in a home, a line each, and how much was looked at."""
+    for sentence in found.damage:
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    unsealed = (
+        f", {found.without_seal:,} of them of an earlier version, which kept no hash" if found.without_seal else ""
+    )
+    outcome = "" if found.damage else "; all are as they were written"
+    text = f"{found.files:,} files of {settings.home} were read{unsealed}{outcome}."
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:

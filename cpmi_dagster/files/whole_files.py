@@ -1,16 +1,25 @@
 """Files that exist whole or not at all: written under a temporary name, then renamed.
 
-with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.4711.tmp
+with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.5f0c1f2a.tmp
     frame.write_parquet(unfinished)                            -> out/scores.parquet
+
+The temporary name is drawn by lot: writers on several machines, or in containers, may have the same process id.
 """
 
+import errno
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, StorageError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
+TOKEN_CHARACTERS = 8
 
 
 @contextmanager
@@ -19,14 +28,38 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Args:
         path: The file's final path; its folder is made if absent, an older file there is replaced.
+
+    Raises:
+        StorageError: there is no room for it, or its folder cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    unfinished.unlink(missing_ok=True)
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex[:TOKEN_CHARACTERS]}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield unfinished
         os.replace(unfinished, path)
+    except OSError as error:
+        if error.errno not in (*NO_ROOM, *NOT_ALLOWED):
+            raise
+        raise cannot_be_written(path, error) from error
     finally:
+        _remove(unfinished)
+
+
+def cannot_be_written(path: Path, error: OSError) -> StorageError:
+    """The error to raise where the operating system refuses to write a file."""
+    advice = "make its folder writable" if error.errno in NOT_ALLOWED else "make room on its disk"
+    return StorageError(f"{path} cannot be written ({error.strerror or error}); {advice} and run again")
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what killed writers of a file left beside it; the caller holds the lock under which it is written."""
+    for unfinished in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        _remove(unfinished)
+
+
+def _remove(unfinished: Path) -> None:
+    # on a disk that became read-only nothing can be removed, and the first error is the one to show
+    with suppress(OSError):
         unfinished.unlink(missing_ok=True)
 
 

@@ -11,8 +11,6 @@ Weights are written out in float32, exactly the numbers that the file's blocks s
 import io
 import os
 from contextlib import redirect_stderr
-from functools import lru_cache
-from hashlib import file_digest
 from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.models.safe_loading import DATA_ONLY
 
@@ -53,12 +52,6 @@ def gguf_file(name: str) -> Path | None:
     return file
 
 
-def gguf_hash(file: Path) -> str:
-    """Sha256 of a GGUF file; read once a process, unless the file changes."""
-    state = file.stat()
-    return _sha256(file, state.st_size, state.st_mtime_ns)
-
-
 def converted(file: Path) -> Path:
     """The folder that `transformers` loads in place of a GGUF file; made at the first call on this machine.
 
@@ -67,7 +60,7 @@ def converted(file: Path) -> Path:
     """
     from huggingface_hub import cached_assets_path
 
-    folder = cached_assets_path(LIBRARY, NAMESPACE, DTYPE) / gguf_hash(file)
+    folder = cached_assets_path(LIBRARY, NAMESPACE, DTYPE) / file_digest(file)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
             with TemporaryDirectory(dir=folder.parent) as unfinished:
@@ -93,12 +86,6 @@ def _packaged(name: str) -> Path:
             f"the model `{name}` names no GGUF file of the package; it has {', '.join(files) or 'none of them'}"
         )
     return file
-
-
-@lru_cache
-def _sha256(file: Path, size: int, modified: int) -> str:
-    with file.open("rb") as stream:
-        return file_digest(stream, "sha256").hexdigest()
 
 
 def _convert(file: Path, folder: Path) -> None:

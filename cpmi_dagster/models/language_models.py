@@ -7,14 +7,15 @@
     smollm2.gguf@8fc1a9e07d52                  GGUF file @ first 12 characters of its sha256
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE
-from cpmi_dagster.models.gguf import PACKAGE, converted, gguf_file, gguf_hash
+from cpmi_dagster.models.gguf import PACKAGE, converted, gguf_file
+from cpmi_dagster.models.model_files import reading_hash, weights_files, weights_hash
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_weights_index, loading_failure
 
@@ -85,7 +86,7 @@ def model_identity(name: str, revision: str | None = None) -> str:
     """
     if file := gguf_file(name):
         short_name = name if name.startswith(PACKAGE) else file.name
-        return f"{short_name}@{gguf_hash(file)[:IDENTITY_CHARACTERS]}"
+        return f"{short_name}@{file_digest(file)[:IDENTITY_CHARACTERS]}"
     folder = Path(model_folder(name))
     if not folder.is_dir():
         return f"{name}@{(revision or 'main')[:IDENTITY_CHARACTERS]}"
@@ -93,17 +94,14 @@ def model_identity(name: str, revision: str | None = None) -> str:
     return f"{short_name}@{weights_hash(folder)[:IDENTITY_CHARACTERS]}"
 
 
-def weights_hash(folder: Path) -> str:
-    """Sha256 over the safetensors files of a folder, in name order.
+def reading_identity(name: str) -> str:
+    """The hash of the config and tokenizer in a local folder; empty for others, whose identity covers them.
 
     Raises:
-        ModelError: there are none.
+        ModelError: the embedded world has no such model.
     """
-    digest = hashlib.sha256()
-    for file in _weights_files(folder):
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
+    folder = Path(model_place(name) if name.startswith(MINIATURE) else name)
+    return reading_hash(folder)[:IDENTITY_CHARACTERS] if folder.is_dir() else ""
 
 
 def model_on_disk(name: str) -> Path | None:
@@ -121,7 +119,7 @@ def model_on_disk(name: str) -> Path | None:
     _check_folder(place)
     folder = Path(place)
     if folder.is_dir():
-        _weights_files(folder)
+        weights_files(folder)
         _check_tokenizer(folder)
         return folder
     try:
@@ -148,7 +146,7 @@ def load_language_model(
         device_map: accelerate's, for a model larger than one device (auto, balanced, ...); then `device` is not used.
 
     Raises:
-        ModelError: the folder, its weights or its tokenizer is missing or unreadable.
+        ModelError: the folder, its weights or its tokenizer is missing or unreadable, or changed meanwhile.
     """
     import torch
     from safetensors import SafetensorError
@@ -157,6 +155,7 @@ def load_language_model(
     place = model_folder(str(name))
     _check_folder(place)
     revision = hub_commit(place, revision)
+    identity, reading = model_identity(str(name), revision), reading_identity(str(name))
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
@@ -172,7 +171,9 @@ def load_language_model(
         raise ModelError(f"model `{name}` cannot be loaded: {loading_failure(error)}") from error
     model = model.eval() if device_map else model.to(target).eval()
     context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
-    return LoadedModel(model, tokenizer, model_identity(str(name), revision), context_length)
+    if (model_identity(str(name), revision), reading_identity(str(name))) != (identity, reading):
+        raise ModelError(f"the files of model `{name}` changed while they were read; run again")
+    return LoadedModel(model, tokenizer, identity, context_length)
 
 
 def hub_commit(place: str, revision: str | None) -> str | None:
@@ -236,13 +237,6 @@ def _check_folder(place: str) -> None:
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
     check_weights_index(folder)
-
-
-def _weights_files(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise ModelError(f"model folder {folder} has no *.safetensors weights; save it with `save_pretrained`")
-    return files
 
 
 def _check_tokenizer(folder: Path) -> None:

@@ -64,7 +64,7 @@ def check_questions(home: Path, benchmark: str, question: str) -> dg.AssetCheckR
     lake = SimpleNamespace(
         read=lambda key, *_: pl.DataFrame([rows[key]], schema_overrides=columns_of(TABLES[key]), strict=False),
         exists=lambda key: key in rows,
-        partitions=lambda key: ("000",),
+        is_whole=lambda key, shard: shard == "000",
     )
     result = no_benchmark_question_is_trained_on(lake, settings)
     assert isinstance(result, dg.AssetCheckResult)

@@ -1,5 +1,6 @@
 """Loading models: which one it is, and what is missing when it cannot be loaded."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,9 @@ import pytest
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
-from cpmi_dagster.models.language_models import load_language_model, model_identity
+from cpmi_dagster.models import language_models
+from cpmi_dagster.models.language_models import load_language_model, model_identity, reading_identity
+from cpmi_dagster.models.model_files import weights_files, weights_hash
 
 
 @pytest.fixture
@@ -84,3 +87,68 @@ def test_an_unknown_part_of_the_world_lists_those_there_are():
 def test_a_device_that_is_not_there_is_named_with_those_that_are(device):
     with pytest.raises(ModelError, match=f"cannot go to device `{device}`; this machine has cpu"):
         load_language_model("miniature:labeler", device=device)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json", "merges.txt", "chat_template.jinja"])
+def test_how_a_model_reads_is_known_by_its_config_and_tokenizer(folder, name):
+    before, weights = reading_identity(str(folder)), model_identity(str(folder))
+    with (folder / name).open("ab") as stream:
+        stream.write(b" ")
+    assert reading_identity(str(folder)) != before
+    assert model_identity(str(folder)) == weights
+
+
+def test_a_card_beside_a_model_changes_nothing(folder):
+    before = reading_identity(str(folder)), model_identity(str(folder))
+    (folder / "README.md").write_text("# Its figures")
+    assert (reading_identity(str(folder)), model_identity(str(folder))) == before
+
+
+def test_only_a_folder_is_known_by_its_files():
+    assert [reading_identity(name) for name in ("Qwen/Qwen3-8B-Base", "./nowhere.gguf", "package:a/b.gguf")] == [""] * 3
+    assert reading_identity("miniature:prover")
+
+
+def test_weights_that_are_not_loaded_are_not_hashed(folder):
+    before = weights_hash(folder)
+    (folder / "other.safetensors").write_bytes(b"of a training that goes on")
+    assert weights_hash(folder) == before
+
+
+def write_index(folder, names):
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    (folder / "model-00002-of-00002.safetensors").write_bytes(b"more")
+    index = {"weight_map": {f"layer.{number}": name for number, name in enumerate(names)}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def test_the_shards_that_an_index_names_are_the_weights(folder):
+    shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    write_index(folder, [*shards, *shards])
+    assert [file.name for file in weights_files(folder)] == shards
+    before = weights_hash(folder)
+    (folder / shards[1]).write_bytes(b"else")
+    assert weights_hash(folder) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("../model.safetensors", "does not lie beside it"), ("model-3.safetensors", r"lacks model-3\.safetensors")],
+)
+def test_an_index_that_names_other_places_is_refused(folder, name, message):
+    write_index(folder, [name])
+    with pytest.raises(ModelError, match=message):
+        weights_hash(folder)
+
+
+def test_a_model_that_changes_while_it_is_loaded_is_refused(folder, monkeypatch):
+    load = language_models.load_tokenizer
+
+    def load_and_change(*arguments):
+        tokenizer = load(*arguments)
+        (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b"\n")
+        return tokenizer
+
+    monkeypatch.setattr(language_models, "load_tokenizer", load_and_change)
+    with pytest.raises(ModelError, match="changed while they were read; run again"):
+        load_language_model(str(folder), device="cpu")

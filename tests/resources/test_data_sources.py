@@ -161,3 +161,15 @@ def test_an_unknown_part_of_the_world_lists_those_there_are(sources):
 def test_a_hub_source_is_versioned_by_its_commit(sources):
     source = DataSource(hub="openai/gsm8k", config="main", revision="abc", split="train")
     assert sources.version(source)["revision"] == "abc"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "json", "parquet"])
+def test_a_source_that_changes_while_it_is_read_is_refused(tmp_path, sources, kind):
+    path = tmp_path / f"rows.{kind}"
+    source = write(path, kind)
+    rows = sources.stream(source)
+    next(rows)
+    path.with_name("new").write_bytes(path.read_bytes())
+    path.with_name("new").replace(path)
+    with pytest.raises(SourceError, match=rf"rows\.{kind} changed while it was read; run again when nothing writes"):
+        list(rows)

@@ -10,6 +10,7 @@ import pytest
 
 from cpmi_dagster.contracts.tables import TABLES, column_meanings
 from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.profiles.settings import load_settings
 from resources.database import Database
 from resources.lake import FileRecord, Lake
 from resources.queries import ask
@@ -225,3 +226,24 @@ def test_a_column_of_the_table_itself_stands_before_provenance_of_that_name(data
     database.publish()
     with database.reader() as connection:
         assert connection.sql("select model from labels.labeling_costs").fetchall() == [("policy",)]
+
+
+def test_a_recipe_that_the_profile_does_not_name_any_more_is_kept_and_not_shown(lake, tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    key, named = "benchmarks/prmbench_predictions", settings.recipe_names[0]
+    row = {"category": "c", "problem_id": "p", "step_index": 0, "probability": 0.5}
+    for recipe in (named, "of_last_week"):
+        lake.write(pl.DataFrame([row | {"recipe": recipe}]), FileRecord(key, recipe, "f", "r", "m", "1"))
+    shown = "select recipe from benchmarks.prmbench_predictions"
+    for database, expected in ((Database(lake, settings), [(named,)]), (Database(lake), [(named,), ("of_last_week",)])):
+        database.publish()
+        with database.reader() as connection:
+            assert sorted(connection.sql(shown).fetchall()) == expected
+    assert lake.partitions(key) == sorted([named, "of_last_week"])
+
+
+def test_what_killed_publishers_left_goes(database):
+    left = database.path.with_name(".cpmi.duckdb.5f0c1f2a.tmp.wal")
+    left.touch()
+    database.publish()
+    assert not left.exists()

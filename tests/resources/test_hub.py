@@ -45,3 +45,11 @@ def test_a_hub_out_of_reach_says_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.HfApi", Api)
     with pytest.raises(SourceError, match="set `revision` in the profile, or give a local path"):
         HubLock(tmp_path).revision("model", "a/b")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"model a/b": 7}', '{"model a/b": ""}'])
+def test_a_damaged_lock_file_says_what_to_do(tmp_path, hub, text):
+    (tmp_path / "hub.lock.json").write_text(text)
+    with pytest.raises(SourceError, match=r"hub\.lock\.json is damaged .*; put it back as it was, or delete it"):
+        HubLock(tmp_path).revision("model", "a/b")
+    assert not hub

@@ -1,5 +1,6 @@
 """A stage does work once: it skips what is unchanged, continues after a kill, and reports each partition."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,18 +11,21 @@ import pytest
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
 from cpmi_dagster.errors import LakeError, ScoringError
+from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.profiles.sources import DataSource
 from resources import stage as stage_module
 from resources.data_sources import DataSources
 from resources.database import Database
-from resources.lake import FileRecord, Lake, fingerprint_of
+from resources.lake import FileRecord, Lake, earlier_hash, fingerprint_of
 from resources.language_models import LanguageModels
+from resources.profile_at_work import profile_at_work
 from resources.progress import LoggedProgress
 from resources.stage import Stage, stage
 from resources.stage_run import SELECTED, StageOutput, StageRun
 
 NEGATIVES = "labels/hard_negatives"
-LOGPROBS = "labels/answer_logprobs"
+LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
 SCORES = "labels/step_rewards"
 LABELS = "dataset/soft_labels"
 
@@ -381,3 +385,185 @@ def test_files_whose_fingerprint_covers_categories_are_kept(run_of):
     run.lake.write(AnswerLogprobs.create_empty(), FileRecord(LOGPROBS, "000", earlier, "r", "", "1"))
     assert earlier != fingerprint_of(facts)
     assert logprobs.is_up_to_date(run, "000")
+
+
+def test_rows_are_not_written_where_an_input_changed_after_it_was_read(run_of):
+    @stage(NEGATIVES, inputs=[SELECTED])
+    def overtaken(run: StageRun, shard: str) -> StageOutput:
+        read = run.read(SELECTED)
+        write(run, SELECTED, read.with_columns(task=pl.lit("MATH")))
+        return StageOutput(negatives("t1"))
+
+    run = run_of(overtaken)
+    select(run, {"t1": "000"})
+    with pytest.raises(LakeError, match=r"the inputs of labels/hard_negatives 000 changed .* nothing is written"):
+        overtaken.bring_up_to_date(run, "000")
+    assert not run.lake.exists(NEGATIVES)
+
+
+def test_an_input_that_was_replaced_since_the_fingerprint_is_not_read(run_of):
+    @stage(NEGATIVES, inputs=[SELECTED])
+    def overtaken(run: StageRun, shard: str) -> StageOutput:
+        select(run, {"t1": "000", "t2": "000"})
+        return StageOutput(negatives(*run.read(SELECTED)["trajectory_id"]))
+
+    run = run_of(overtaken)
+    select(run, {"t1": "000"})
+    with pytest.raises(LakeError, match="selected_trajectories was made again while this run was about to read it"):
+        overtaken.bring_up_to_date(run, "000")
+    assert not run.lake.exists(NEGATIVES)
+
+
+def test_chunks_made_while_a_source_changed_are_not_used_later(run_of, tmp_path):
+    source = DataSource(path=str(tmp_path / "rows.jsonl"))
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    calls: list[str] = []
+
+    @stage(SCORES, sources=lambda _: {"rows": source})
+    def score(run: StageRun, shard: str) -> StageOutput:
+        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
+            calls.append((tmp_path / "rows.jsonl").read_text())
+            return StageOutput(rewards("a"), "model")
+
+        if not calls:
+            (tmp_path / "rows.jsonl").write_text("{} \n")
+        return run.in_chunks(shard, pl.DataFrame({"trajectory_id": ["a"]}), 1, make)
+
+    run = run_of(score)
+    with pytest.raises(LakeError, match="the sources of labels/step_rewards 000 changed"):
+        score.bring_up_to_date(run, "000")
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    score.bring_up_to_date(run, "000")
+    assert calls == ["{} \n", "{}\n"]
+
+
+@pytest.fixture
+def two_tables() -> Stage:
+    @stage(LOGPROBS, also=[REJECTED])
+    def logprobs(run: StageRun, shard: str) -> StageOutput:
+        """Makes two empty tables."""
+        return StageOutput({key: TABLES[key].schema.create_empty() for key in run.tables})
+
+    return logprobs
+
+
+def test_a_kill_between_the_tables_of_a_stage_leaves_the_first_for_the_end(run_of, two_tables, monkeypatch):
+    run, written = run_of(two_tables), []
+
+    def write_and_die(lake: Lake, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
+        written.append(record.table)
+        if len(written) == 2:
+            raise Killed
+        return original(lake, frame, record)
+
+    original = Lake.write
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Lake, "write", write_and_die)
+        two_tables.bring_up_to_date(run, "000")
+    assert not run.lake.exists(LOGPROBS)
+    two_tables.bring_up_to_date(run, "000")
+    assert run.lake.is_whole(LOGPROBS, "000") and run.lake.is_whole(REJECTED, "000")
+
+
+@pytest.mark.parametrize("lost", [LOGPROBS, REJECTED])
+def test_one_table_of_two_that_was_deleted_comes_back(run_of, two_tables, lost):
+    run = run_of(two_tables)
+    two_tables.bring_up_to_date(run, "000")
+    run.lake.path(lost, "000").unlink()
+    two_tables.bring_up_to_date(run, "000")
+    assert run.lake.is_whole(lost, "000")
+    assert two_tables.bring_up_to_date(run, "000")[lost]["skipped"]
+
+
+def test_a_file_in_which_a_bit_flipped_is_made_again_by_its_own_stage(run_of, flip):
+    calls: list[str] = []
+    declared = counting_stage(calls)
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    flip(run.lake.path(NEGATIVES, "000"), 30)
+    declared.bring_up_to_date(run, "000")
+    assert calls == ["000", "000"]
+    assert run.lake.is_whole(NEGATIVES, "000")
+
+
+def test_a_shard_that_was_copied_over_another_is_made_again(run_of):
+    calls: list[str] = []
+    declared = counting_stage(calls)
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    for shard in ("000", "001"):
+        declared.bring_up_to_date(run, shard)
+    shutil.copy(run.lake.path(NEGATIVES, "000"), run.lake.path(NEGATIVES, "001"))
+    declared.bring_up_to_date(run, "001")
+    assert calls == ["000", "001", "001"]
+
+
+def test_what_killed_runs_left_of_a_finished_partition_goes(run_of):
+    declared = chunked_stage([], None)
+    run = run_of(declared)
+    declared.bring_up_to_date(run, "000")
+    run.lake.chunks(SCORES, "000", "f" * 16).save("0", {SCORES: rewards("a")}, {})
+    run.lake.path(SCORES, "000").with_name(".shard=000.parquet.4711.tmp").touch()
+    declared.bring_up_to_date(run, "000")
+    left = {path.name for path in run.lake.root.rglob("*") if path.is_file() and path.suffix != ".lock"}
+    assert left == {"shard=000.parquet", *(path.name for path in run.lake.root.rglob("*empty.parquet"))}
+
+
+def test_no_rows_are_made_beside_a_run_of_another_profile(run_of):
+    declared = counting_stage([])
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    with (
+        profile_at_work(run.settings.model_copy(update={"profile": "other"})),
+        pytest.raises(LakeError, match="a run of profile `other` is at work"),
+    ):
+        declared.bring_up_to_date(run, "000")
+
+
+@pytest.fixture
+def with_model(run_of, tmp_path) -> tuple[Stage, StageRun]:
+    """A stage whose labeler is a folder, and a run of it."""
+    shutil.copytree(MODEL_FOLDERS["prover"], tmp_path / "model")
+
+    @stage(NEGATIVES, models=["labeler"])
+    def make(run: StageRun, shard: str) -> StageOutput:
+        """Uses no model."""
+        return StageOutput(negatives("t1"))
+
+    run = run_of(make)
+    model = run.settings.models.labeler.model_copy(update={"name": str(tmp_path / "model")})
+    models = run.settings.models.model_copy(update={"labeler": model})
+    settings = run.settings.model_copy(update={"models": models})
+    return make, replace(run, settings=settings, models=LanguageModels(settings))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json", "generation_config.json", "model.safetensors"])
+def test_whatever_decides_how_a_model_reads_makes_rows_stale(with_model, tmp_path, name):
+    made, run = with_model
+    made.bring_up_to_date(run, "000")
+    assert made.is_up_to_date(run, "000")
+    with (tmp_path / "model" / name).open("ab") as stream:
+        stream.write(b"\n")
+    assert not made.is_up_to_date(run, "000")
+
+
+def test_rows_of_a_version_that_knew_the_weights_alone_are_kept(with_model):
+    made, run = with_model
+    facts = made.dependencies(run, "000")
+    earlier = {**facts, "models": {"labeler": facts["models"]["labeler"][:2]}}
+    assert earlier != facts
+    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", fingerprint_of(earlier), "r", "", "1"))
+    assert made.is_up_to_date(run, "000")
+
+
+def test_rows_of_a_version_that_hashed_the_selection_otherwise_are_kept(run_of):
+    declared = counting_stage([])
+    run = run_of(declared)
+    select(run, {"t1": "000", "t2": "001"})
+    facts = declared.dependencies(run, "000")
+    chosen = earlier_hash(run.lake.read(SELECTED).filter(pl.col("shard") == "000"))
+    earlier = {**facts, "inputs": {SELECTED: chosen}}
+    assert earlier != facts
+    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", fingerprint_of(earlier), "r", "", "1"))
+    assert declared.is_up_to_date(run, "000")

@@ -1,0 +1,94 @@
+"""Locks between processes, on files of the home: one of them makes a table's file, and the others wait.
+
+A lock saves work. What is written is right without it: fingerprints and renames see to that.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
+
+from cpmi_dagster.errors import StorageError
+
+PATIENCE_SECONDS = 10.0
+"""How long a lock may be held by another process before this one says that it waits."""
+LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[None]:
+    """Hold a lock until the block ends.
+
+    Args:
+        path: the lock's file; it stays.
+        say: takes a sentence where another process holds the lock for long.
+
+    Raises:
+        StorageError: the file cannot be written, or its file system has no locks.
+    """
+    lock = _lock(path)
+    try:
+        _acquire(lock, PATIENCE_SECONDS)
+    except Timeout:
+        _check_file_system(path)
+        say(f"another process holds {path}; waiting until it has finished (Ctrl-C ends the wait)")
+        _acquire(lock)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def locked_if_free(path: Path) -> Iterator[bool]:
+    """Hold a lock until the block ends, unless another process holds it: then the block gets False.
+
+    Raises:
+        StorageError: the file cannot be written, or its file system has no locks.
+    """
+    lock = _lock(path)
+    try:
+        _acquire(lock, 0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _lock(path: Path) -> FileLock:
+    # a soft lock in place of a real one would stay when its process is killed, and be waited for without an end
+    return FileLock(path, fallback_to_soft=False)
+
+
+def _acquire(lock: FileLock, timeout: float = -1) -> None:
+    path = Path(lock.lock_file)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=timeout)
+    except Timeout:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be locked ({error.strerror or error}); put CPMI_HOME on a disk that you may write to and "
+            "that has file locks"
+        ) from error
+
+
+def _check_file_system(path: Path) -> None:
+    """Take a lock that nobody else knows of: where that fails, no lock can be had."""
+    probe = path.with_name(f".probe-{uuid4().hex}")
+    try:
+        _acquire(_lock(probe), PATIENCE_SECONDS)
+    except Timeout as error:
+        raise StorageError(
+            f"the file system of {path} has no file locks (flock), so two runs could do the same work; put CPMI_HOME "
+            "on one that has"
+        ) from error
+    finally:
+        probe.unlink(missing_ok=True)

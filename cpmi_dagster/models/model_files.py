@@ -1,0 +1,74 @@
+"""The files of a model's folder that loading it reads: weights, config, tokenizer.
+
+model.safetensors                                            alone, where it is there
+model.safetensors.index.json, model-00001-of-00002.…         the shards that the index names, and no others
+adapter_config.json, adapter_model.safetensors               an adapter beside them, or alone
+config.json, tokenizer.json, merges.txt, chat_template.jinja
+"""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.files.file_states import by_state, file_digest
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+READ_BESIDE_WEIGHTS = (".json", ".txt", ".model", ".jinja", ".tiktoken")
+
+
+def weights_files(folder: Path) -> list[Path]:
+    """The safetensors files that loading reads, in name order.
+
+    Raises:
+        ModelError: there are none, or the index names a file that is not there.
+    """
+    files = _weights(folder)
+    if (folder / ADAPTER_CONFIG).is_file():
+        files.append(folder / ADAPTER)
+    missing = [file.name for file in files if not file.is_file()]
+    if not files or missing:
+        what = f"lacks {missing[0]}" if missing else "has no *.safetensors weights"
+        raise ModelError(f"model folder {folder} {what}; save it with `save_pretrained`")
+    return sorted(files)
+
+
+def weights_hash(folder: Path) -> str:
+    """Sha256 over the safetensors files that loading reads, in name order.
+
+    Raises:
+        ModelError: there are none.
+    """
+    digest = sha256()
+    for file in weights_files(folder):
+        digest.update(bytes.fromhex(file_digest(file)))
+    return digest.hexdigest()
+
+
+def reading_hash(folder: Path) -> str:
+    """Sha256 over what decides how a model reads and writes text beside its weights: config and tokenizer."""
+    digest = sha256()
+    for file in sorted(folder.iterdir()):
+        if file.name != INDEX and file.suffix in READ_BESIDE_WEIGHTS and file.is_file():
+            digest.update(f"{file.name} {file_digest(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _weights(folder: Path) -> list[Path]:
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    return [folder / name for name in _named(folder / INDEX)] if (folder / INDEX).is_file() else []
+
+
+@by_state
+def _named(index: Path) -> list[str]:
+    """The files that an index names; each lies beside it."""
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        outside = [name for name in names if Path(name).name != name]
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ModelError(f"{index} is no index of safetensors files; save the model with `save_pretrained`") from error
+    if outside:
+        raise ModelError(f"{index} names `{outside[0]}`, which does not lie beside it; save the model anew")
+    return sorted(names)

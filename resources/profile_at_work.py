@@ -1,0 +1,55 @@
+"""One profile at a time on a home: rows of another would be made from, and replaced beside, those of the first.
+
+<home>/lake/.locks/profiles/miniature-5f0c1f2a-9d3b….lock     held by a process that makes rows for these settings
+
+Any number of processes may work for the same settings. A lock file that nobody holds is of a process that is gone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from cpmi_dagster.errors import LakeError
+from cpmi_dagster.files.locks import locked, locked_if_free
+from cpmi_dagster.profiles.settings import Settings
+from resources.lake import fingerprint_of
+
+CHARACTERS = 8
+CHANGES_NO_ROW = {"home", "orchestration"}
+
+
+@contextmanager
+def profile_at_work(settings: Settings) -> Iterator[None]:
+    """Say until the block ends that this process makes rows for these settings.
+
+    Raises:
+        LakeError: another process makes rows on this home for other settings.
+        StorageError: the home cannot be written, or its file system has no locks.
+    """
+    folder = settings.home / "lake" / ".locks" / "profiles"
+    settings_hash = fingerprint_of(settings.model_dump(mode="json", exclude=CHANGES_NO_ROW))[:CHARACTERS]
+    mine = f"{settings.profile}-{settings_hash}"
+    own = folder / f"{mine}-{uuid4().hex}.lock"
+    with locked(own):
+        try:
+            for path in sorted(folder.glob("*.lock")):
+                name = path.stem.rpartition("-")[0]
+                if name != mine:
+                    _check_gone(path, settings, name.rpartition("-")[0])
+            yield
+        finally:
+            own.unlink(missing_ok=True)
+
+
+def _check_gone(path: Path, settings: Settings, other: str) -> None:
+    """Refuse to work beside a process of other settings; remove the lock of one that was killed."""
+    with locked_if_free(path) as is_free:
+        if is_free:
+            path.unlink(missing_ok=True)
+            return
+    who = f"profile `{other}`" + (" with other settings" if other == settings.profile else "")
+    raise LakeError(
+        f"a run of {who} is at work in {settings.home}; wait until it has ended, or give profile "
+        f"`{settings.profile}` a home of its own (CPMI_HOME)"
+    )

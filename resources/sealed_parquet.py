@@ -1,0 +1,74 @@
+"""Parquet files that hold the hash of their own bytes, so that a bit that flips anywhere in them is found.
+
+    rows, schema, … {"cpmi": "{…}", "cpmi.seal": "sha256:3f9a…"}     the hash of the file with zeros for these digits
+
+Parquet has checksums of pages too, but polars neither writes nor checks them, and they leave the footer out.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import polars as pl
+
+from cpmi_dagster.errors import LakeError
+from cpmi_dagster.files.file_states import by_state
+from cpmi_dagster.files.whole_files import whole_file
+
+SEAL_KEY = "cpmi.seal"
+MARK = "sha256:"
+ZEROS = b"0" * 64
+TAIL_BYTES = 4096
+"""More than what follows the seal in a file."""
+
+
+class DamagedFile(LakeError):
+    """A file of the lake whose rows cannot be used."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"lake file {path} is damaged ({reason}); run `cpmi run`, which makes it again")
+
+
+def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> str:
+    """Write a file whole or not at all, with a seal.
+
+    Args:
+        footer: texts to keep in the file beside its rows.
+
+    Returns:
+        The seal.
+
+    Raises:
+        StorageError: there is no room, or its folder cannot be written.
+    """
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata={**footer, SEAL_KEY: MARK + ZEROS.decode()})
+    data = bytearray(buffer.getbuffer())
+    place = data.rindex(ZEROS)
+    digits = sha256(data).hexdigest()
+    data[place : place + len(ZEROS)] = digits.encode()
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(data)
+    return digits
+
+
+@by_state
+def checked_seal(path: Path) -> str:
+    """The seal of a file, whose bytes are read and compared with it; empty for a file of an earlier version.
+
+    Raises:
+        DamagedFile: some byte of the file is not the one that was written.
+    """
+    data = bytearray(path.read_bytes())
+    end = max(0, len(data) - TAIL_BYTES)
+    found = re.search(MARK.encode() + rb"([0-9a-f]{64})", data[end:])
+    if found is None and SEAL_KEY.encode() not in data[end:]:
+        return ""
+    if found is not None:
+        digits, place = found.group(1).decode(), end + found.start(1)
+        data[place : place + len(ZEROS)] = ZEROS
+        if sha256(data).hexdigest() == digits:
+            return digits
+    raise DamagedFile(path, "its bytes are not those that were written")

@@ -1,0 +1,83 @@
+"""`cpmi status --verify`: every file of a home is read, and compared with what was written.
+
+labels/answer_logprobs 001    the file's bytes have the hash in its seal, and it lies where it was written
+models/cpmi_bce               the weights have the hash in `models.process_reward_models`
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.models.model_files import weights_hash
+from cpmi_dagster.profiles.settings import Settings
+from resources.hub import HubLock
+from resources.lake import Lake
+from resources.sealed_parquet import checked_seal
+
+MODELS = "models/process_reward_models"
+Place = tuple[str, str | None]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a look at every byte has found.
+
+    Attributes:
+        files: files of the lake that were read.
+        without_seal: how many of them an earlier version wrote, so that only their form could be checked.
+        damage: a sentence for each damaged file.
+    """
+
+    files: int
+    without_seal: int
+    damage: Sequence[str]
+
+
+def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> Verification:
+    """Read every file of a home, those of partitions that the profile does not name included.
+
+    Args:
+        advance: called with the number of files just read, and how many there are.
+    """
+    lake = Lake(settings.home)
+    places = [place for key in TABLES for place in _places(lake, key)]
+    damage, without_seal = [], 0
+    for key, partition in places:
+        try:
+            lake.read(key, partition)
+            without_seal += not checked_seal(lake.path(key, partition))
+        except LakeError as error:
+            damage.append(str(error))
+        advance(1, len(places))
+    return Verification(len(places), without_seal, [*damage, *chain(_models(lake), _hub_lock(settings))])
+
+
+def _places(lake: Lake, key: str) -> list[Place]:
+    if TABLES[key].partitioning:
+        return [(key, partition) for partition in lake.partitions(key)]
+    return [(key, None)] if lake.exists(key) else []
+
+
+def _models(lake: Lake) -> Iterator[str]:
+    """Reward models whose weights are not those that training wrote."""
+    for recipe in filter(lambda name: lake.is_whole(MODELS, name), lake.partitions(MODELS)):
+        for path, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
+            try:
+                is_same = weights_hash(lake.home / path) == fingerprint
+            except CpmiError as error:
+                yield f"{error}; or run `cpmi run --only {MODELS} --force`"
+            else:
+                if not is_same:
+                    yield (
+                        f"the weights in {lake.home / path} are not those that were trained; run "
+                        f"`cpmi run --only {MODELS} --force`"
+                    )
+
+
+def _hub_lock(settings: Settings) -> Iterator[str]:
+    try:
+        HubLock(settings.home).revisions()
+    except CpmiError as error:
+        yield str(error)

@@ -1,0 +1,71 @@
+"""One process works on a file at a time; who waits says so, and a file system without locks is named."""
+
+import errno
+import threading
+import time
+
+import filelock
+import pytest
+
+from cpmi_dagster.errors import StorageError
+from cpmi_dagster.files import locks
+from cpmi_dagster.files.locks import locked, locked_if_free
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
+
+
+def test_who_waits_says_so_and_goes_on_when_the_lock_is_free(tmp_path, impatient):
+    path, said, is_taken = tmp_path / "new" / "a.lock", [], threading.Event()
+
+    def work():
+        with locked(path):
+            is_taken.set()
+            time.sleep(0.5)
+
+    other = threading.Thread(target=work)
+    other.start()
+    is_taken.wait()
+    with locked(path, said.append):
+        assert len(said) == 1 and "another process holds" in said[0]
+    other.join()
+    assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
+
+
+def test_a_lock_that_is_free_says_nothing(tmp_path):
+    said = []
+    for _ in range(2):
+        with locked(tmp_path / "a.lock", said.append):
+            pass
+    assert not said
+
+
+def test_a_file_system_that_gives_no_lock_to_anybody_is_named(tmp_path, impatient, monkeypatch):
+    monkeypatch.setattr(filelock._unix, "lock_fd_nonblocking", lambda _: False)
+    with pytest.raises(StorageError, match=r"has no file locks \(flock\)"), locked(tmp_path / "a.lock"):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_that_knows_no_locks_is_named(tmp_path, monkeypatch, number):
+    def refuse(_):
+        raise OSError(number, "not supported")
+
+    monkeypatch.setattr(filelock._unix, "lock_fd_nonblocking", refuse)
+    with pytest.raises(StorageError, match=r"cannot be locked .*not supported.*CPMI_HOME"), locked(tmp_path / "a.lock"):
+        pass
+
+
+def test_a_lock_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"a\.lock cannot be locked"), locked(tmp_path / "file" / "a.lock"):
+        pass
+
+
+def test_a_lock_is_tried_without_waiting(tmp_path):
+    with locked(tmp_path / "a.lock"), locked_if_free(tmp_path / "a.lock") as is_free:
+        assert not is_free
+    with locked_if_free(tmp_path / "a.lock") as is_free:
+        assert is_free

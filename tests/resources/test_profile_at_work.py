@@ -1,0 +1,44 @@
+"""One profile at a time works on a home, in any number of processes."""
+
+import pytest
+from filelock import FileLock
+
+from cpmi_dagster.errors import LakeError
+from cpmi_dagster.profiles.settings import load_settings
+from resources.profile_at_work import profile_at_work
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return load_settings("miniature", home=tmp_path)
+
+
+def test_runs_of_one_profile_work_side_by_side_and_leave_nothing(settings, tmp_path):
+    orchestration = settings.orchestration.model_copy(update={"shards_per_tick": 9})
+    with profile_at_work(settings), profile_at_work(settings.model_copy(update={"orchestration": orchestration})):
+        pass
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+@pytest.mark.parametrize(
+    ("change", "who"), [({"profile": "other"}, "profile `miniature` is"), ({"seed": 7}, "`miniature` with other set")]
+)
+def test_another_profile_is_refused_while_one_is_at_work(settings, change, who):
+    other = settings.model_copy(update=change)
+    with (
+        profile_at_work(settings),
+        pytest.raises(LakeError, match=rf"a run of .*{who}.*CPMI_HOME"),
+        profile_at_work(other),
+    ):
+        pass
+    with profile_at_work(other):
+        pass
+
+
+def test_a_run_that_was_killed_keeps_nobody_out(settings, tmp_path):
+    left = tmp_path / "lake" / ".locks" / "profiles" / "other-12345678-abc.lock"
+    left.parent.mkdir(parents=True)
+    with FileLock(left):
+        pass
+    with profile_at_work(settings):
+        assert not left.exists()

@@ -1,0 +1,64 @@
+"""Every byte of a home is compared with what was written."""
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources.lake import FOOTER_KEY, FileRecord, Lake
+from resources.verification import Verification, verify_home
+
+KEY, MODELS = "labels/hard_negatives", "models/process_reward_models"
+ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    return load_settings("miniature", tmp_path)
+
+
+@pytest.fixture
+def lake(settings) -> Lake:
+    lake = Lake(settings.home)
+    for shard in ("000", "001"):
+        lake.write(ROWS, FileRecord(KEY, shard, "f", "r", "m@1", "1"))
+    return lake
+
+
+def verified(settings: Settings) -> Verification:
+    steps: list[tuple[int, int]] = []
+    found = verify_home(settings, lambda count, total: steps.append((count, total)))
+    assert steps == [(1, found.files)] * found.files
+    return found
+
+
+def test_a_home_as_it_was_written_has_no_damage(settings, lake):
+    assert verified(settings) == Verification(2, 0, [])
+
+
+def test_each_damaged_file_is_named(settings, lake, flip):
+    flip(lake.path(KEY, "001"), 50)
+    (sentence,) = verified(settings).damage
+    assert "shard=001.parquet is damaged" in sentence
+
+
+def test_files_of_earlier_versions_are_counted(settings, lake):
+    path = lake.path(KEY, "000")
+    footer = pl.read_parquet_metadata(path)[FOOTER_KEY]
+    pl.read_parquet(path).write_parquet(path, metadata={FOOTER_KEY: footer})
+    assert verified(settings) == Verification(2, 1, [])
+
+
+def test_weights_that_training_did_not_write_are_named(settings, lake):
+    row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
+    row |= {"weights_fingerprint": "5f0c", "data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
+    schema = lake.read(MODELS, []).schema
+    lake.write(pl.DataFrame([row], schema=schema), FileRecord(MODELS, "mc_bce", "f", "r", "m", "1"))
+    assert "models/mc_bce has no *.safetensors weights" in verified(settings).damage[0]
+    (settings.home / "models" / "mc_bce").mkdir(parents=True)
+    (settings.home / "models" / "mc_bce" / "model.safetensors").write_bytes(b"other")
+    assert "models/mc_bce are not those that were trained" in verified(settings).damage[0]
+
+
+def test_a_damaged_lock_of_hub_revisions_is_named(settings, lake):
+    (settings.home / "hub.lock.json").write_text("{")
+    assert "hub.lock.json is damaged" in verified(settings).damage[0]
