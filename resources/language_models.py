@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
@@ -25,11 +26,14 @@ from cpmi_dagster.models.language_models import (
     model_place,
 )
 from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.planning.durations import FLOPS_PER_PARAMETER
+from cpmi_dagster.planning.hardware import peak_flops
 from cpmi_dagster.profiles.settings import Settings
 from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
+Weights = tuple[str, str | None, str, str, str | None]
 
 
 class LanguageModels:
@@ -38,7 +42,7 @@ class LanguageModels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._dealer = GpuDealer(settings.orchestration.gpus)
-        self._loaded: dict[tuple[str | None, ...], LoadedModel] = {}
+        self._loaded: dict[Weights, LoadedModel] = {}
         self._engines: dict[str, RolloutEngine] = {}
         self._identities: dict[tuple[str, LanguageModel], str] = {}
 
@@ -96,12 +100,30 @@ class LanguageModels:
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
-        spec = self.spec(role)
-        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
-        weights = (spec.name, spec.revision, spec.dtype, device, spec.device_map)
+        weights = self._weights(role)
         if weights not in self._loaded:
             self._loaded[weights] = load_language_model(*weights)
         return self._loaded[weights]
+
+    def _weights(self, role: Role) -> Weights:
+        """What decides which weights a role uses, and where they lie."""
+        spec = self.spec(role)
+        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+        return spec.name, spec.revision, spec.dtype, device, spec.device_map
+
+    def share_of_peak(self, role: Role, cost: Cost) -> float | None:
+        """Share of the card's dense matrix rate that some work of a role's model took, at 2 FLOP a parameter and token.
+
+        None where the model is not loaded here, is not on one GPU, or its card is not in `planning/hardware.yaml`.
+        """
+        loaded = self._loaded.get(self._weights(role)) if self._loaded and self.has(role) else None
+        if loaded is None or loaded.device.type != "cuda" or not cost.wall_seconds:
+            return None
+        import torch
+
+        peak = peak_flops(torch.cuda.get_device_name(loaded.device), str(loaded.model.dtype).removeprefix("torch."))
+        work = FLOPS_PER_PARAMETER * loaded.model.num_parameters() * cost.forward_tokens
+        return work / cost.wall_seconds / peak if peak else None
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
         """A generation engine on the model of that role, by the library or server that its settings name.
