@@ -163,9 +163,8 @@ class _ShardWork:
                 self.context.log.error(self.failures[-1])
                 return
             yield from self._recorded(stage, run, shard, shown)
-            self.found |= {
-                check.key: check.result(run.lake, run.settings) for check in self.checks if check.table in stage.tables
-            }
+            checks = (check for check in self.checks if check.table in stage.tables)
+            self.found.update((check.key, check.result(run.lake, run.settings)) for check in checks)
             if self._is_stopped():
                 return
 
