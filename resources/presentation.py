@@ -36,7 +36,7 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
         fresh_within_days: age beyond which Dagster shows the data set as overdue; None is never.
     """
     table = TABLES[key]
-    is_watched = fresh_within_days is not None and table.group == "dataset"
+    days = fresh_within_days if table.group == "dataset" else None
     return dg.AssetSpec(
         key.split("/"),
         deps=[dg.AssetKey(name.split("/")) for name in stage.inputs],
@@ -51,7 +51,7 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
             **_code_reference(stage),
         },
         automation_condition=ON_CHANGED_ROWS if stage.eager else None,
-        freshness_policy=dg.FreshnessPolicy.time_window(timedelta(days=fresh_within_days)) if is_watched else None,
+        freshness_policy=dg.FreshnessPolicy.time_window(timedelta(days=days)) if days is not None else None,
     )
 
 

@@ -98,7 +98,8 @@ def watched_executor(home: Path) -> dg.ExecutorDefinition:
     def watched(context: dg.InitExecutorContext) -> dg.Executor:
         return _WatchedExecutor(create(context), home / "dagster")
 
-    return dg.ExecutorDefinition(plain.name, plain.config_schema, executor_creation_fn=watched)
+    schema = plain.config_schema
+    return dg.ExecutorDefinition(plain.name, schema, executor_creation_fn=watched)  # pyright: ignore[reportArgumentType]
 
 
 class _WatchedExecutor(dg.Executor):
