@@ -5,6 +5,7 @@ from functools import partial
 
 from rich.console import Console
 
+from assets.idle_runs import IdleRuns
 from assets.label_processes import Builder, label_on_gpus
 from assets.runs import Outcome, check_shards, chosen_tables, run_phases
 from assets.sources import SPOOL
@@ -50,8 +51,9 @@ def run_profile(
         definitions = build(settings, progress, remake)
         several = min(settings.orchestration.gpus, len(shards)) > 1
         label = partial(label_on_gpus, build, settings, shards, remake, progress) if several else None
-        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label)
-        if not outcome.failures and not outcome.waiting:
+        idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label, idle)
+        if outcome == Outcome():
             progress.summary()
     remove_spools(lake.work_folder(SPOOL))
     return outcome

@@ -1,24 +1,30 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
+import uuid
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
 
 import dagster as dg
 
-from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, TRAIN
+from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
+from assets.idle_runs import IdleRuns
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.files.process_identity import this_process
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import PROCESS_TAG, wait_for_pool
+from resources.dagster_home import dagster_folder, wait_for_pool
 from resources.lake import Lake
+from resources.materializations import asset_key
+from resources.run_life import hold_run
 from resources.stage import GPU_POOL
 from resources.stage_run import partitions_of
 
 QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 INTERRUPTED = "interrupted; run again to continue where it stopped"
 ON_GPUS = (LABEL, CANDIDATES, TRAIN)
+# by which the pages of a job find its runs; those of this process come from no code server
+OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ def run_phases(
     shards: Sequence[str],
     wanted: Set[str],
     label: Callable[[Sequence[str]], Outcome] | None = None,
+    idle: IdleRuns | None = None,
 ) -> Outcome:
     """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
 
@@ -55,6 +62,7 @@ def run_phases(
         lake: the files; their shards are the ones labelled.
         shards: which shards to label; everything before labeling is done for all shards.
         label: labels the shards elsewhere, in several processes; in this one when None.
+        idle: finds runs that would do nothing, which are not started.
     """
     outcome = Outcome()
     for phase, tables in PHASES.items():
@@ -67,7 +75,7 @@ def run_phases(
         if phase == LABEL and label:
             outcome.add(label(selection))
         else:
-            outcome.add(run_phase(definitions, settings, instance, phase, shards, selection))
+            outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
         if outcome.failures:
             break
     return outcome
@@ -80,15 +88,19 @@ def run_phase(
     phase: str,
     shards: Sequence[str],
     selection: Sequence[str],
+    idle: IdleRuns | None = None,
 ) -> Outcome:
     """Materialize some tables of one phase in this process, one partition after another; see `run_phases`."""
     outcome = Outcome()
     for tables in _alike(definitions, selection):
         keys = shards if phase == LABEL else partitions_of(tables[0], settings)
+        skips = idle.finder(definitions, phase, tables) if idle else None
         for partition in [None] if keys is None else keys:
+            if skips and skips(partition):
+                continue
             if phase in ON_GPUS:
-                wait_for_pool(instance, GPU_POOL)
-            _run_job(definitions, instance, phase, tables, partition, outcome)
+                wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
+            _run_job(definitions, settings, instance, phase, tables, partition, outcome)
             if outcome.failures:
                 return outcome
     return outcome
@@ -156,6 +168,7 @@ def _alike(definitions: dg.Definitions, selection: Sequence[str]) -> Iterator[li
 
 def _run_job(
     definitions: dg.Definitions,
+    settings: Settings,
     instance: dg.DagsterInstance,
     phase: str,
     selection: Sequence[str],
@@ -163,16 +176,18 @@ def _run_job(
     outcome: Outcome,
 ) -> None:
     job = definitions.resolve_job_def(phase)
-    assets = frozenset(dg.AssetKey(key.split("/")) for key in selection)
+    assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
     # checks that are not named would be those of the whole home
     checks = frozenset(key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in assets)
-    result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
-        instance=instance,
-        partition_key=partition,
-        tags={PROCESS_TAG: this_process()},
-        run_config=QUIET_LOGS,
-        raise_on_error=False,
-    )
+    with closing(hold_run(dagster_folder(settings), run_id)):
+        result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
+            instance=instance,
+            run_id=run_id,
+            partition_key=partition,
+            tags={**OF_THIS_LOCATION, **({SHARDS_TAG: partition} if phase == LABEL and partition else {})},
+            run_config=QUIET_LOGS,
+            raise_on_error=False,
+        )
     for event in result.get_step_failure_events():
         error = event.step_failure_data.error
         outcome.failures.append(f"{event.step_key}: {_sentence(event, error)}")

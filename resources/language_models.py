@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
@@ -26,11 +27,14 @@ from cpmi_dagster.models.language_models import (
     reading_identity,
 )
 from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.planning.durations import FLOPS_PER_PARAMETER
+from cpmi_dagster.planning.hardware import peak_flops
 from cpmi_dagster.profiles.settings import Settings
 from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
+Weights = tuple[str, str | None, str, str, str | None]
 
 
 class LanguageModels:
@@ -39,7 +43,7 @@ class LanguageModels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._dealer = GpuDealer(settings.orchestration.gpus)
-        self._loaded: dict[tuple[str | None, ...], tuple[list[str], LoadedModel]] = {}
+        self._loaded: dict[Weights, tuple[list[str], LoadedModel]] = {}
         self._engines: dict[tuple[str, ...], RolloutEngine] = {}
 
     @cached_property
@@ -101,14 +105,32 @@ class LanguageModels:
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
-        spec = self.spec(role)
-        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
-        weights = (spec.name, spec.revision, spec.dtype, device, spec.device_map)
-        facts = self.facts(role)
+        weights, facts = self._weights(role), self.facts(role)
         if weights not in self._loaded or self._loaded[weights][0] != facts:
             self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
             self._loaded[weights] = facts, load_language_model(*weights)
         return self._loaded[weights][1]
+
+    def _weights(self, role: Role) -> Weights:
+        """What decides which weights a role uses, and where they lie."""
+        spec = self.spec(role)
+        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+        return spec.name, spec.revision, spec.dtype, device, spec.device_map
+
+    def share_of_peak(self, role: Role, cost: Cost) -> float | None:
+        """Share of the card's dense matrix rate that some work of a role's model took, at 2 FLOP a parameter and token.
+
+        None where the model is not loaded here, is not on one GPU, or its card is not in `planning/hardware.yaml`.
+        """
+        found = self._loaded.get(self._weights(role)) if self._loaded and self.has(role) else None
+        if found is None or found[1].device.type != "cuda" or not cost.wall_seconds:
+            return None
+        loaded = found[1]
+        import torch
+
+        peak = peak_flops(torch.cuda.get_device_name(loaded.device), str(loaded.model.dtype).removeprefix("torch."))
+        work = FLOPS_PER_PARAMETER * loaded.model.num_parameters() * cost.forward_tokens
+        return work / cost.wall_seconds / peak if peak else None
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
         """A generation engine on the model of that role, by the library or server that its settings name.

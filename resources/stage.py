@@ -23,7 +23,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
-from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.data_sources import DataSources
@@ -32,13 +32,16 @@ from resources.declaration import StageBody
 from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, setting_values, widened
 from resources.lake import FileRecord, Lake, Version, earlier_hash, fingerprint_of, rows_hash
 from resources.language_models import LanguageModels
+from resources.pace import Pace, read_pace
 from resources.profile_at_work import profile_at_work
 from resources.progress import Progress
 from resources.spec_version import spec_version
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 from resources.staleness import Maker, Staleness, input_partitions, refuse_stale
+from resources.step_errors import step_errors
 
 Metadata = dict[str, Any]
+Used = tuple[Settings, Lake, LanguageModels, DataSources, Database, Progress]
 Options = ParamSpec("Options")
 HashOf = Callable[[pl.DataFrame], str]
 GPU_POOL = "gpu"
@@ -73,7 +76,7 @@ class Stage(Maker):
             makers: the stages behind all tables, to tell stale inputs from others.
         """
         keys = partitions_of(self.table, settings)
-        version = spec_version(self, settings, makers)
+        version, fresh = spec_version(self, settings, makers), settings.orchestration.fresh_within_days
         memo: dict[str, Any] = {}
 
         def compute(
@@ -85,33 +88,45 @@ class Stage(Maker):
             database: dg.ResourceParam[Database],
             progress: dg.ResourceParam[Progress],
         ) -> Iterator[dg.MaterializeResult]:
-            log = context.log.info
-            run = StageRun(
-                self.name,
-                self.tables,
-                settings,
-                lake,
-                models,
-                sources,
-                database,
-                progress,
-                context.run.run_id,
-                log,
-                makers=makers,
-                inputs=self.inputs,
-                memo=memo,
-            )
-            if context.op_execution_context.op_config["force"]:
-                run = replace(run, lake=Lake(lake.home, frozenset(self.tables)))
-            yield from self._materialize(context, run)
+            used = (settings, lake, models, sources, database, progress)
+            yield from self._materialize(context, self.run_in(context, used, makers, memo))
 
         return dg.multi_asset(
             name=self.name,
-            specs=[presentation.asset_spec(self, key, version) for key in self.tables],
+            specs=[presentation.asset_spec(self, key, version, fresh) for key in self.tables],
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
             config_schema=RUN_CONFIG,
             pool=self.pool,
         )(compute)
+
+    def run_in(
+        self, context: dg.AssetExecutionContext, used: Used, makers: Mapping[str, Maker], memo: dict[str, Any]
+    ) -> StageRun:
+        """What this stage uses in a step of a Dagster run.
+
+        Args:
+            used: the step's resources.
+            makers: the stages behind all tables.
+            memo: values that the runs of this process share.
+        """
+        settings, lake, models, sources, database, progress = used
+        if context.op_execution_context.op_config["force"]:
+            lake = Lake(lake.home, frozenset(self.tables))
+        return StageRun(
+            self.name,
+            self.tables,
+            settings,
+            lake,
+            models,
+            sources,
+            database,
+            progress,
+            context.run.run_id,
+            context.log.info,
+            makers=makers,
+            inputs=self.inputs,
+            memo=memo,
+        )
 
     def bring_up_to_date(self, run: StageRun, partition: str | None = None) -> dict[str, Metadata]:
         """Make a partition if it is missing or stale.
@@ -130,14 +145,15 @@ class Stage(Maker):
             if self.is_up_to_date(run, partition):
                 return self._skip(run, partition, began)
             with profile_at_work(run.settings):
-                made, records = self._make(run, partition)
+                made, records, pace = self._make(run, partition)
         if not all(run.database.shows(key) for key in self.tables):
             run.database.publish()
         seconds = time.monotonic() - began
         run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)
-        return {record.table: presentation.written(self, record, made, seconds) for record in records}
+        rates = pace.metadata() if pace else {}
+        return {record.table: presentation.written(self, record, made, seconds) | rates for record in records}
 
-    def _make(self, run: StageRun, partition: str | None) -> tuple[StageOutput, list[FileRecord]]:
+    def _make(self, run: StageRun, partition: str | None) -> tuple[StageOutput, list[FileRecord], Pace | None]:
         """Call the body, and write its rows unless what they depend on has changed meanwhile."""
         asked, version = self.asked(run.settings), self._version_of_inputs(run, partition)
         before = self._extent_before(run, partition, asked)
@@ -156,8 +172,9 @@ class Stage(Maker):
             where = f"{self.table} {partition}" if partition else self.table
             raise LakeError(f"the {changed} of {where} changed while its rows were made; nothing is written, run again")
         records = self._write(fixed, made, partition, fingerprint)
+        pace = read_pace(chunks.folder)
         chunks.clear()
-        return made, records
+        return made, records, pace
 
     def _skip(self, run: StageRun, partition: str | None, began: float) -> dict[str, Metadata]:
         run.log(f"{self.name}{f' {partition}' if partition else ''}: skipped, unchanged")
@@ -304,12 +321,10 @@ class Stage(Maker):
 
     def _materialize(self, context: dg.AssetExecutionContext, run: StageRun) -> Iterator[dg.MaterializeResult]:
         if len(context.partition_keys if self.partitioning else ()) > 1:
-            raise dg.Failure("a run makes one partition; launch one run per partition", allow_retries=False)
+            raise dg.Failure("this run makes one partition; launch one run per partition", allow_retries=False)
         partition = context.partition_key if self.partitioning else None
-        try:
+        with step_errors(context, run.settings.orchestration):
             shown = self.bring_up_to_date(run, partition)
-        except CpmiError as error:
-            raise dg.Failure(description=str(error), allow_retries=False) from error
         for key in self.tables:
             record = run.lake.record(key, partition)
             version = dg.DataVersion(record.content) if record else None

@@ -1,7 +1,7 @@
 """What a stage's body may use while it runs, and what it returns."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from resources.data_sources import DataSources
 from resources.extent import Extent
 from resources.lake import ChunkStore, Lake
 from resources.language_models import LanguageModels
+from resources.pace import Pace
 from resources.progress import Progress
 
 if TYPE_CHECKING:
@@ -157,7 +158,12 @@ class StageRun:
         advance = self.track(partition, frame.height)
         slices = list(frame.iter_slices(size)) or [frame]
         names = [f"{number:05d}-rows-{size}" for number in range(len(slices))]
-        made = [self._chunk(name, rows, make, advance) for name, rows in zip(names, slices, strict=True)]
+        pace, made = Pace(frame.height), []
+        for name, rows in zip(names, slices, strict=True):
+            chunk, is_new = self._chunk(partition, name, rows, make, advance)
+            pace = pace.after(rows.height, chunk.cost) if is_new else pace.found(rows.height)
+            made.append(chunk)
+            self._show(partition, pace)
         return StageOutput(
             frames={key: pl.concat([chunk.frame(key) for chunk in made]) for key in self.tables},
             model=made[0].model,
@@ -165,17 +171,39 @@ class StageRun:
             notes=[note for chunk in made for note in chunk.notes],
         )
 
-    def _chunk(self, name: str, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]) -> StageOutput:
+    def _chunk(
+        self, partition: str, name: str, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]
+    ) -> tuple[StageOutput, bool]:
+        """A chunk, and whether it was made now; an error bears a note on the trajectories among which it came up."""
         stored = self.chunks.load(name) if self.chunks else None
         if stored is not None:
             frames, facts = stored
             advance(rows.height)
-            return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"])
-        made = make(rows, advance)
+            return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"]), False
+        try:
+            made = make(rows, advance)
+        except Exception as error:
+            error.add_note(_among(rows))
+            raise
         if self.chunks:
             facts = {"model": made.model, "cost": made.cost.to_dict(), "notes": list(made.notes)}
             self.chunks.save(name, {key: made.frame(key) for key in self.tables}, facts)
-        return made
+        return made, True
+
+    def _show(self, partition: str, pace: Pace) -> None:
+        """Write the pace to the run's log, and to where `cpmi status` sees it."""
+        shares = [self.models.share_of_peak(role, pace.cost) for role in self.facts.get("models", ())]
+        pace = replace(pace, peak_share=next((share for share in shares if share is not None), None))
+        if pace.made:
+            self.log(f"{self.name} {partition}: {pace}")
+        if self.chunks:
+            pace.write(self.chunks.folder)
+
+
+def _among(rows: pl.DataFrame) -> str:
+    """Which trajectories a chunk holds, for the message of an error in it."""
+    names = rows["trajectory_id"] if "trajectory_id" in rows.columns else pl.Series(values=["?"])
+    return f"at trajectory {names[0]}" if rows.height == 1 else f"among trajectories {names[0]} to {names[-1]}"
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
