@@ -13,6 +13,7 @@ from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files.process_identity import has_died
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
+from resources.dagster_storage import storage_configuration
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 PROCESS_TAG = "cpmi/process"
@@ -108,6 +109,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
 def _configuration(settings: Settings) -> dict[str, object]:
     gpus = settings.orchestration.gpus
     return {
+        **storage_configuration(settings.orchestration.postgres),
         "telemetry": {"enabled": False},
         "nux": {"enabled": False},
         "concurrency": {

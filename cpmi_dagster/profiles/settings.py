@@ -38,6 +38,7 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
+from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.sources import Sources
 from cpmi_dagster.rewards.costs import CostBasis
 from cpmi_dagster.rewards.demand import Demand, demand_of
@@ -84,6 +85,7 @@ class Orchestration(Frozen):
     gpus: int = Field(default=1, ge=1, description="labeling processes at once, a GPU for each; size of the `gpu` pool")
     shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
     schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
+    postgres: Postgres | None = Field(default=None, description="keeps Dagster's runs and events; else SQLite")
 
 
 class Settings(BaseSettings):
