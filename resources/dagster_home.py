@@ -15,6 +15,7 @@ import yaml
 from cpmi_dagster.errors import CpmiError, SettingsError, first_line
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
+from resources.dagster_storage import storage_configuration
 from resources.guarded_webserver import AS_MODULE
 from resources.run_life import end_dead_runs, free_slots_of_ended_runs
 
@@ -162,6 +163,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
 def _configuration(settings: Settings) -> dict[str, object]:
     gpus = settings.orchestration.gpus
     return {
+        **storage_configuration(settings.orchestration.postgres),
         "telemetry": {"enabled": False},
         "nux": {"enabled": False},
         "concurrency": {

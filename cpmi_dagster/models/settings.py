@@ -6,13 +6,13 @@ prover:  {name: Qwen/Qwen2-Math-1.5B, engine: endpoint,                     samp
           endpoint: "http://127.0.0.1:8000/v1", api_key_variable: PROVER_KEY}
 """
 
-import re
 from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.files.environment import is_variable_name
 
 
 class LanguageModel(Frozen):
@@ -74,6 +74,6 @@ class LanguageModel(Frozen):
     @field_validator("api_key_variable")
     @classmethod
     def _variable_name(cls, value: str | None) -> str | None:
-        if value is not None and (not re.fullmatch(r"[A-Za-z_]\w*", value) or value.startswith("CPMI_")):
+        if value is not None and not is_variable_name(value):
             raise ValueError("it names an environment variable, such as OPENAI_API_KEY; it is not the key itself")
         return value

@@ -1,0 +1,71 @@
+"""Where Dagster keeps runs, events and ticks: SQLite in the home, or the PostgreSQL that the profile names.
+
+orchestration: {postgres: {host: db.internal}}    ->    storage: {postgres: {postgres_db: {hostname: db.internal, …}}}
+"""
+
+from importlib.util import find_spec
+
+from cpmi_dagster.errors import SettingsError, first_line
+from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.profiles.postgres import Postgres
+
+# SQLAlchemy 2.1 reads plain `postgresql` as psycopg 3
+SCHEME = "postgresql+psycopg2"
+CONNECT_SECONDS = 10
+
+
+def storage_configuration(postgres: Postgres | None) -> dict[str, object]:
+    """The `storage` of `dagster.yaml`, once the server has answered; nothing for SQLite, which is Dagster's default.
+
+    The password is not in it: Dagster, too, reads the variable.
+
+    Raises:
+        SettingsError: the package or the password is missing, or the server refuses.
+    """
+    if postgres is None:
+        return {}
+    _check_package()
+    _check_server(postgres)
+    database = {
+        "hostname": postgres.host,
+        "port": postgres.port,
+        "db_name": postgres.database,
+        "username": postgres.user,
+        "password": {"env": postgres.password_variable},
+        "scheme": SCHEME,
+    }
+    return {"storage": {"postgres": {"postgres_db": database}}}
+
+
+def _check_package() -> None:
+    if find_spec("dagster_postgres") is None:
+        raise SettingsError(
+            "orchestration.postgres needs a package that is not installed; run `pip install 'cpmi-dagster[postgres]'`, "
+            "or remove the setting"
+        )
+
+
+def _check_server(postgres: Postgres) -> None:
+    """Connect once: Dagster would try again for a while, and end with a traceback."""
+    import psycopg2
+
+    password = environment_variable(postgres.password_variable)
+    if not password:
+        raise SettingsError(
+            "orchestration.postgres takes its password from the environment variable "
+            f"{postgres.password_variable}, which is not set; set it"
+        )
+    try:
+        psycopg2.connect(
+            host=postgres.host,
+            port=postgres.port,
+            dbname=postgres.database,
+            user=postgres.user,
+            password=password,
+            connect_timeout=CONNECT_SECONDS,
+        ).close()
+    except psycopg2.OperationalError as error:
+        raise SettingsError(
+            f"orchestration.postgres: the database `{postgres.database}` at {postgres.host}:{postgres.port} refuses "
+            f"`{postgres.user}` ({first_line(error)}); start the server, or correct the setting"
+        ) from error

@@ -1,0 +1,90 @@
+"""`deploy/compose.yaml` and the Dockerfile: read by their own tools, closed to the network, without secrets."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cpmi_dagster.profiles.postgres import Postgres
+from cpmi_dagster.profiles.settings import load_settings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FILES = ("compose.yaml", "compose.gpu.yaml")
+OURS = ("configuration", "code", "webserver", "daemon")
+VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
+SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|KEY")
+
+
+def compose(name: str) -> dict:
+    return yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
+
+
+def example() -> dict[str, str]:
+    lines = (DEPLOY / ".env.example").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_compose_specification_accepts_the_file(name):
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", DEPLOY / name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_dockerfile_passes_its_linter():
+    done = subprocess.run(
+        [Path(sys.executable).with_name("hadolint"), DEPLOY / "Dockerfile"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_published_port_is_on_loopback(name):
+    ports = [port for service in compose(name)["services"].values() for port in service.get("ports", [])]
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_every_variable_of_the_compose_file_is_in_the_example():
+    named = {match[0] for match in VARIABLE.findall((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))}
+    assert named == set(example())
+
+
+def test_secrets_come_from_the_environment_and_the_example_holds_none():
+    for service in compose("compose.yaml")["services"].values():
+        secrets = {name: value for name, value in service.get("environment", {}).items() if SECRET.search(name)}
+        assert all(VARIABLE.fullmatch(value) for value in secrets.values())
+    assert not [name for name, value in example().items() if value and SECRET.search(name)]
+
+
+def test_our_services_have_no_rights_they_do_not_need():
+    for name in OURS:
+        service = compose("compose.yaml")["services"][name]
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_settings_of_each_service_are_understood(name, monkeypatch):
+    environment = compose("compose.yaml")["services"][name]["environment"]
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, VARIABLE.sub(lambda match: example()[match[1]], value))
+    settings = load_settings()
+    assert settings.home == Path("/data")
+    assert environment["DAGSTER_HOME"] == "/data/dagster"
+    assert settings.orchestration.postgres == Postgres(host="postgres")
+    assert settings.orchestration.postgres.password_variable in environment
+
+
+def test_webserver_and_daemon_ask_the_code_server_where_it_listens():
+    server = yaml.safe_load((DEPLOY / "workspace.yaml").read_text())["load_from"][0]["grpc_server"]
+    command = compose("compose.yaml")["services"][server["host"]]["command"]
+    assert command[command.index("--port") + 1] == str(server["port"])
+
+
+def test_the_teams_profile_is_one(tmp_path):
+    settings = load_settings(DEPLOY / "profiles" / "team.yaml", tmp_path)
+    assert settings.rewards.types == ("cpmi",)
+    assert settings.selection.trajectories is None

@@ -1,0 +1,128 @@
+"""`deploy/kubernetes/`: Kubernetes' own schemas accept what stands in them, and no name there becomes a setting here.
+
+Dagster's chart and KubeRay's definition are not part of this repository. With `DAGSTER_CHART`, a folder such as
+`helm pull dagster/dagster --version 1.13.27 --untar` makes, and `RAYCLUSTER_CRD`, the file `ray.io_rayclusters.yaml` of
+KubeRay's operator chart, the files are held against them too.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from cpmi_dagster.profiles.settings import load_settings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CHART, CRD = os.environ.get("DAGSTER_CHART"), os.environ.get("RAYCLUSTER_CRD")
+KUBERNETES = "1.34"
+
+
+def read(name: str) -> dict[str, Any]:
+    return yaml.safe_load((DEPLOY / "kubernetes" / name).read_text(encoding="utf-8"))
+
+
+def ray_templates() -> Iterator[dict[str, Any]]:
+    spec = read("raycluster.yaml")["spec"]
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        yield group["template"]
+
+
+def deployment() -> dict[str, Any]:
+    return read("dagster-values.yaml")["dagster-user-deployments"]["deployments"][0]
+
+
+def test_kubernetes_accepts_the_claim_of_the_home():
+    kubernetes_validate.validate(read("home.yaml"), KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("template", list(ray_templates()), ids=["head", "worker"])
+def test_kubernetes_accepts_rays_pods(template):
+    pods = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "pods"}, "template": template}
+    kubernetes_validate.validate(pods, KUBERNETES, strict=True)
+
+
+def test_kubernetes_accepts_what_the_values_put_into_pods():
+    pod = deployment()
+    launcher = read("dagster-values.yaml")["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
+    container = {"name": "labeling", "image": "cpmi-dagster", **launcher["containerConfig"]}
+    container |= {key: pod[key] for key in ("env", "volumeMounts", "securityContext")}
+    spec = {"containers": [container], "volumes": pod["volumes"], "securityContext": pod["podSecurityContext"]}
+    manifest = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "run"}, "spec": {**spec, **launcher["podSpecConfig"]},
+    }  # fmt: skip
+    kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+def test_no_service_gets_a_name_that_kubernetes_would_turn_into_a_setting():
+    """A service `cpmi-x` puts CPMI_X_SERVICE_HOST into every pod, which `load_settings` refuses."""
+    names = [deployment()["name"], read("raycluster.yaml")["metadata"]["name"]]
+    assert not [name for name in names if name.startswith("cpmi")]
+
+
+def test_the_settings_of_the_code_server_are_understood(monkeypatch):
+    for entry in deployment()["env"]:
+        monkeypatch.setenv(entry["name"], entry.get("value", "secret"))
+    profile = DEPLOY / os.environ["CPMI_PROFILE"].removeprefix("/")
+    assert load_settings(profile).home == Path("/data")
+
+
+def test_the_claim_of_the_home_is_the_one_that_is_mounted():
+    claims = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for volumes in (deployment()["volumes"], *(template["spec"]["volumes"] for template in ray_templates()))
+        for volume in volumes
+        if "persistentVolumeClaim" in volume
+    }
+    assert claims == {read("home.yaml")["metadata"]["name"]}
+
+
+@pytest.mark.skipif(CHART is None, reason="DAGSTER_CHART names no folder of Dagster's Helm chart")
+def test_dagsters_chart_accepts_the_values():
+    import json
+
+    defaults = yaml.safe_load(Path(CHART, "values.yaml").read_text(encoding="utf-8"))
+    schema = json.loads(Path(CHART, "values.schema.json").read_text(encoding="utf-8"))
+    Draft202012Validator(schema).validate(merged(defaults, read("dagster-values.yaml")))
+    assert not unknown(read("dagster-values.yaml"), defaults)
+
+
+@pytest.mark.skipif(CRD is None, reason="RAYCLUSTER_CRD names no file of KubeRay's RayCluster definition")
+def test_kuberay_accepts_the_cluster():
+    versions = yaml.safe_load(Path(CRD).read_text(encoding="utf-8"))["spec"]["versions"]
+    schema = next(version["schema"]["openAPIV3Schema"] for version in versions if version["name"] == "v1")
+    Draft202012Validator(closed(schema)).validate(read("raycluster.yaml"))
+
+
+def merged(base: Any, own: Any) -> Any:
+    """The values that Helm would use: mappings are merged, everything else is replaced."""
+    if not isinstance(base, dict) or not isinstance(own, dict):
+        return own
+    return base | {key: merged(base[key], value) if key in base else value for key, value in own.items()}
+
+
+def unknown(own: dict, defaults: dict, place: str = "") -> list[str]:
+    """Keys that the chart has no default for, so does not read; mappings that are empty there take any."""
+    found = []
+    for key, value in own.items():
+        if key not in defaults:
+            found.append(f"{place}{key}")
+        elif isinstance(value, dict) and isinstance(defaults[key], dict) and defaults[key]:
+            found += unknown(value, defaults[key], f"{place}{key}.")
+    return found
+
+
+def closed(schema: Any) -> Any:
+    """The schema without room for keys that it does not name: Kubernetes would drop them without a word."""
+    if isinstance(schema, list):
+        return [closed(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: closed(value) for key, value in schema.items()}
+    is_open = "x-kubernetes-preserve-unknown-fields" in schema or "additionalProperties" in schema
+    named = isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
+    return inner | ({"additionalProperties": False} if named and not is_open else {})

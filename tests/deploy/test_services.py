@@ -1,0 +1,117 @@
+"""The commands of `deploy/compose.yaml`, run here: the UI, the daemon and the code server make a run."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
+from postgres_server import programs, temporary_server
+
+ROOT = Path(__file__).parents[2]
+SERVICES = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))["services"]
+LAUNCH = """mutation { launchPipelineExecution(executionParams: {mode: "default", selector: {
+    repositoryLocationName: "cpmi", repositoryName: "__repository__", pipelineName: "__ASSET_JOB",
+    assetSelection: [{path: ["sources", "reference_problems"]}]}}) {
+    __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
+SECONDS = 240
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)"),
+]
+
+
+def free_port() -> str:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def command(service: str, **changes: str) -> list[str]:
+    """What the service runs, by this interpreter's programs, with other values for some of its options."""
+    return changed(SERVICES[service]["command"], changes)
+
+
+def healthy(environment: dict[str, str], service: str, **changes: str) -> bool:
+    """What the service's health check says."""
+    check = changed(SERVICES[service]["healthcheck"]["test"][1:], changes)
+    return subprocess.run(check, env=environment, capture_output=True).returncode == 0
+
+
+def changed(words: list[str], changes: dict[str, str]) -> list[str]:
+    program, *arguments = words
+    for option, value in {"host": "127.0.0.1", **changes}.items():
+        if f"--{option}" in arguments:
+            arguments[arguments.index(f"--{option}") + 1] = value
+    return [str(Path(sys.executable).with_name(program)), *arguments]
+
+
+@contextmanager
+def running(service: str, environment: dict[str, str], log: Path, **changes: str) -> Iterator[None]:
+    with log.open("a") as stream:
+        process = subprocess.Popen(command(service, **changes), env=environment, stdout=stream, stderr=stream)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def ask(port: str, query: str) -> dict:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)["data"]
+
+
+def until(answer, wanted) -> object:
+    """What `answer` returns once it is one of `wanted`."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if (found := answer()) in wanted:
+                return found
+        except OSError:
+            pass
+        time.sleep(1)
+    raise AssertionError(f"not one of {wanted} within {SECONDS} seconds")
+
+
+def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(tmp_path):
+    home, code_port, ui_port = tmp_path / "home", free_port(), free_port()
+    workspace = yaml.safe_load((ROOT / "deploy" / "workspace.yaml").read_text())
+    workspace["load_from"][0]["grpc_server"] |= {"host": "127.0.0.1", "port": int(code_port)}
+    (tmp_path / "workspace.yaml").write_text(yaml.safe_dump(workspace))
+    with ExitStack() as stack:
+        server = stack.enter_context(temporary_server())
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT), "CPMI_HOME": str(home), "DAGSTER_HOME": str(home / "dagster"),
+            "CPMI_PROFILE": "miniature", "CPMI_ORCHESTRATION__POSTGRES__HOST": "127.0.0.1",
+            "CPMI_ORCHESTRATION__POSTGRES__PORT": str(server.port), "PG_PASSWORD": server.password,
+        }  # fmt: skip
+        subprocess.run(command("configuration"), env=environment, check=True)
+        log, given = tmp_path / "log", {"workspace": str(tmp_path / "workspace.yaml")}
+        stack.enter_context(running("code", environment, log, port=code_port))
+        until(lambda: healthy(environment, "code", port=code_port), [True])
+        stack.enter_context(running("webserver", environment, log, port=ui_port, **given))
+        stack.enter_context(running("daemon", environment, log, **given))
+        until(lambda: ask(ui_port, "{ version }").keys() >= {"version"}, [True])
+        launched = ask(ui_port, LAUNCH)["launchPipelineExecution"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        status = f'{{ runOrError(runId: "{launched["run"]["runId"]}") {{ ... on Run {{ status }} }} }}'
+        ended = until(lambda: ask(ui_port, status)["runOrError"]["status"], ["SUCCESS", "FAILURE", "CANCELED"])
+        assert healthy(environment, "daemon")
+    assert ended == "SUCCESS"
+    assert (home / "lake" / "sources" / "reference_problems.parquet").is_file()
+    assert not list((home / "dagster").rglob("*.db"))
