@@ -26,6 +26,7 @@ lint: $(STAMP)-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	CPMI_HOME=$$(mktemp -d) $(BIN)/dg check defs
+	$(BIN)/python scripts/audit.py
 
 format: $(STAMP)-dev
 	$(BIN)/ruff check --fix .

@@ -127,7 +127,8 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
         f"{problems:,} of the problems of {name} (asked by {asking:,} of {selected:,} selected trajectories)"
         for name, problems, asking in shared.select("benchmark", "problems", "trajectories").iter_rows()
     )
-    example = shorten(first["example"], EXAMPLE, placeholder=" …")
+    # the UI reads a description as Markdown: within backquotes it means nothing
+    example = shorten(first["example"], EXAMPLE, placeholder=" …").replace("`", "'")
     found = f"reward models would be trained on {counts}, for example on `{example}`"
     if first["tolerated"]:
         return f"{found}; this benchmark takes questions from training splits: judge its figures with that in mind"

@@ -19,9 +19,9 @@ def at_most(more: int) -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = psutil.Process().memory_info().data + more
-    unlimited = (soft, hard).count(resource.RLIM_INFINITY) == 2
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted if unlimited else min(wanted, soft), hard))
+    set_already = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    bound = min(psutil.Process().memory_info().data + more, *set_already, sys.maxsize)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
     try:
         yield
     finally:

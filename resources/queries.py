@@ -2,7 +2,7 @@
 
 Whatever the SQL says, such a connection opens no other file or address, writes none, loads no extension, and cannot
 change its settings: DuckDB's own file system is switched off, the database is attached read-only, and the lake is a
-`ReadOnlyLake`. COPY in a common table expression or under EXPLAIN, which DuckDB takes for reading, fails at the file.
+`ReadOnlyLake`. COPY in a common table expression, which DuckDB takes for a statement that reads, fails at the file.
 A query that takes too long is interrupted; one that takes too much memory fails.
 """
 
@@ -88,10 +88,10 @@ def locked_connection(
         connection.execute(f"attach {quoted(str(database))} as {database.stem} (read_only)")
         connection.execute(f"use {database.stem}")
         connection.execute(f"set variable {home_variable} = '{HOME}'")
-        for file in files:
-            _show_file(connection, file)
         for setting, value in LOCKS.items():
             connection.execute(f"set {setting} = {value}")
+        for file in files:
+            _show_file(connection, file)
     except BaseException:
         connection.close()
         raise

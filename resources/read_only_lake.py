@@ -69,7 +69,7 @@ class ReadOnlyLake(AbstractFileSystem):
             except FileNotFoundError:
                 continue
 
-    def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> "_File":
+    def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
         if mode != "rb":
             raise PermissionError("a query only reads")
         return _File(self._place(str(self._strip_protocol(path))))

@@ -4,14 +4,17 @@ seed: 1
 seed: 2      ->  mine.yaml is not valid YAML: line 2 has the key `seed` again; remove one of the two
 """
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.nodes import MappingNode, Node
+from yaml.nodes import MappingNode, Node, ScalarNode
 
 from cpmi_dagster.errors import SettingsError
 
+# a profile has hundreds; aliases of aliases can make a short file billions
+MOST_VALUES = 100_000
 TEXT, MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
@@ -32,7 +35,17 @@ def read_yaml(path: Path) -> Any:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses what YAML allows and no settings file means: a key twice, keys that are no text, aliases in a circle."""
+    """Refuses what YAML allows and no settings file means.
+
+    A key twice, keys that are no text, aliases in a circle, and aliases that multiply.
+    """
+
+    def get_single_node(self) -> Node | None:
+        """The whole document, unless it is far larger than its text."""
+        node = super().get_single_node()
+        if node is not None and _values(node, {}) > MOST_VALUES:
+            raise yaml.YAMLError(f"its aliases make it more than {MOST_VALUES:,} values; write fewer")
+        return node
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         """Any value, but no alias of one that it is within."""
@@ -56,3 +69,12 @@ class _StrictLoader(yaml.SafeLoader):
 
 def _line(node: Node) -> int:
     return node.start_mark.line + 1
+
+
+def _values(node: Node, counted: dict[Node, int]) -> int:
+    """How many values a node holds where its aliases are written out."""
+    if node not in counted:
+        inner = chain.from_iterable(node.value) if isinstance(node, MappingNode) else node.value
+        parts = () if isinstance(node, ScalarNode) else inner
+        counted[node] = 1 + sum(_values(part, counted) for part in parts)
+    return counted[node]

@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from cpmi_dagster.errors import ModelError, first_line
 
 INDEX = "model.safetensors.index.json"
 OWN_CODE = "trust_remote_code"
 # of every `from_pretrained`; without, transformers asks on the terminal whether to run the code of a model
-DATA_ONLY = {"trust_remote_code": False}
+DATA_ONLY: dict[str, Any] = {"trust_remote_code": False}
 # of every `from_pretrained` of weights; others are pickles
-SAFE_WEIGHTS = {"use_safetensors": True}
+SAFE_WEIGHTS: dict[str, Any] = {"use_safetensors": True}
 
 
 def loading_failure(error: Exception) -> str:

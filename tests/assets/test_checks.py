@@ -49,12 +49,12 @@ def test_a_judge_that_is_not_ours_counts_for_nothing():
 ASKED = r"Find the sum $\dfrac{1}{2} + x$ if $x=3$."
 
 
-def check_questions(home: Path, benchmark: str, question: str) -> dg.AssetCheckResult:
-    """A home with one selected trajectory that asks `ASKED`, and one problem of a benchmark."""
+def check_questions(home: Path, benchmark: str, question: str, asked: str = ASKED) -> dg.AssetCheckResult:
+    """A home with one selected trajectory that asks `asked`, and one problem of a benchmark."""
     settings = load_settings("miniature", home)
     rows = {
         "alignment/trajectories": {
-            "trajectory_id": "t000000000", "question_id": "q0", "row_number": 0, "task": "MATH", "question": ASKED,
+            "trajectory_id": "t000000000", "question_id": "q0", "row_number": 0, "task": "MATH", "question": asked,
             "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
             "match_score": 1.0,
         },
@@ -85,6 +85,13 @@ def test_a_benchmark_known_to_take_questions_from_training_splits_gives_a_warnin
     result = check_questions(tmp_path, "prmbench", ASKED)
     assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert result.metadata["prmbench"].value == 1
+
+
+def test_the_example_of_a_check_stays_within_its_quotes(tmp_path: Path):
+    result = check_questions(tmp_path, "math500", f"`![x](//evil.example)`{ASKED}`", f"`![x](//evil.example)`{ASKED}`")
+    assert result.description is not None
+    assert "for example on `'![x](//evil.example)'" in result.description
+    assert result.description.count("`") == 2
 
 
 def test_another_number_makes_another_question(tmp_path: Path):

@@ -211,6 +211,38 @@ def test_query_refuses_to_write(home):
 
 
 @pytest.mark.slow
+def test_a_table_shows_the_first_rows_and_says_that_there_are_more(home):
+    many = "select * from range(1500)"
+    result = invoke("query", many, "-p", home)
+    assert "999" in result.stdout and "1000" not in result.stdout
+    assert "These are the first 1,000 rows, and there are more; `--limit 0` gives all." in result.stderr
+    assert "1499" in invoke("query", many, "-p", home, "--limit", "0").stdout
+    assert len(invoke("query", many, "-p", home, "--format", "csv").stdout.splitlines()) == 1501
+    limited = invoke("query", many, "-p", home, "--format", "json", "--limit", "2")
+    assert len(json.loads(limited.stdout)) == 2 and "first 2 rows" in limited.stderr
+
+
+@pytest.mark.slow
+def test_a_query_is_stopped_after_its_time(home):
+    endless = "select count(*) from range(10000000000) a, range(1000) b where (a.range * b.range) % 7 = 3"
+    with pytest.raises(CpmiError, match=r"stopped after 0\.3 s"):
+        invoke("query", endless, "-p", home, "--timeout", "0.3")
+
+
+@pytest.mark.slow
+def test_labels_are_joined_to_a_file_that_is_given(home, finished, tmp_path):
+    from resources.lake import Lake
+
+    name = Lake(finished.home).read("selection/selected_trajectories")["trajectory_id"][0]
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"id": name, "mine": 7}), encoding="utf-8")
+    sql = "select distinct r.mine from rows r join labels.step_rewards on trajectory_id = r.id"
+    result = invoke("query", sql, "-p", home, "--file", str(tmp_path / "rows.jsonl"), "--format", "csv")
+    assert result.stdout == "mine\n7\n"
+    with pytest.raises(CpmiError, match="the tables of this home and what is given with --file"):
+        invoke("query", f"from '{tmp_path / 'rows.jsonl'}'", "-p", home)
+
+
+@pytest.mark.slow
 def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
     from resources.lake import Lake
 

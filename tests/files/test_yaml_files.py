@@ -35,6 +35,13 @@ def test_a_mistake_in_a_yaml_file_is_one_sentence(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
+def test_aliases_that_multiply_are_refused_at_once(tmp_path):
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    (tmp_path / "a.yaml").write_text(f"a0: &a0 [x, x]\n{levels}", encoding="utf-8")
+    with pytest.raises(SettingsError, match="its aliases make it more than 100,000 values"):
+        read_yaml(tmp_path / "a.yaml")
+
+
 def test_a_file_that_cannot_be_read_as_text_is_named(tmp_path):
     (tmp_path / "a.yaml").write_bytes(b"a: \xff\n")
     for path, message in ((tmp_path / "a.yaml", "is not valid YAML"), (tmp_path / "none.yaml", "cannot be read")):

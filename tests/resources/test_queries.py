@@ -183,11 +183,26 @@ def test_no_query_reads_or_writes_a_file_outside_or_changes_the_lake(hostile, ho
     assert len(asked) > 500
 
 
+def wrapped(sql: str, wrapper: str) -> str:
+    """A query within another, as a text where the other takes it as one."""
+    return wrapper.replace("{}", sql.replace("'", "''") if "query(" in wrapper else sql)
+
+
 def test_no_writer_is_hidden_in_another_statement(hostile, home):
     copies = [template.replace("{}", target) for template in WRITERS[:5] for target in targets(home)]
     for inner, wrapper in itertools.product([*copies, *STATEMENTS], WRAPPERS):
-        quoted = inner.replace("'", "''") if "query(" in wrapper else inner
-        hostile(wrapper.replace("{}", quoted))
+        hostile(wrapped(inner, wrapper))
+
+
+@pytest.mark.slow
+def test_ten_thousand_hostile_queries_change_nothing_and_read_nothing_outside(hostile, home):
+    files = [template.replace("{}", target) for template in READERS + WRITERS for target in targets(home)]
+    asked = [wrapped(sql, wrapper) for sql, wrapper in itertools.product(files, WRAPPERS)]
+    twice = itertools.product(STATEMENTS, WRAPPERS, WRAPPERS)
+    asked += [wrapped(wrapped(sql, inner), outer) for sql, inner, outer in twice]
+    for sql in asked:
+        hostile(sql)
+    assert len(asked) > 10_000
 
 
 def test_no_address_is_called(hostile):
@@ -206,7 +221,7 @@ def test_no_address_is_called(hostile):
 def test_nested_hostile_queries_change_nothing(hostile, home, wrappers, template, target, noise):
     sql = template.replace("{}", targets(home)[target]) + noise
     for wrapper in wrappers:
-        sql = wrapper.replace("{}", sql.replace("'", "''") if "query(" in wrapper else sql)
+        sql = wrapped(sql, wrapper)
     hostile(sql)
 
 

@@ -1,0 +1,24 @@
+"""Paths of folders that every library here can use."""
+
+from pathlib import Path
+
+import pytest
+
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.places import folder_for_all
+from cpmi_dagster.profiles.settings import load_settings
+
+
+@pytest.mark.parametrize("name", ["100%", "a?b", "runs[1]", "a*", "back\\slash", "line\nfeed"])
+def test_a_home_that_a_library_would_take_for_a_pattern_is_refused(tmp_path, name):
+    with pytest.raises(SettingsError, match=r"holds the character .*; set CPMI_HOME to a folder without it"):
+        load_settings("miniature", tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", "größe", "a;b", "a#b", "a$b", "a&b=c", "{x}", "(1)"])
+def test_other_signs_are_fine(tmp_path, name):
+    assert load_settings("miniature", tmp_path / name).home == tmp_path / name
+
+
+def test_a_relative_folder_becomes_whole():
+    assert folder_for_all("a") == Path.cwd() / "a"
