@@ -23,6 +23,7 @@ from resources.profile_at_work import profile_at_work
 from resources.progress import LoggedProgress
 from resources.stage import Stage, stage
 from resources.stage_run import SELECTED, StageOutput, StageRun
+from resources.staleness import Staleness
 
 NEGATIVES = "labels/hard_negatives"
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
@@ -567,3 +568,13 @@ def test_rows_of_a_version_that_hashed_the_selection_otherwise_are_kept(run_of):
     assert earlier != facts
     run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", fingerprint_of(earlier), "r", "", "1"))
     assert declared.is_up_to_date(run, "000")
+
+
+def test_a_damaged_file_counts_as_stale(run_of):
+    declared = counting_stage([])
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    path = run.lake.path(NEGATIVES, "000")
+    path.write_bytes(path.read_bytes()[:100])
+    assert Staleness(run, {NEGATIVES: declared}).partitions(NEGATIVES) == {"000": f"{NEGATIVES} 000 is damaged"}
