@@ -104,7 +104,7 @@ class LanguageModels:
         spec = self.spec(role)
         device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
         weights = (spec.name, spec.revision, spec.dtype, device, spec.device_map)
-        facts = self.facts(role)
+        facts = self.facts_of(spec)
         if weights not in self._loaded or self._loaded[weights][0] != facts:
             self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
             self._loaded[weights] = facts, load_language_model(*weights)
