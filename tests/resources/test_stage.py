@@ -10,7 +10,7 @@ import pytest
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
-from cpmi_dagster.errors import LakeError, ScoringError
+from cpmi_dagster.errors import LakeError, ScoringError, StorageError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -578,3 +578,14 @@ def test_a_damaged_file_counts_as_stale(run_of):
     path = run.lake.path(NEGATIVES, "000")
     path.write_bytes(path.read_bytes()[:100])
     assert Staleness(run, {NEGATIVES: declared}).partitions(NEGATIVES) == {"000": f"{NEGATIVES} 000 is damaged"}
+
+
+def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(run_of, full_disk):
+    calls: list[list[str]] = []
+    declared = chunked_stage(calls, None)
+    run = run_of(declared)
+    with full_disk(300), pytest.raises(StorageError, match=r"cannot be written .*make room on its disk and run again"):
+        declared.bring_up_to_date(run, "000")
+    declared.bring_up_to_date(run, "000")
+    assert calls == [["a", "b"], ["a", "b"], ["c", "d"], ["e"]]
+    assert run.lake.read(SCORES, "000").height == 5
