@@ -43,8 +43,8 @@ def run_profile(
     check_shards(lake, settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     with (
-        profile_at_work(settings),
         open_instance(settings) as instance,
+        profile_at_work(settings),
         TerminalProgress(console, expected, quiet) as progress,
     ):
         remake = frozenset(wanted if force else ())

@@ -30,7 +30,7 @@ from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state
 from cpmi_dagster.files.locks import locked
-from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
+from cpmi_dagster.files.whole_files import cannot_be_written, remove_unfinished, write_whole
 from resources.sealed_parquet import DamagedFile, checked_seal, write_sealed
 
 FOOTER_KEY = "cpmi"
@@ -244,8 +244,7 @@ class Lake:
             self.check(key, partition)
         except DamagedFile as error:
             aside = self.root / ".damaged" / f"{key.replace('/', '.')}.{partition or 'all'}.parquet"
-            aside.parent.mkdir(exist_ok=True)
-            os.replace(path, aside)
+            _move(path, aside)
             say(f"{error}; it is made again now, and what was there lies at {aside}")
 
     def work_folder(self, name: str) -> Path:
@@ -343,6 +342,14 @@ def _record_in(path: Path) -> FileRecord:
         raise _unreadable(path, error) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
         raise DamagedFile(path, first_line(error)) from error
+
+
+def _move(path: Path, place: Path) -> None:
+    try:
+        place.parent.mkdir(exist_ok=True)
+        os.replace(path, place)
+    except OSError as error:
+        raise cannot_be_written(place, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> LakeError:

@@ -105,7 +105,7 @@ class LanguageModels:
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
-        weights, facts = self._weights(role), self.facts(role)
+        weights, facts = self._weights(role), self.facts_of(self.spec(role))
         if weights not in self._loaded or self._loaded[weights][0] != facts:
             self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
             self._loaded[weights] = facts, load_language_model(*weights)

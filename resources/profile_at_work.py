@@ -33,23 +33,26 @@ def profile_at_work(settings: Settings) -> Iterator[None]:
     own = folder / f"{mine}-{uuid4().hex}.lock"
     with locked(own):
         try:
-            for path in sorted(folder.glob("*.lock")):
+            for path in sorted(set(folder.glob("*.lock")) - {own}):
                 name = path.stem.rpartition("-")[0]
-                if name != mine:
-                    _check_gone(path, settings, name.rpartition("-")[0])
+                if not _is_gone(path) and name != mine:
+                    raise _refused(settings, name.rpartition("-")[0])
             yield
         finally:
             own.unlink(missing_ok=True)
 
 
-def _check_gone(path: Path, settings: Settings, other: str) -> None:
-    """Refuse to work beside a process of other settings; remove the lock of one that was killed."""
+def _is_gone(path: Path) -> bool:
+    """Whether the process of a lock file is gone; then the file goes too."""
     with locked_if_free(path) as is_free:
         if is_free:
             path.unlink(missing_ok=True)
-            return
+        return is_free
+
+
+def _refused(settings: Settings, other: str) -> LakeError:
     who = f"profile `{other}`" + (" with other settings" if other == settings.profile else "")
-    raise LakeError(
+    return LakeError(
         f"a run of {who} is at work in {settings.home}; wait until it has ended, or give profile "
         f"`{settings.profile}` a home of its own (CPMI_HOME)"
     )

@@ -285,8 +285,9 @@ class Stage(Maker):
     ) -> str | dict[str, str]:
         axis = ROWS_OF_EXTENT.get(key)
         if axis is not None and axis in extent:
-            rows = run.lake.read(key, partition)
-            return rows_hash(rows if extent[axis] is None else rows.filter(pl.col("rank") <= extent[axis]))
+            within = pl.lit(True) if extent[axis] is None else pl.col("rank") <= extent[axis]
+            name = f"{key} {_content(run.lake, key, partition)} {within}"
+            return run.once(name, lambda: rows_hash(run.lake.read(key, partition).filter(within)))
         if TABLES[key].partitioning is None:
             rows = ROWS_OF_PARTITION.get((key, self.partitioning))
             content = _content(run.lake, key, None)

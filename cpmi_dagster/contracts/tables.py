@@ -7,6 +7,7 @@ and `reports` have files of their own.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import dataframely as dy
@@ -316,6 +317,7 @@ def provenance_of(table: Table) -> dict[str, pl.DataType]:
     return {name: dtype for name, dtype in PROVENANCE.items() if name not in own}
 
 
+@cache
 def fingerprinted_columns(table: Table) -> dict[str, pl.DataType]:
     """The columns that decide whether rows must be rebuilt: the names of provenance columns make no difference."""
     earlier = {EARLIER_NAMES.get(name, name): dtype for name, dtype in PROVENANCE.items()}

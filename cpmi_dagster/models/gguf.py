@@ -17,10 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
 from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.files.file_states import file_digest
+from cpmi_dagster.files.locks import locked
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.models.safe_loading import DATA_ONLY
 
@@ -61,7 +60,7 @@ def converted(file: Path) -> Path:
     from huggingface_hub import cached_assets_path
 
     folder = cached_assets_path(LIBRARY, NAMESPACE, DTYPE) / file_digest(file)
-    with FileLock(f"{folder}.lock"):
+    with locked(Path(f"{folder}.lock")):
         if not folder.is_dir():
             with TemporaryDirectory(dir=folder.parent) as unfinished:
                 _convert(file, Path(unfinished) / folder.name)

@@ -6,10 +6,16 @@ from types import SimpleNamespace
 import dagster as dg
 import polars as pl
 
-from assets.checks import no_benchmark_question_is_trained_on, reward_models_beat_chance
+from assets.checks import (
+    every_trajectory_scored,
+    match_rate,
+    no_benchmark_question_is_trained_on,
+    reward_models_beat_chance,
+)
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from resources.lake import FileRecord, Lake
 
 
 def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:
@@ -101,3 +107,15 @@ def test_another_number_makes_another_question(tmp_path: Path):
 def test_a_check_on_questions_stops_the_run_before_models_are_trained():
     specs = {spec.name: spec for spec in no_benchmark_question_is_trained_on.check_specs}
     assert specs["no_benchmark_question_is_trained_on"].blocking
+
+
+def test_a_shard_that_is_half_made_or_damaged_stops_no_other(tmp_path: Path):
+    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
+    row = {"trajectory_id": "t", "question_id": "q", "shard": "000", "task": "GSM8K", "composition": "mixed"}
+    lake.write(pl.DataFrame([row]), FileRecord("selection/selected_trajectories", None, "f", "r", "", "1"))
+    for key in ("labels/answer_logprobs", "alignment/trajectories", "alignment/rejected_rows"):
+        lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "f", "r", "", "1"))
+    trajectories = lake.path("alignment/trajectories", "000")
+    trajectories.write_bytes(trajectories.read_bytes()[:99])
+    assert every_trajectory_scored(lake, settings).passed
+    assert match_rate(lake, settings).metadata["match_rate"].value == 0

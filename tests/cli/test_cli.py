@@ -183,6 +183,10 @@ def test_status_shows_every_asset(home):
     assert "Labeling took" in output
 
 
+def test_status_verifies_every_file(home):
+    assert "; all are as they were written" in invoke("status", "--verify", "-p", home).output
+
+
 @pytest.mark.slow
 def test_query_gives_tables_csv_and_json(home):
     sql = "select reward_type, count(*) as steps from labels.step_rewards group by all order by all"

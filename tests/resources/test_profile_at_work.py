@@ -35,10 +35,15 @@ def test_another_profile_is_refused_while_one_is_at_work(settings, change, who):
         pass
 
 
-def test_a_run_that_was_killed_keeps_nobody_out(settings, tmp_path):
-    left = tmp_path / "lake" / ".locks" / "profiles" / "other-12345678-abc.lock"
+@pytest.mark.parametrize("profile", ["other", "miniature"])
+def test_a_run_that_was_killed_keeps_nobody_out(settings, tmp_path, profile):
+    left = tmp_path / "lake" / ".locks" / "profiles" / f"{profile}-12345678-abc.lock"
     left.parent.mkdir(parents=True)
     with FileLock(left):
         pass
     with profile_at_work(settings):
         assert not left.exists()
+        (mine,) = left.parent.iterdir()
+    mine.touch()  # as a kill leaves it
+    with profile_at_work(settings):
+        assert not mine.exists()

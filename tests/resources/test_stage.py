@@ -10,7 +10,7 @@ import pytest
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
-from cpmi_dagster.errors import LakeError, ScoringError
+from cpmi_dagster.errors import LakeError, ScoringError, StorageError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -23,6 +23,7 @@ from resources.profile_at_work import profile_at_work
 from resources.progress import LoggedProgress
 from resources.stage import Stage, stage
 from resources.stage_run import SELECTED, StageOutput, StageRun
+from resources.staleness import Staleness
 
 NEGATIVES = "labels/hard_negatives"
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
@@ -567,3 +568,24 @@ def test_rows_of_a_version_that_hashed_the_selection_otherwise_are_kept(run_of):
     assert earlier != facts
     run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", fingerprint_of(earlier), "r", "", "1"))
     assert declared.is_up_to_date(run, "000")
+
+
+def test_a_damaged_file_counts_as_stale(run_of):
+    declared = counting_stage([])
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    declared.bring_up_to_date(run, "000")
+    path = run.lake.path(NEGATIVES, "000")
+    path.write_bytes(path.read_bytes()[:100])
+    assert Staleness(run, {NEGATIVES: declared}).partitions(NEGATIVES) == {"000": f"{NEGATIVES} 000 is damaged"}
+
+
+def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(run_of, full_disk):
+    calls: list[list[str]] = []
+    declared = chunked_stage(calls, None)
+    run = run_of(declared)
+    with full_disk(300), pytest.raises(StorageError, match=r"cannot be written .*make room on its disk and run again"):
+        declared.bring_up_to_date(run, "000")
+    declared.bring_up_to_date(run, "000")
+    assert calls == [["a", "b"], ["a", "b"], ["c", "d"], ["e"]]
+    assert run.lake.read(SCORES, "000").height == 5

@@ -1,0 +1,112 @@
+"""`kill -9` at random moments of a labeling run of four shards: its tables end as those of an undisturbed run.
+
+    PYTHONPATH=.:tests python tests/faults/kill_labeling.py --kills 30 --seed 0
+
+Whenever a run gets to its end between kills, its tables are compared, and all labels are made once more.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars.selectors as cs
+from small_run import SMALL, write_profile
+
+from assets.automation import LABEL_TABLES
+from resources.lake import Lake
+
+ROOT = Path(__file__).resolve().parents[2]
+BEFORE_LABELS = ("sources", "alignment", "selection")
+MEASURED = cs.contains("seconds")
+"""Columns that differ from run to run."""
+UNFINISHED = (".tmp", ".wal", ".partial", ".replaced")
+LONGEST_RUN_SECONDS = 1800
+
+
+def start(profile: str, home: Path, *groups: str) -> subprocess.Popen[bytes]:
+    """`cpmi run` of some groups, in a process group of its own."""
+    only = [argument for group in groups for argument in ("--only", group)]
+    command = [sys.executable, "-m", "cpmi_dagster", "run", "-p", profile, "--quiet", *only]
+    environment = {**os.environ, "CPMI_HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=environment, start_new_session=True)
+
+
+def label_and_kill(profile: str, home: Path, undisturbed: Path, kills: int, seconds: float, seed: int) -> None:
+    """Label a home, killed at random moments and resumed, and compare it with an undisturbed one.
+
+    Args:
+        seconds: how long an undisturbed run takes; a moment is drawn from it.
+
+    Raises:
+        AssertionError: rows differ, or something is left over.
+    """
+    moments, left = random.Random(seed), kills
+    while left:
+        run = start(profile, home, "labels")
+        try:
+            assert run.wait(moments.uniform(0, seconds)) == 0, "a resumed run failed"
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+            left -= 1
+        else:
+            compare(home, undisturbed)
+            shutil.rmtree(home / "lake" / "labels")
+    assert start(profile, home, "labels").wait(LONGEST_RUN_SECONDS) == 0, "the last run failed"
+    compare(home, undisturbed)
+
+
+def compare(home: Path, undisturbed: Path) -> None:
+    """Make sure that two homes have the same labels, and that one has nothing beside its files.
+
+    Raises:
+        AssertionError: they differ, or something is left over.
+    """
+    lake, other = Lake(home), Lake(undisturbed)
+    for key in LABEL_TABLES:
+        assert lake.partitions(key) == other.partitions(key), f"{key} has other shards"
+        for shard in lake.partitions(key):
+            rows, expected = lake.read(key, shard).drop(MEASURED), other.read(key, shard).drop(MEASURED)
+            assert rows.equals(expected), f"{key} {shard} has other rows"
+    remaining = list(leftovers(home))
+    assert not remaining, f"left over: {remaining}"
+
+
+def leftovers(home: Path) -> Iterator[str]:
+    """Files of a home that belong to no table, report or lock."""
+    for path in home.rglob("*"):
+        name, inside = path.name, path.relative_to(home).parts
+        is_unfinished = name.endswith(UNFINISHED) or {".work", ".damaged", "profiles"} & set(inside)
+        if path.is_file() and is_unfinished and not (name.endswith(".lock") and "profiles" not in inside):
+            yield "/".join(inside)
+
+
+def main() -> None:
+    """Make a home without labels, label a copy of it undisturbed, and another one under kills."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        profile, undisturbed, home = write_profile(folder / "small.yaml", SMALL), folder / "whole", folder / "killed"
+        assert start(profile, undisturbed, *BEFORE_LABELS).wait(LONGEST_RUN_SECONDS) == 0
+        shutil.copytree(undisturbed, home)
+        began = time.monotonic()
+        assert start(profile, undisturbed, "labels").wait(LONGEST_RUN_SECONDS) == 0
+        seconds = time.monotonic() - began
+        label_and_kill(profile, home, undisturbed, chosen.kills, seconds, chosen.seed)
+        taken = time.monotonic() - began
+        print(f"{chosen.kills} kills in a run of {seconds:.0f} s, {taken:.0f} s in all: the tables are the same")
+
+
+if __name__ == "__main__":
+    main()

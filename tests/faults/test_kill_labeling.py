@@ -1,0 +1,30 @@
+"""Kills at random moments lose, double and leave nothing; `kill_labeling.py` does it with any number of them."""
+
+import shutil
+
+import pytest
+from kill_labeling import compare, label_and_kill, leftovers
+
+KILLS, SECONDS = 2, 12.0
+
+
+@pytest.mark.slow
+def test_killed_runs_end_with_the_labels_of_an_undisturbed_one(own_copy, finished_home, small_profile):
+    shutil.rmtree(own_copy.home / "lake" / "labels")
+    label_and_kill(small_profile, own_copy.home, finished_home, KILLS, SECONDS, seed=1)
+
+
+@pytest.mark.slow
+def test_the_comparison_sees_other_rows_and_what_is_left_over(own_copy, finished_home):
+    compare(own_copy.home, finished_home)
+    left = own_copy.home / "lake" / ".work" / "labels" / "answer_logprobs" / "000-f" / "chunk-0.json"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with pytest.raises(AssertionError, match=r"left over: .*chunk-0"):
+        compare(own_copy.home, finished_home)
+    left.unlink()
+    rewards = own_copy.home / "lake" / "labels" / "step_rewards"
+    shutil.rmtree(rewards)
+    with pytest.raises(AssertionError, match="labels/step_rewards has other shards"):
+        compare(own_copy.home, finished_home)
+    assert not list(leftovers(finished_home))
