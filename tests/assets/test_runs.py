@@ -116,7 +116,7 @@ def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_h
 
 
 def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(idle_runs, "_has_passed", lambda record: False)
+    monkeypatch.setattr(idle_runs, "_lets_pass", lambda evaluation: False)
     settings = load_settings("miniature", tmp_path)
     for _ in range(2):
         assert not run_all(settings, only=("alignment", "sources"), shards=["000"]).failures
