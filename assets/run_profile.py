@@ -53,7 +53,7 @@ def run_profile(
         label = partial(label_on_gpus, build, settings, shards, remake, progress) if several else None
         idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
         outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label, idle)
-        if outcome == Outcome():
+        if not outcome.failures and not outcome.waiting:
             progress.summary()
     remove_spools(lake.work_folder(SPOOL))
     return outcome

@@ -95,9 +95,11 @@ def run_phase(
     for tables in _alike(definitions, selection):
         keys = shards if phase == LABEL else partitions_of(tables[0], settings)
         skips = idle.finder(definitions, phase, tables) if idle else None
-        for partition in [None] if keys is None else keys:
-            if skips and skips(partition):
-                continue
+        partitions = [None] if keys is None else keys
+        to_run = [partition for partition in partitions if not (skips and skips(partition))]
+        if idle and not to_run:
+            outcome.failed_checks.extend(map(_words, idle.warnings(definitions, phase, tables)))
+        for partition in to_run:
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
             _run_job(definitions, settings, instance, phase, tables, partition, outcome)
@@ -193,8 +195,13 @@ def _run_job(
         outcome.failures.append(f"{event.step_key}: {_sentence(event, error)}")
     for evaluation in result.get_asset_check_evaluations():
         if not evaluation.passed:
-            name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
-            outcome.failed_checks.append(f"{name}: {evaluation.description}" if evaluation.description else name)
+            outcome.failed_checks.append(_words(evaluation))
+
+
+def _words(evaluation: dg.AssetCheckEvaluation) -> str:
+    """Which check did not pass, and what it found."""
+    name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
+    return f"{name}: {evaluation.description}" if evaluation.description else name
 
 
 def _sentence(event: dg.DagsterEvent, error: object) -> str:

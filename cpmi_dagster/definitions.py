@@ -26,7 +26,7 @@ from assets.run_profile import run_profile
 from assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import status
-from resources.dagster_home import check_port, serve_ui
+from resources.dagster_home import check_port, check_schedule, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.judge_evaluation import evaluate
@@ -42,7 +42,7 @@ from resources.trace import trace
 from resources.verification import verify_home
 
 __all__ = [
-    "check_port", "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
+    "check_port", "check_schedule", "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
     "run_with_progress", "serve_ui", "trace", "verify_home", "write_starter",
 ]  # fmt: skip
 
