@@ -1,20 +1,25 @@
 """`cpmi run`: bring a profile's home up to date."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+import dagster as dg
 from rich.console import Console
 
-from assets.label_processes import Builder, label_on_gpus
+from assets.label_on_actors import label_on_actors, with_actors
 from assets.runs import Outcome, check_shards, chosen_tables, run_phases
 from assets.sources import SPOOL
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
+from resources.progress import Progress
 from resources.shard_spool import remove_spools
 from resources.stage import Stage
 from resources.stage_run import partitions_of
 from resources.terminal import TerminalProgress
+
+Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
+"""The code location of a profile that reports its progress; the tables named are remade even where nothing changed."""
 
 
 def run_profile(
@@ -41,9 +46,10 @@ def run_profile(
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
         remake = frozenset(wanted if force else ())
-        definitions = build(settings, progress, remake)
-        several = min(settings.orchestration.gpus, len(shards)) > 1
-        label = partial(label_on_gpus, build, settings, shards, remake, progress) if several else None
+        own = with_actors(settings)
+        definitions = build(own, progress, remake)
+        models = (definitions.resources or {})["models"]
+        label = partial(label_on_actors, definitions, own, instance, models, shards) if own.orchestration.ray else None
         outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label)
         if not outcome.failures and not outcome.waiting:
             progress.summary()

@@ -54,7 +54,7 @@ def run_phases(
     Args:
         lake: the files; their shards are the ones labelled.
         shards: which shards to label; everything before labeling is done for all shards.
-        label: labels the shards elsewhere, in several processes; in this one when None.
+        label: labels the shards on actors; this process does when None.
     """
     outcome = Outcome()
     for phase, tables in PHASES.items():

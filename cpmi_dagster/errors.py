@@ -38,6 +38,10 @@ class LakeError(CpmiError):
     """A file of the lake is missing, truncated or not written by this package."""
 
 
+class ActorError(CpmiError):
+    """The actors that make chunks cannot be had, or cannot make one."""
+
+
 class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
 

@@ -16,6 +16,8 @@ from cpmi_dagster.profiles.settings import Settings
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 PROCESS_TAG = "cpmi/process"
+SIDE_BY_SIDE = "side_by_side.yaml"
+NO_COMPUTE_LOGS = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 LOG = logging.getLogger(__name__)
 DIED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
 
@@ -53,6 +55,21 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     instance = dg.DagsterInstance.from_config(str(write_dagster_yaml(settings)))
     end_dead_runs(instance)
     return instance
+
+
+def open_side_by_side(settings: Settings, runs: int) -> dg.DagsterInstance:
+    """The Dagster instance of a home for several runs at once in threads of this process.
+
+    Its pools have room for them. What they print is not kept: Dagster captures it for the whole process, one run at a
+    time.
+    """
+    folder = write_dagster_yaml(settings)
+    configuration = _configuration(settings)
+    pools = {"granularity": "op", "default_limit": runs}
+    configuration["concurrency"] = {"runs": {"max_concurrent_runs": runs}, "pools": pools}
+    configuration["compute_logs"] = NO_COMPUTE_LOGS
+    write_whole(folder / SIDE_BY_SIDE, yaml.safe_dump(configuration, sort_keys=False))
+    return dg.DagsterInstance.from_config(str(folder), SIDE_BY_SIDE)
 
 
 def wait_for_pool(instance: dg.DagsterInstance, pool: str) -> None:

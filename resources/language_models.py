@@ -9,10 +9,11 @@ models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1   
 import gc
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import ActorError, SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
 from cpmi_dagster.models.language_models import (
@@ -29,7 +30,12 @@ from cpmi_dagster.profiles.settings import Settings
 from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
+if TYPE_CHECKING:
+    from resources.ray_actors import ActorPool
+
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
+STOPPED = "interrupted; run again to continue where it stopped"
+LABELING_ROLES: tuple[Role, ...] = ("labeler", "rollouts", "prover")
 
 
 class LanguageModels:
@@ -41,6 +47,9 @@ class LanguageModels:
         self._loaded: dict[tuple[str | None, ...], LoadedModel] = {}
         self._engines: dict[str, RolloutEngine] = {}
         self._identities: dict[tuple[str, LanguageModel], str] = {}
+        self._actors: ActorPool | None = None
+        self._actors_lock = Lock()
+        self._stopped = False
 
     @cached_property
     def _lock(self) -> HubLock:
@@ -68,9 +77,45 @@ class LanguageModels:
         wanted = self.spec(role).device
         return self._dealer.device() if wanted == "auto" else wanted
 
+    @property
+    def actors(self) -> "ActorPool | None":
+        """The processes that make chunks, each with models of its own; None where the profile names none.
+
+        Raises:
+            ActorError: Ray is not installed, or its cluster is not reached.
+        """
+        ray = self._settings.orchestration.ray
+        with self._actors_lock:
+            if self._stopped:
+                raise ActorError(STOPPED)
+            if ray is not None and self._actors is None:
+                from resources.ray_actors import ActorPool
+
+                self._actors = ActorPool(ray, self._settings_of_actors())
+            return self._actors
+
+    def _settings_of_actors(self) -> Settings:
+        """The profile with the revisions that this home uses, so that no actor has to look one up."""
+        roles = [role for role in LABELING_ROLES if getattr(self._settings.models, role) is not None]
+        models = self._settings.models.model_copy(update={role: self.spec(role) for role in roles})
+        orchestration = self._settings.orchestration.model_copy(update={"ray": None})
+        return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
+
+    def stop_actors(self) -> None:
+        """End the actors for good: whoever waits for a chunk, or asks for one later, gets an `ActorError`."""
+        with self._actors_lock:
+            self._stopped = True
+            if self._actors is not None:
+                self._actors.close()
+
     def release(self) -> None:
-        """Drop the models in memory; they are loaded again when needed."""
+        """Drop the models in memory and end the actors that hold some; they are loaded again when needed."""
         from cpmi_dagster.models.memory import release_memory
+
+        with self._actors_lock:
+            actors, self._actors = self._actors, None
+        if actors is not None:
+            actors.close()
 
         devices = {loaded.device for loaded in self._loaded.values()}
         self._loaded.clear()

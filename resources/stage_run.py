@@ -11,6 +11,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
+from resources.chunks import ChunkMaker, chunk_jobs, made
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.extent import Extent
@@ -70,9 +71,6 @@ class StageOutput:
     def frame(self, key: str) -> pl.DataFrame:
         """The rows of one of the stage's tables."""
         return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
-
-
-ChunkMaker = Callable[[pl.DataFrame, Callable[[int], None]], StageOutput]
 
 
 @dataclass(frozen=True)
@@ -141,39 +139,56 @@ class StageRun:
         """A function to call with the number of items just finished."""
         return self.progress.start(f"{self.name} {partition}" if partition else self.name, total, self.log)
 
-    def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> StageOutput:
-        """Make a partition chunk by chunk; a killed run continues after its last finished chunk.
+    def in_chunks(
+        self,
+        partition: str,
+        frame: pl.DataFrame,
+        size: int,
+        make: ChunkMaker,
+        beside: Mapping[str, pl.DataFrame] | None = None,
+    ) -> StageOutput:
+        """Make a partition chunk by chunk; a killed run continues after its finished chunks.
 
         Args:
             frame: its items, one a row, in a fixed order.
             size: rows of a chunk.
-            make: called with the rows of a chunk and a function that takes the number of items just finished.
+            make: makes a chunk, here or in an actor (see `chunks`): a function of a module, its arguments bound.
+            beside: tables of which a chunk needs the rows of its trajectories, by key.
 
         Returns:
             The chunks' rows one after another, their costs added up.
         """
         advance = self.track(partition, frame.height)
-        slices = list(frame.iter_slices(size)) or [frame]
-        names = [f"{number:05d}-rows-{size}" for number in range(len(slices))]
-        made = [self._chunk(name, rows, make, advance) for name, rows in zip(names, slices, strict=True)]
+        models = {role: facts[0] for role, facts in self.facts.get("models", {}).items()}
+        jobs = chunk_jobs(self.name, partition, frame, size, make, beside or {}, models)
+        done = {job.name: chunk for job in jobs if (chunk := self._stored(job.name))}
+        if done:
+            advance(sum(job.rows.height for job in jobs if job.name in done))
+        missing = [job for job in jobs if job.name not in done]
+        for job, chunk in made(missing, self.settings, self.models, advance):
+            self._store(job.name, chunk)
+            done[job.name] = chunk
+        return self._joined([done[job.name] for job in jobs])
+
+    def _joined(self, chunks: Sequence[StageOutput]) -> StageOutput:
         return StageOutput(
-            frames={key: pl.concat([chunk.frame(key) for chunk in made]) for key in self.tables},
-            model=made[0].model,
-            cost=sum((chunk.cost for chunk in made), Cost.zero()),
-            notes=[note for chunk in made for note in chunk.notes],
+            frames={key: pl.concat([chunk.frame(key) for chunk in chunks]) for key in self.tables},
+            model=chunks[0].model,
+            cost=sum((chunk.cost for chunk in chunks), Cost.zero()),
+            notes=[note for chunk in chunks for note in chunk.notes],
         )
 
-    def _chunk(self, name: str, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]) -> StageOutput:
+    def _stored(self, name: str) -> StageOutput | None:
         stored = self.chunks.load(name) if self.chunks else None
-        if stored is not None:
-            frames, facts = stored
-            advance(rows.height)
-            return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"])
-        made = make(rows, advance)
+        if stored is None:
+            return None
+        frames, facts = stored
+        return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"])
+
+    def _store(self, name: str, chunk: StageOutput) -> None:
         if self.chunks:
-            facts = {"model": made.model, "cost": made.cost.to_dict(), "notes": list(made.notes)}
-            self.chunks.save(name, {key: made.frame(key) for key in self.tables}, facts)
-        return made
+            facts = {"model": chunk.model, "cost": chunk.cost.to_dict(), "notes": list(chunk.notes)}
+            self.chunks.save(name, {key: chunk.frame(key) for key in self.tables}, facts)
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

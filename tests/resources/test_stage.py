@@ -12,6 +12,7 @@ from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_
 from cpmi_dagster.errors import LakeError, ScoringError
 from cpmi_dagster.profiles.settings import load_settings
 from resources import stage as stage_module
+from resources.chunks import Advance, ChunkRun
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.lake import FileRecord, Lake, fingerprint_of
@@ -189,7 +190,7 @@ def chunked_stage(calls: list[list[str]], die_at: str | None) -> Stage:
     def score(run: StageRun, shard: str) -> StageOutput:
         """Scores two trajectories a chunk."""
 
-        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
+        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
             ids = chunk["trajectory_id"].to_list()
             if die_at in ids:
                 raise Killed
