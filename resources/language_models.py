@@ -96,8 +96,8 @@ class LanguageModels:
 
     def _settings_of_actors(self) -> Settings:
         """The profile with the revisions that this home uses, so that no actor has to look one up."""
-        roles = [role for role in LABELING_ROLES if getattr(self._settings.models, role) is not None]
-        models = self._settings.models.model_copy(update={role: self.spec(role) for role in roles})
+        named = {role: self.spec(role) for role in LABELING_ROLES if getattr(self._settings.models, role) is not None}
+        models = self._settings.models.model_copy(update=named)
         orchestration = self._settings.orchestration.model_copy(update={"ray": None})
         return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
 

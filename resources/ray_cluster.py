@@ -2,7 +2,6 @@
 
 import logging
 import os
-import platform
 from importlib.util import find_spec
 from math import ceil, floor
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 from cpmi_dagster.errors import ActorError, first_line
 from cpmi_dagster.profiles.actors import RayActors
 
-LOOPBACK = "127.0.0.2"
-"""Ray replaces 127.0.0.1 by the address of the network; all of 127/8 is this machine on Linux."""
+# read when Ray is imported: without clusters it keeps to 127.0.0.1, elsewhere it takes the network's address instead
+WITHOUT_CLUSTERS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+LOOPBACK = "127.0.0.1"
 ROUNDING = 1e-6
 
 
@@ -28,7 +28,7 @@ def connect(actors: RayActors) -> bool:
         raise ActorError(
             "`orchestration.ray`, and `orchestration.gpus` above 1, need Ray; run `pip install cpmi-dagster[ray]`"
         )
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"} | (WITHOUT_CLUSTERS if actors.address == "local" else {})
     import ray
 
     if ray.is_initialized():
@@ -45,11 +45,8 @@ def connect(actors: RayActors) -> bool:
 
 
 def _options_here(actors: RayActors) -> dict[str, Any]:
-    """Ray on this machine alone: no dashboard, no other address than the loopback, a token for every call."""
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    options: dict[str, Any] = {"include_dashboard": False}
-    if platform.system() == "Linux":
-        options["_node_ip_address"] = LOOPBACK
+    """Ray on this machine alone: no dashboard, no address but the loopback's; calls carry a token by Ray's default."""
+    options: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": LOOPBACK}
     if actors.actors != "max":
         # as many as are asked for run at once, also where there are fewer processors
         options["num_cpus"] = max(os.cpu_count() or 1, round(actors.actors * actors.num_cpus))

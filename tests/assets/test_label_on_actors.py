@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,8 @@ from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
 
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra `ray` is not installed")
+pytestmark = pytest.mark.slow
 MADE_IN_CHUNKS = (
     "labels/hard_negatives", "labels/answer_logprobs", "labels/control_logprobs", "labels/prover_logprobs",
     "labels/policy_rollouts", "labels/prover_rollouts",
@@ -34,9 +37,8 @@ def test_several_gpus_of_this_machine_are_as_many_actors(finished):
     assert with_actors(finished) is finished
 
 
-@pytest.mark.slow
+@needs_ray
 def test_two_actors_label_what_one_process_does(own_copy, finished):
-    pytest.importorskip("ray", reason="the extra `ray` is not installed")
     lake, as_before = Lake(own_copy.home), Lake(finished.home)
     for key in MADE_IN_CHUNKS:
         for shard in own_copy.shard_keys:
@@ -80,9 +82,8 @@ def wait_until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.slow
+@needs_ray
 def test_a_killed_run_leaves_no_actor_behind(slow_labels):
-    pytest.importorskip("ray", reason="the extra `ray` is not installed")
     process = start(*slow_labels)
     started = psutil.Process(process.pid).children(recursive=True)
     assert any("ChunkActor" in " ".join(child.cmdline()) for child in started if child.is_running())
@@ -91,9 +92,8 @@ def test_a_killed_run_leaves_no_actor_behind(slow_labels):
     assert wait_until_gone(started) == []
 
 
-@pytest.mark.slow
+@needs_ray
 def test_a_run_that_is_ended_says_so_and_leaves_no_actor_behind(slow_labels):
-    pytest.importorskip("ray", reason="the extra `ray` is not installed")
     process = start(*slow_labels)
     started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGTERM)

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
 import psutil
 import pytest
+import ray_makers
 
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -28,9 +30,8 @@ from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress
 from resources.stage_run import StageOutput, StageRun
 
-pytest.importorskip("ray", reason="the extra `ray` is not installed")
-import ray_makers
-
+if find_spec("ray") is None:
+    pytest.skip("the extra `ray` is not installed", allow_module_level=True)
 pytestmark = pytest.mark.slow
 SHARDS, CHUNKS, ACTORS_OF_A_NODE = 12, 64, 2
 CHUNK_SECONDS = 0.05

@@ -17,7 +17,8 @@ FRAME = pl.DataFrame({"trajectory_id": list("abcde")})
 
 def names_of(own, chunk, advance):
     advance(chunk.height)
-    return StageOutput(chunk.with_columns(negatives=own.beside[NEGATIVES]["answer"].str.join()), "model")
+    answers = "".join(own.beside[NEGATIVES]["answer"])
+    return StageOutput(chunk.with_columns(pl.lit(answers).alias("negatives")), "model")
 
 
 def jobs_of(frame: pl.DataFrame, **models: str) -> list[ChunkJob]:

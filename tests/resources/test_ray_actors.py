@@ -4,10 +4,12 @@ import os
 import threading
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
 import pytest
+import ray_makers
 
 from cpmi_dagster.errors import ActorError, ScoringError
 from cpmi_dagster.profiles.actors import RayActors
@@ -15,13 +17,11 @@ from cpmi_dagster.profiles.settings import load_settings
 from resources import ray_actors, ray_cluster
 from resources.chunks import ChunkJob, chunk_jobs
 from resources.language_models import STOPPED, LanguageModels
-
-pytest.importorskip("ray", reason="the extra `ray` is not installed")
-import ray_makers
-
 from resources.ray_actors import ActorPool
 from resources.ray_cluster import connect
 
+if find_spec("ray") is None:
+    pytest.skip("the extra `ray` is not installed", allow_module_level=True)
 pytestmark = pytest.mark.slow
 TWO = RayActors(actors=2)
 
