@@ -14,6 +14,7 @@ from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, main_rows
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 from resources.lake import Lake
+from resources.shard_op import ShardCheck
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 
 PROBLEMS = "sources/benchmark_problems"
@@ -126,8 +127,7 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
     return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
 
 
-@dg.asset_check(asset=["labels", "hard_negatives"], blocking=True)
-def negatives_differ_from_gold(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def negatives_differ_from_gold(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """No hard negative is the gold answer, and no trajectory has one twice."""
     negatives = _rows(lake, "labels/hard_negatives", settings)
     gold = _rows(lake, TRAJECTORIES, settings).select("trajectory_id", "gold_answer")
@@ -136,8 +136,7 @@ def negatives_differ_from_gold(lake: LakeParam, settings: SettingsParam) -> dg.A
     return dg.AssetCheckResult(passed=same + repeated == 0, metadata={"equal_to_gold": same, "repeated": repeated})
 
 
-@dg.asset_check(asset=["labels", "answer_logprobs"], blocking=True)
-def every_trajectory_scored(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def every_trajectory_scored(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """Each selected trajectory of a finished shard has log-probabilities or a reason why not, and all are finite.
 
     Where no reward type needs scores, there is nothing to check.
@@ -195,8 +194,10 @@ CHECKS = (
     selection_keeps_ratios,
     own_labels_fit_the_selection,
     no_benchmark_question_is_trained_on,
-    negatives_differ_from_gold,
-    every_trajectory_scored,
     soft_labels_vary,
     reward_models_beat_chance,
+)
+LABEL_CHECKS = (
+    ShardCheck("labels/hard_negatives", negatives_differ_from_gold),
+    ShardCheck("labels/answer_logprobs", every_trajectory_scored),
 )

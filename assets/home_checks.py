@@ -13,12 +13,12 @@ import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
+from resources.failed_runs import FIRST_TAG, PARTITION_TAG
 from resources.lake import Lake
 from resources.stage_run import partitions_of
 from resources.staleness import Maker, Staleness
 from resources.status import staleness_of
 
-PARTITION_TAG = "dagster/partition"
 ON_DISK, CURRENT = "on_disk", "current"
 MEANINGS = {
     ON_DISK: "What Dagster has as materialized is on disk.",
@@ -47,7 +47,8 @@ def home_checks(makers: Mapping[str, Maker]) -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         staleness = staleness_of(settings, makers)
         # the run of one shard has not failed because others are stale
-        severity = dg.AssetCheckSeverity.WARN if context.run.tags.get(PARTITION_TAG) else dg.AssetCheckSeverity.ERROR
+        is_part = bool({PARTITION_TAG, FIRST_TAG} & set(context.run.tags))
+        severity = dg.AssetCheckSeverity.WARN if is_part else dg.AssetCheckSeverity.ERROR
         for key in sorted(context.selected_asset_check_keys):
             table = "/".join(key.asset_key.path)
             found = (

@@ -1,14 +1,14 @@
 """`cpmi run`: bring a profile's home up to date."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import dagster as dg
 from rich.console import Console
 
-from assets.label_on_actors import label_on_actors, with_actors
+from assets.idle_runs import IdleRuns
 from assets.runs import Outcome, check_shards, chosen_tables, run_phases
 from assets.sources import SPOOL
+from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
@@ -40,21 +40,29 @@ def run_profile(
     Raises:
         SettingsError: `only` names no asset, or the home was made with more shards.
     """
+    settings = _with_actors(settings)
     wanted = chosen_tables(only, [stage.tables for stage in stages])
     lake = Lake(settings.home)
     check_shards(lake, settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     with open_instance(settings) as instance, TerminalProgress(console, expected, quiet) as progress:
         remake = frozenset(wanted if force else ())
-        own = with_actors(settings)
-        definitions = build(own, progress, remake)
-        models = (definitions.resources or {})["models"]
-        label = partial(label_on_actors, definitions, own, instance, models, shards) if own.orchestration.ray else None
-        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label)
-        if not outcome.failures and not outcome.waiting:
+        definitions = build(settings, progress, remake)
+        idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle)
+        if outcome == Outcome():
             progress.summary()
     remove_spools(lake.work_folder(SPOOL))
     return outcome
+
+
+def _with_actors(settings: Settings) -> Settings:
+    """A profile that labels on several GPUs of this machine, with an actor for each; other profiles as they are."""
+    own = settings.orchestration
+    if own.ray is not None or own.gpus == 1:
+        return settings
+    ray = RayActors(actors=own.gpus)
+    return settings.model_copy(update={"orchestration": own.model_copy(update={"ray": ray})})
 
 
 def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) -> int:

@@ -7,13 +7,26 @@ from functools import partial
 
 import dagster as dg
 
-from assets import alignment, automation, benchmarks, checks, dataset, labels, models, reports, selection, sources
+from assets import (
+    alignment,
+    automation,
+    benchmarks,
+    checks,
+    dataset,
+    labels,
+    models,
+    reports,
+    run_sensors,
+    selection,
+    sources,
+)
 from assets.home_checks import home_checks
 from assets.reports import headline
 from assets.run_profile import run_profile
+from assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import status
-from resources.dagster_home import serve_ui
+from resources.dagster_home import check_port, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.judge_evaluation import evaluate
@@ -21,18 +34,21 @@ from resources.labeling_plan import plan
 from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress, Progress
+from resources.run_life import watched_executor
+from resources.shard_op import ShardOp
 from resources.stage import Stage
 from resources.starter import write_starter
 from resources.trace import trace
 
 __all__ = [
-    "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
+    "check_port", "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
     "run_with_progress", "serve_ui", "trace", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
 STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAGES)
 MAKERS = {key: stage for stage in STAGES for key in stage.tables}
+LABELS = ShardOp("labels", labels.STAGES, checks.LABEL_CHECKS)
 
 
 def build_definitions(
@@ -45,9 +61,10 @@ def build_definitions(
         progress: receives the progress of long stages; the run's log by default.
         remake: tables to rebuild even where nothing changed.
     """
-    lake = Lake(settings.home, remake)
+    lake, jobs = Lake(settings.home, remake), automation.jobs(settings)
+    others = (stage for room in ROOMS if room is not labels for stage in room.STAGES)
     return dg.Definitions(
-        assets=[stage.bind(settings, MAKERS) for stage in STAGES],
+        assets=[LABELS.bind(settings, MAKERS), *(stage.bind(settings, MAKERS) for stage in others)],
         asset_checks=[*checks.CHECKS, home_checks(MAKERS)],
         resources={
             "settings": settings,
@@ -57,9 +74,14 @@ def build_definitions(
             "database": Database(lake),
             "progress": progress or LoggedProgress(),
         },
-        jobs=[*automation.JOBS.values(), automation.CHECK_JOB],
-        schedules=[automation.shard_schedule(settings, MAKERS), automation.CHECK_SCHEDULE],
-        executor=dg.in_process_executor,
+        jobs=[*jobs.values(), automation.CHECK_JOB],
+        schedules=[shard_schedule(settings, MAKERS, jobs[automation.LABEL]), automation.CHECK_SCHEDULE],
+        sensors=[
+            run_sensors.failed_runs(settings),
+            run_sensors.changed_sources(settings, MAKERS),
+            *automation.AUTOMATION,
+        ],
+        executor=watched_executor(settings.home),
     )
 
 

@@ -26,6 +26,10 @@ class ModelError(CpmiError):
     """A model folder is incomplete, or a model lacks a required ability."""
 
 
+class PassingError(ModelError):
+    """What may be gone after a while: a server that does not answer, memory that others hold."""
+
+
 class TrainingError(CpmiError):
     """A reward model cannot be trained: bad labels, nothing to learn from, or a loss that is not finite."""
 
@@ -40,6 +44,10 @@ class LakeError(CpmiError):
 
 class ActorError(CpmiError):
     """The actors that make chunks cannot be had, or cannot make one."""
+
+
+class ActorsLost(ActorError, PassingError):
+    """Actors were lost again and again: preempted, out of memory, or with their nodes."""
 
 
 class BenchmarkError(CpmiError):
@@ -75,3 +83,9 @@ def first_complaint(error: "ValidationError") -> Complaint:
 def first_line(error: BaseException) -> str:
     """The first line of a library's error, or its type where it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def with_notes(error: BaseException) -> str:
+    """The message of an error, and in brackets the notes that were added on its way."""
+    notes = getattr(error, "__notes__", ())
+    return f"{error} ({'; '.join(notes)})" if notes else str(error)

@@ -64,8 +64,12 @@ class ChunkJob:
     models: Mapping[Role, str] = field(default_factory=dict)
 
     def made(self, settings: Settings, models: LanguageModels, advance: Advance) -> "StageOutput":
-        """Its rows, made in this process."""
-        return self.make(ChunkRun(settings, models, self.beside), self.rows, advance)
+        """Its rows, made in this process; an error bears a note on the trajectories among which it came up."""
+        try:
+            return self.make(ChunkRun(settings, models, self.beside), self.rows, advance)
+        except Exception as error:
+            error.add_note(_among(self.rows))
+            raise
 
     def check_models(self, models: LanguageModels, place: str) -> None:
         """Refuse models that are not those of the run.
@@ -84,6 +88,11 @@ class ChunkJob:
 
     def __str__(self) -> str:
         return f"chunk {self.name.partition('-')[0]} of {self.stage} {self.partition}"
+
+
+def _among(rows: pl.DataFrame) -> str:
+    names = rows["trajectory_id"] if "trajectory_id" in rows.columns and rows.height else pl.Series(values=["?"])
+    return f"at trajectory {names[0]}" if rows.height == 1 else f"among trajectories {names[0]} to {names[-1]}"
 
 
 def chunk_jobs(

@@ -2,24 +2,33 @@
 
 import logging
 import os
+import socket
+import sqlite3
 import sys
 import time
 from pathlib import Path
 
 import dagster as dg
+import sqlalchemy.exc
 import yaml
 
-from cpmi_dagster.errors import CpmiError, SettingsError
-from cpmi_dagster.files.process_identity import has_died
+from cpmi_dagster.errors import CpmiError, SettingsError, first_line
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
+from resources.run_life import end_dead_runs, free_slots_of_ended_runs
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
-PROCESS_TAG = "cpmi/process"
-SIDE_BY_SIDE = "side_by_side.yaml"
-NO_COMPUTE_LOGS = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+LOCALHOST = "127.0.0.1"
 LOG = logging.getLogger(__name__)
-DIED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
+
+
+class UnwritableHome(SettingsError):
+    """The home is a file, or on a disk that takes no files."""
+
+
+def dagster_folder(settings: Settings) -> Path:
+    """`DAGSTER_HOME` of a profile's home."""
+    return settings.home / "dagster"
 
 
 def write_dagster_yaml(settings: Settings) -> Path:
@@ -29,9 +38,9 @@ def write_dagster_yaml(settings: Settings) -> Path:
         The folder to use as `DAGSTER_HOME`.
 
     Raises:
-        SettingsError: the home is a file, or cannot be written.
+        UnwritableHome: the home is a file, or cannot be written.
     """
-    folder = settings.home / "dagster"
+    folder = dagster_folder(settings)
     _check_writable(folder)
     text = yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
@@ -44,36 +53,49 @@ def _check_writable(folder: Path) -> None:
     try:
         try_to_write(folder)
     except OSError as error:
-        raise SettingsError(
+        raise UnwritableHome(
             f"the home {folder.parent} cannot be written ({error.strerror}); make it a folder that you may write to, "
             "or set CPMI_HOME to another"
         ) from error
 
 
-def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; runs whose process is gone are marked as failed, and their pool slots freed."""
-    instance = dg.DagsterInstance.from_config(str(write_dagster_yaml(settings)))
-    end_dead_runs(instance)
+def view_instance(settings: Settings) -> dg.DagsterInstance:
+    """The Dagster instance of a home, to look at: no run is changed.
+
+    Raises:
+        UnwritableHome: the home cannot be written.
+        SettingsError: Dagster's database is damaged.
+    """
+    folder = write_dagster_yaml(settings)
+    try:
+        instance = dg.DagsterInstance.from_config(str(folder))
+        instance.get_runs_count()
+        instance.event_log_storage.get_concurrency_keys()
+    except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
+        cause = getattr(error, "orig", None) or error
+        raise SettingsError(
+            f"Dagster's database in {folder} cannot be read ({first_line(cause)}); move that folder away and run "
+            "again: every result is in the lake, only the history of runs is lost"
+        ) from error
     return instance
 
 
-def open_side_by_side(settings: Settings, runs: int) -> dg.DagsterInstance:
-    """The Dagster instance of a home for several runs at once in threads of this process.
+def open_instance(settings: Settings) -> dg.DagsterInstance:
+    """The Dagster instance of a home; runs whose process is gone are marked as failed, and their pool slots freed.
 
-    Its pools have room for them. What they print is not kept: Dagster captures it for the whole process, one run at a
-    time.
+    Raises:
+        SettingsError: see `view_instance`.
     """
-    folder = write_dagster_yaml(settings)
-    configuration = _configuration(settings)
-    pools = {"granularity": "op", "default_limit": runs}
-    configuration["concurrency"] = {"runs": {"max_concurrent_runs": runs}, "pools": pools}
-    configuration["compute_logs"] = NO_COMPUTE_LOGS
-    write_whole(folder / SIDE_BY_SIDE, yaml.safe_dump(configuration, sort_keys=False))
-    return dg.DagsterInstance.from_config(str(folder), SIDE_BY_SIDE)
+    instance = view_instance(settings)
+    end_dead_runs(instance, dagster_folder(settings))
+    return instance
 
 
-def wait_for_pool(instance: dg.DagsterInstance, pool: str) -> None:
+def wait_for_pool(instance: dg.DagsterInstance, pool: str, folder: Path) -> None:
     """Wait until a pool has a free slot. Dagster would wait without a message, and for runs that were killed.
+
+    Args:
+        folder: the home's `dagster`.
 
     Raises:
         CpmiError: the wait was interrupted.
@@ -85,7 +107,8 @@ def wait_for_pool(instance: dg.DagsterInstance, pool: str) -> None:
                 LOG.warning("another run on this home is at work; waiting for it to end (Ctrl-C ends the wait)")
                 warned = True
             time.sleep(1)
-            end_dead_runs(instance)
+            end_dead_runs(instance, folder)
+            free_slots_of_ended_runs(instance, instance.event_log_storage.get_concurrency_info(pool).active_run_ids)
     except KeyboardInterrupt:
         raise CpmiError("interrupted while another run on this home was at work; run again when it has ended") from None
 
@@ -95,13 +118,21 @@ def _is_full(instance: dg.DagsterInstance, pool: str) -> bool:
     return state.limit is not None and state.active_slot_count >= state.limit
 
 
-def end_dead_runs(instance: dg.DagsterInstance) -> None:
-    """Mark runs whose process is gone as failed, and free their pool slots."""
-    for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
-        run = record.dagster_run
-        if has_died(run.tags.get(PROCESS_TAG, "")):
-            instance.report_run_failed(run, DIED)
-            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+def check_port(port: int) -> None:
+    """Refuse a port that a server could not take: another server, perhaps of another home, would answer on it.
+
+    Raises:
+        SettingsError: it is in use, or not ours to take.
+    """
+    try:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((LOCALHOST, port))
+    except OSError as error:
+        raise SettingsError(
+            f"--port {port} cannot be used ({error.strerror}); whatever answers there is not the UI of this home: "
+            "give another port"
+        ) from error
 
 
 def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
@@ -109,6 +140,9 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
 
     Args:
         profile: name or path that the user gave, for the code location.
+
+    Raises:
+        SettingsError: the home cannot be written.
     """
     environment = {
         **os.environ,
@@ -118,7 +152,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
         # `dg dev` replaces `dagster dev`, but takes no workspace file
         "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }
-    arguments = ["dagster", "dev", "-w", str(WORKSPACE), "-h", "127.0.0.1", "-p", str(port)]
+    arguments = ["dagster", "dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
     os.execve(sys.executable, [sys.executable, "-m", *arguments], environment)
 
 
@@ -131,6 +165,7 @@ def _configuration(settings: Settings) -> dict[str, object]:
             "runs": {"max_concurrent_runs": max(2, gpus)},
             "pools": {"granularity": "op", "default_limit": gpus},
         },
-        "run_monitoring": {"enabled": True, "free_slots_after_run_end_seconds": 30},
+        "run_launcher": {"module": "resources.run_launcher", "class": "WatchedRunLauncher"},
+        "run_monitoring": {"enabled": True, "free_slots_after_run_end_seconds": 30, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import ActorError, SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
@@ -26,6 +27,8 @@ from cpmi_dagster.models.language_models import (
     model_place,
 )
 from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.planning.durations import FLOPS_PER_PARAMETER
+from cpmi_dagster.planning.hardware import peak_flops
 from cpmi_dagster.profiles.settings import Settings
 from resources.gpus import GpuDealer
 from resources.hub import HubLock
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
 STOPPED = "interrupted; run again to continue where it stopped"
 LABELING_ROLES: tuple[Role, ...] = ("labeler", "rollouts", "prover")
+Weights = tuple[str, str | None, str, str, str | None]
 
 
 class LanguageModels:
@@ -44,7 +48,7 @@ class LanguageModels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._dealer = GpuDealer(settings.orchestration.gpus)
-        self._loaded: dict[tuple[str | None, ...], LoadedModel] = {}
+        self._loaded: dict[Weights, LoadedModel] = {}
         self._engines: dict[str, RolloutEngine] = {}
         self._identities: dict[tuple[str, LanguageModel], str] = {}
         self._actors: ActorPool | None = None
@@ -102,20 +106,24 @@ class LanguageModels:
         return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
 
     def stop_actors(self) -> None:
-        """End the actors for good: whoever waits for a chunk, or asks for one later, gets an `ActorError`."""
+        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets an `ActorError`."""
         with self._actors_lock:
             self._stopped = True
             if self._actors is not None:
                 self._actors.close()
 
-    def release(self) -> None:
-        """Drop the models in memory and end the actors that hold some; they are loaded again when needed."""
-        from cpmi_dagster.models.memory import release_memory
-
+    def end_actors(self) -> None:
+        """End the actors, and with them what they hold of GPUs; others are started when chunks are to be made."""
         with self._actors_lock:
-            actors, self._actors = self._actors, None
+            actors, self._actors, self._stopped = self._actors, None, False
         if actors is not None:
             actors.close()
+
+    def release(self) -> None:
+        """Drop the models in memory, those of actors too; they are loaded again when needed."""
+        from cpmi_dagster.models.memory import release_memory
+
+        self.end_actors()
 
         devices = {loaded.device for loaded in self._loaded.values()}
         self._loaded.clear()
@@ -141,12 +149,30 @@ class LanguageModels:
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
-        spec = self.spec(role)
-        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
-        weights = (spec.name, spec.revision, spec.dtype, device, spec.device_map)
+        weights = self._weights(role)
         if weights not in self._loaded:
             self._loaded[weights] = load_language_model(*weights)
         return self._loaded[weights]
+
+    def _weights(self, role: Role) -> Weights:
+        """What decides which weights a role uses, and where they lie."""
+        spec = self.spec(role)
+        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+        return spec.name, spec.revision, spec.dtype, device, spec.device_map
+
+    def share_of_peak(self, role: Role, cost: Cost) -> float | None:
+        """Share of the card's dense matrix rate that some work of a role's model took, at 2 FLOP a parameter and token.
+
+        None where the model is not loaded here, is not on one GPU, or its card is not in `planning/hardware.yaml`.
+        """
+        loaded = self._loaded.get(self._weights(role)) if self._loaded and self.has(role) else None
+        if loaded is None or loaded.device.type != "cuda" or not cost.wall_seconds:
+            return None
+        import torch
+
+        peak = peak_flops(torch.cuda.get_device_name(loaded.device), str(loaded.model.dtype).removeprefix("torch."))
+        work = FLOPS_PER_PARAMETER * loaded.model.num_parameters() * cost.forward_tokens
+        return work / cost.wall_seconds / peak if peak else None
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
         """A generation engine on the model of that role, by the library or server that its settings name.

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -28,9 +29,14 @@ ON_CHANGED_ROWS = dg.AutomationCondition.eager().replace(
 )
 
 
-def asset_spec(stage: Declaration, key: str, code_version: str) -> dg.AssetSpec:
-    """The Dagster asset of one of a stage's tables, under the version of its code and settings (see `spec_version`)."""
+def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_days: float | None = None) -> dg.AssetSpec:
+    """The Dagster asset of one of a stage's tables, under the version of its code and settings (see `spec_version`).
+
+    Args:
+        fresh_within_days: age beyond which Dagster shows the data set as overdue; None is never.
+    """
     table = TABLES[key]
+    days = fresh_within_days if table.group == "dataset" else None
     return dg.AssetSpec(
         key.split("/"),
         deps=[dg.AssetKey(name.split("/")) for name in stage.inputs],
@@ -45,6 +51,7 @@ def asset_spec(stage: Declaration, key: str, code_version: str) -> dg.AssetSpec:
             **_code_reference(stage),
         },
         automation_condition=ON_CHANGED_ROWS if stage.eager else None,
+        freshness_policy=dg.FreshnessPolicy.time_window(timedelta(days=days)) if days is not None else None,
     )
 
 

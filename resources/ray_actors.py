@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ActorError, CpmiError, first_line
+from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, first_line
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from resources.chunk_actor import ChunkActor, Introduction, code_hash
@@ -217,7 +217,7 @@ class ActorPool:
     def _count_failed_start(self, error: Exception) -> None:
         self._failed_starts += 1
         if self._failed_starts >= MOST_LOSSES and not self._ready:
-            self._fail(ActorError(f"actors end before they make a chunk: {first_line(error)}"))
+            self._fail(ActorsLost(f"actors end before they make a chunk: {first_line(error)}"))
 
     def _fail(self, error: CpmiError) -> None:
         """Answer everybody who waits, and whoever comes later, with an error."""
@@ -233,8 +233,11 @@ async def _result(reference: Any) -> Any:
 
 
 def _unmakable(waiting: _Waiting, error: Exception) -> ActorError:
+    from ray.exceptions import RayError
+
     tries = f"by {waiting.losses} actors, at last" if waiting.losses else "by an actor"
-    made = ActorError(f"{waiting.job} cannot be made {tries}: {_described(error)}")
+    kind = ActorsLost if isinstance(error, RayError) else ActorError
+    made = kind(f"{waiting.job} cannot be made {tries}: {_described(error)}")
     made.__cause__ = error
     return made
 

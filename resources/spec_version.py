@@ -39,7 +39,7 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
         if declared.table not in facts:
             facts[declared.table] = _facts(declared, settings)
             waiting += [makers[key] for key in declared.inputs if key in makers]
-    facts["sources"] = _sources(stage, settings)
+    facts["sources"] = source_states(stage, settings)
     return f"{stage.code_version}-{fingerprint_of(facts)[:HASH_CHARACTERS]}"
 
 
@@ -58,7 +58,8 @@ def _model(model: LanguageModel | None) -> Any:
     return model and [model.model_dump(mode="json"), [] if model.revision else _files(Path(model_place(model.name)))]
 
 
-def _sources(stage: Declaration, settings: Settings) -> Any:
+def source_states(stage: Declaration, settings: Settings) -> Any:
+    """Names, sizes and times of the sources that a stage reads, or why they cannot be looked at."""
     try:
         sources = stage.sources(settings).values()
     except CpmiError as error:  # the stage says so when it runs; the others can be shown

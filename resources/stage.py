@@ -23,7 +23,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
-from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.models.language_models import model_identity
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
@@ -33,12 +33,15 @@ from resources.declaration import StageBody
 from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, setting_values, widened
 from resources.lake import FileRecord, Lake, content_hash, fingerprint_of, rows_hash
 from resources.language_models import LanguageModels
+from resources.pace import read_pace
 from resources.progress import Progress
 from resources.spec_version import spec_version
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 from resources.staleness import Maker, Staleness, refuse_stale
+from resources.step_errors import step_errors
 
 Metadata = dict[str, Any]
+Used = tuple[Settings, Lake, LanguageModels, DataSources, Database, Progress]
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
 CATEGORIES = re.compile(r"Enum\(categories=\[[^\]]*\]\)")
@@ -70,7 +73,7 @@ class Stage(Maker):
             makers: the stages behind all tables, to tell stale inputs from others.
         """
         keys = partitions_of(self.table, settings)
-        version = spec_version(self, settings, makers)
+        version, fresh = spec_version(self, settings, makers), settings.orchestration.fresh_within_days
         memo: dict[str, Any] = {}
 
         def compute(
@@ -82,33 +85,45 @@ class Stage(Maker):
             database: dg.ResourceParam[Database],
             progress: dg.ResourceParam[Progress],
         ) -> Iterator[dg.MaterializeResult]:
-            log = context.log.info
-            run = StageRun(
-                self.name,
-                self.tables,
-                settings,
-                lake,
-                models,
-                sources,
-                database,
-                progress,
-                context.run.run_id,
-                log,
-                makers=makers,
-                inputs=self.inputs,
-                memo=memo,
-            )
-            if context.op_execution_context.op_config["force"]:
-                run = replace(run, lake=Lake(lake.home, frozenset(self.tables)))
-            yield from self._materialize(context, run)
+            used = (settings, lake, models, sources, database, progress)
+            yield from self._materialize(context, self.run_in(context, used, makers, memo))
 
         return dg.multi_asset(
             name=self.name,
-            specs=[presentation.asset_spec(self, key, version) for key in self.tables],
+            specs=[presentation.asset_spec(self, key, version, fresh) for key in self.tables],
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
             config_schema=RUN_CONFIG,
             pool=self.pool,
         )(compute)
+
+    def run_in(
+        self, context: dg.AssetExecutionContext, used: Used, makers: Mapping[str, Maker], memo: dict[str, Any]
+    ) -> StageRun:
+        """What this stage uses in a step of a Dagster run.
+
+        Args:
+            used: the step's resources.
+            makers: the stages behind all tables.
+            memo: values that the runs of this process share.
+        """
+        settings, lake, models, sources, database, progress = used
+        if context.op_execution_context.op_config["force"]:
+            lake = Lake(lake.home, frozenset(self.tables))
+        return StageRun(
+            self.name,
+            self.tables,
+            settings,
+            lake,
+            models,
+            sources,
+            database,
+            progress,
+            context.run.run_id,
+            context.log.info,
+            makers=makers,
+            inputs=self.inputs,
+            memo=memo,
+        )
 
     def bring_up_to_date(self, run: StageRun, partition: str | None = None) -> dict[str, Metadata]:
         """Make a partition if it is missing or stale.
@@ -136,12 +151,14 @@ class Stage(Maker):
             run = replace(run, chunks=chunks, facts=facts, extent=extent, extent_before=before)
             made = self._nothing() if is_nothing(asked) else self.body(*((run, partition) if partition else (run,)))
             records = self._write(run, made, partition, fingerprint)
+            pace = read_pace(chunks.folder)
             chunks.clear()
         if not all(run.database.shows(key) for key in self.tables):
             run.database.publish()
         seconds = time.monotonic() - began
         run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)
-        return {record.table: presentation.written(self, record, made, seconds) for record in records}
+        rates = pace.metadata() if pace else {}
+        return {record.table: presentation.written(self, record, made, seconds) | rates for record in records}
 
     def _skip(self, run: StageRun, partition: str | None, began: float) -> dict[str, Metadata]:
         run.log(f"{self.name}{f' {partition}' if partition else ''}: skipped, unchanged")
@@ -251,12 +268,10 @@ class Stage(Maker):
 
     def _materialize(self, context: dg.AssetExecutionContext, run: StageRun) -> Iterator[dg.MaterializeResult]:
         if len(context.partition_keys if self.partitioning else ()) > 1:
-            raise dg.Failure("a run makes one partition; launch one run per partition", allow_retries=False)
+            raise dg.Failure("this run makes one partition; launch one run per partition", allow_retries=False)
         partition = context.partition_key if self.partitioning else None
-        try:
+        with step_errors(context, run.settings.orchestration):
             shown = self.bring_up_to_date(run, partition)
-        except CpmiError as error:
-            raise dg.Failure(description=str(error), allow_retries=False) from error
         for key in self.tables:
             record = run.lake.record(key, partition)
             version = dg.DataVersion(record.content) if record else None

@@ -1,7 +1,8 @@
 """What a stage's body may use while it runs, and what it returns."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from resources.database import Database
 from resources.extent import Extent
 from resources.lake import ChunkStore, Lake
 from resources.language_models import LanguageModels
+from resources.pace import Pace
 from resources.progress import Progress
 
 SELECTED = "selection/selected_trajectories"
@@ -162,12 +164,14 @@ class StageRun:
         models = {role: facts[0] for role, facts in self.facts.get("models", {}).items()}
         jobs = chunk_jobs(self.name, partition, frame, size, make, beside or {}, models)
         done = {job.name: chunk for job in jobs if (chunk := self._stored(job.name))}
-        if done:
-            advance(sum(job.rows.height for job in jobs if job.name in done))
-        missing = [job for job in jobs if job.name not in done]
-        for job, chunk in made(missing, self.settings, self.models, advance):
+        found = sum(job.rows.height for job in jobs if job.name in done)
+        advance(found)
+        pace, began = Pace(frame.height).found(found), time.perf_counter()
+        for job, chunk in made([job for job in jobs if job.name not in done], self.settings, self.models, advance):
             self._store(job.name, chunk)
             done[job.name] = chunk
+            pace = pace.after(job.rows.height, chunk.cost, time.perf_counter() - began)
+            self._show(partition, pace)
         return self._joined([done[job.name] for job in jobs])
 
     def _joined(self, chunks: Sequence[StageOutput]) -> StageOutput:
@@ -189,6 +193,15 @@ class StageRun:
         if self.chunks:
             facts = {"model": chunk.model, "cost": chunk.cost.to_dict(), "notes": list(chunk.notes)}
             self.chunks.save(name, {key: chunk.frame(key) for key in self.tables}, facts)
+
+    def _show(self, partition: str, pace: Pace) -> None:
+        """Write the pace to the run's log, and to where `cpmi status` sees it."""
+        shares = [self.models.share_of_peak(role, pace.cost) for role in self.facts.get("models", ())]
+        pace = replace(pace, peak_share=next((share for share in shares if share is not None), None))
+        if pace.made:
+            self.log(f"{self.name} {partition}: {pace}")
+        if self.chunks:
+            pace.write(self.chunks.folder)
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,8 @@
 """How far a home is: every asset with its partitions done, failed or missing, what labeling cost, what is left."""
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
@@ -10,15 +11,19 @@ import dagster as dg
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import open_instance
+from resources.dagster_home import UnwritableHome, dagster_folder, view_instance
 from resources.data_sources import DataSources
 from resources.database import Database
+from resources.failed_runs import PARTITION_TAG, shards_of
 from resources.lake import Lake
 from resources.language_models import LanguageModels
+from resources.pace import Pace, unfinished
 from resources.progress import LoggedProgress
+from resources.run_life import AT_WORK, has_died
 from resources.stage_run import StageRun, partitions_of
 from resources.staleness import Maker, Staleness
 
+LOG = logging.getLogger(__name__)
 State = Literal["done", "stale", "missing", "failed", "running"]
 
 
@@ -31,12 +36,14 @@ class AssetStatus:
         partitions: state of each partition; an unpartitioned asset has the one partition `all`.
         rows: rows on disk.
         cost: of labeling what is done.
+        paces: of the partitions that are begun and not finished.
     """
 
     key: str
     partitions: Mapping[str, State]
     rows: int
     cost: Cost
+    paces: Mapping[str, Pace] = field(default_factory=dict)
 
     def count(self, *states: State) -> int:
         """Partitions in any of these states."""
@@ -44,17 +51,58 @@ class AssetStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time that other partitions should take, by the mean of those on disk; None where none is."""
+        """Time that other partitions should take, by the mean of those on disk; None where none is.
+
+        Of a partition that is being made, its own pace counts.
+        """
         made = self.count("done", "stale")
-        return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") if made else None
+        begun = (pace for name, pace in self.paces.items() if self.partitions.get(name) == "running")
+        rest = sum(pace.seconds_left or 0 for pace in begun)
+        return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") + rest if made else None
 
 
 def home_status(settings: Settings, makers: Mapping[str, Maker]) -> list[AssetStatus]:
-    """Every asset of a profile's home: its partitions done, stale, failed, missing, and what they cost."""
+    """Every asset of a profile's home: its partitions done, stale, failed, missing, and what they cost.
+
+    Looking changes nothing: a run whose process is gone is shown as failed, and left to the next run or the daemon. Of
+    a home that cannot be written, only what is on disk is known.
+    """
     lake = Lake(settings.home)
+    try:
+        instance = view_instance(settings)
+    except UnwritableHome as error:
+        LOG.warning(f"{error}; shown is what is on disk, not what is stale, running or failed")
+        return [_asset_status(key, _on_disk(lake, settings, key), lake) for key in TABLES]
     staleness = staleness_of(settings, makers)
-    with open_instance(settings) as instance:
-        return [_asset_status(key, partition_states(instance, lake, settings, key, staleness), lake) for key in TABLES]
+    with instance:
+        interrupted = _interrupted(instance, settings)
+        found = {key: partition_states(instance, lake, settings, key, staleness) for key in TABLES}
+    shown = {key: _without(states, interrupted) for key, states in found.items()}
+    return [_asset_status(key, states, lake) for key, states in shown.items()]
+
+
+def _on_disk(lake: Lake, settings: Settings, key: str) -> dict[str, State]:
+    partitions = partitions_of(key, settings)
+    if partitions is None:
+        return {"all": _state(None, lake.exists(key))}
+    made = lake.partitions(key)
+    return {partition: _state(None, partition in made) for partition in partitions}
+
+
+def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
+    """Partitions whose run has no process any more, and which no other run is making."""
+    folder = dagster_folder(settings)
+    places: dict[bool, set[str]] = {True: set(), False: set()}
+    for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+        run = record.dagster_run
+        named = run.tags.get(PARTITION_TAG)
+        places[has_died(folder, record)].update([named] if named else shards_of(run, settings) or ["all"])
+    return places[True] - places[False]
+
+
+def _without(states: Mapping[str, State], interrupted: set[str]) -> dict[str, State]:
+    """States in which what is no longer running is failed."""
+    return {name: "failed" if state == "running" and name in interrupted else state for name, state in states.items()}
 
 
 def staleness_of(settings: Settings, makers: Mapping[str, Maker]) -> Staleness:
@@ -69,7 +117,8 @@ def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetSta
     found = (lake.intact_record(key, name if TABLES[key].partitioning else None) for name in done)
     records = [record for record in found if record]
     cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
-    return AssetStatus(key, states, sum(record.rows for record in records), cost)
+    paces = dict(unfinished(lake.work_folder(key)))
+    return AssetStatus(key, states, sum(record.rows for record in records), cost, paces)
 
 
 def partition_states(

@@ -245,14 +245,16 @@ def trace(
 
 @app.command(epilog="Example: `cpmi ui --port 3001`")
 def ui(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 3000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000,
     profile: ProfileOption = None,
 ) -> None:
     """Serve the Dagster UI with its daemon on 127.0.0.1."""
     from cpmi_dagster import definitions
 
+    settings = definitions.load_settings(profile)
+    definitions.check_port(port)
     ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
-    definitions.serve_ui(definitions.load_settings(profile), profile, port)
+    definitions.serve_ui(settings, profile, port)
 
 
 def parse_shards(text: str | None, settings: "Settings") -> list[str]:

@@ -150,6 +150,9 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
         types = ", ".join(settings.rewards.types)
         text = f"Left empty, since the reward types {types} do not need them: {', '.join(idle)}"
         console.print(text, highlight=False)
+    for asset in assets:
+        for partition, pace in asset.paces.items():
+            console.print(f"{asset.key} {partition}: {pace}", highlight=False, markup=False)
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.cost.wall_seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)
@@ -157,7 +160,9 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
     remaining = (
         "the time left shows once every label has a finished shard" if is_unknown else f"about {left:,.0f} s left"
     )
-    console.print(f"Labeling took {spent:,.1f} s so far; {remaining}.", highlight=False)
+    processors = sum(asset.cost.processor_seconds for asset in labels)
+    busy = f" ({processors:,.1f} s of processors)" if processors else ""
+    console.print(f"Labeling took {spent:,.1f} s so far{busy}; {remaining}.", highlight=False)
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:

@@ -23,7 +23,7 @@ import httpx2
 import openai
 from anyio.from_thread import start_blocking_portal
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, PassingError
 from cpmi_dagster.generation.completion_replies import (
     MalformedReply,
     checked_reply,
@@ -121,9 +121,9 @@ class Endpoint:
         except openai.APIConnectionError as error:
             raise self._failure(error, place, f"{type(error.__cause__).__name__}: {error.__cause__}") from None
 
-    def _failure(self, error: openai.APIError, place: str, message: str) -> ModelError:
+    def _failure(self, error: openai.APIError, place: str, message: str) -> PassingError:
         tries = int(error.request.headers["x-stainless-retry-count"]) + 1
-        return ModelError(
+        return PassingError(
             f"endpoint {self.url} failed {tries} times at {place}, at last with: "
             f"{self._without_key(message)}; see that the server runs, or raise `timeout_seconds` or "
             "`max_retries`, then run again: chunks that were finished are kept"

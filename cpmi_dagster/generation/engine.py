@@ -4,12 +4,11 @@ engine.generate(["…Solution: Let's think step by step.\\n"], sampling, samples
 -> [[Generation("She earned 12 / 60 = 0.2.\\nThe answer is: 10\\n", tokens=24, truncated=False), Generation(…)]]
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.generation.settings import Sampling
 
 Stop = Literal["answer", "line"]
@@ -78,9 +77,8 @@ def timed_generate(
     Returns:
         The generations, and their cost: a prompt's tokens count once however many samples continue it.
     """
-    start = time.perf_counter()
+    stopwatch = Stopwatch()
     generations = engine.generate(prompts, sampling, samples, seed, stop, first)
-    seconds = time.perf_counter() - start
     generated = sum(generation.tokens for group in generations for generation in group)
     read = sum(group[0].prompt_tokens for group in generations if group)
-    return generations, Cost(seconds, read + generated, generated)
+    return generations, stopwatch.cost(read + generated, generated)

@@ -11,6 +11,7 @@ h100-80gb:
   usd_per_hour: 2.95
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -96,6 +97,19 @@ def load_hardware(chosen: str) -> Hardware:
     if wanted not in table or (name is None and len(table) > 1):
         raise SettingsError(f"hardware file {file} holds {', '.join(table)}; write {file}:{first}")
     return _hardware(file, wanted, table[wanted])
+
+
+def peak_flops(device: str, dtype: str) -> float | None:
+    """Dense matrix rate of a card of the shipped table, FLOP/s, by the name that its driver gives it.
+
+    NVIDIA H100 80GB HBM3    h100-80gb
+    """
+    words = re.split(r"[\s-]+", device.lower().replace("rtx ", "rtx"))
+    for key, values in _table(SHIPPED).items():
+        hardware = _hardware(SHIPPED, key, values)
+        if hardware.card.device == "cuda" and key.partition("-")[0] in words:
+            return getattr(hardware.card.teraflops, dtype, 0) * TERA or None
+    return None
 
 
 def _table(file: Path) -> Mapping[str, Any]:

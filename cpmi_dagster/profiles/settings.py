@@ -37,8 +37,8 @@ from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
-from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
+from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.profiles.sources import Sources
 from cpmi_dagster.rewards.costs import CostBasis
 from cpmi_dagster.rewards.demand import Demand, demand_of
@@ -77,15 +77,6 @@ class Models(Frozen):
     def of(self, role: str) -> LanguageModel | None:
         """The model that takes a role."""
         return getattr(self, self.role_of(role))
-
-
-class Orchestration(Frozen):
-    """Settings of Dagster."""
-
-    gpus: int = Field(default=1, ge=1, description="of this machine: actors of `cpmi run`, size of the `gpu` pool")
-    ray: RayActors | None = Field(default=None, description="actors that make the chunks of labels; needs `[ray]`")
-    shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
-    schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
 
 
 class Settings(BaseSettings):

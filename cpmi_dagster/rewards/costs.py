@@ -14,7 +14,7 @@ answers that are scored. Generated tokens are counted.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -145,7 +145,7 @@ def cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, steps: Steps, count: in
     if steps is None and tokens == everything:
         return cost
     part = cost.times(tokens / max(everything, 1))
-    return Cost(part.wall_seconds, part.forward_tokens, tokens)
+    return replace(part, generated_tokens=tokens)
 
 
 def _scored_share(demand: Demand, targets: pl.DataFrame, negatives: int | None, basis: CostBasis) -> float:

@@ -6,14 +6,13 @@ negatives      t1, rank 1, "74"
    rejected    trajectories that cannot be scored, each with its reason
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import polars as pl
 
-from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
@@ -68,7 +67,7 @@ def answer_logprobs(
     Raises:
         ModelError: the model cannot read token trees, or no trajectory fits its attention windows.
     """
-    started = time.perf_counter()
+    stopwatch = Stopwatch()
     frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
     rejected: list[tuple[str, str]] = []
     forward_tokens = 0
@@ -95,7 +94,7 @@ def answer_logprobs(
     return ScoredAnswers(
         logprobs=pl.concat(frames).sort(KEY),
         rejected=_rejections(rejected),
-        cost=Cost(time.perf_counter() - started, forward_tokens, generated_tokens=0),
+        cost=stopwatch.cost(forward_tokens, generated_tokens=0),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.errors import PassingError, first_line
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
@@ -145,7 +145,7 @@ class TreeScorer:
         return scored
 
 
-class OutOfMemory(ModelError):
+class OutOfMemory(PassingError):
     """There is no memory for the shortest row."""
 
 

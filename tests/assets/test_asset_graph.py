@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.automation import JOBS
+from assets.automation import PHASES
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import STAGES, build_definitions
@@ -70,7 +70,7 @@ def test_every_shipped_profile_has_all_assets_and_jobs(tmp_path, name):
     repository.load_all_definitions()
     keys = {key.to_user_string() for key in repository.assets_defs_by_key}
     assert keys == set(TABLES)
-    assert set(JOBS) <= {job.name for job in repository.get_all_jobs()}
+    assert set(PHASES) <= {job.name for job in repository.get_all_jobs()}
 
 
 if __name__ == "__main__":

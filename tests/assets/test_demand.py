@@ -1,13 +1,14 @@
 """A run computes what the profile's reward types need: no more, and later only what is added."""
 
 import shutil
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
 from rich.console import Console
 from small_run import SMALL, run_all, write_profile
 
-from assets.automation import shards_to_label
+from assets.shard_schedule import shard_demand
 from cpmi_dagster import definitions
 from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
@@ -123,8 +124,9 @@ def test_stale_shards_are_seen_by_status_and_by_the_schedule(own_copy):
     assert states["dataset/cpmi_80k"] == {"all": "stale"}
     assert set(states["models/process_reward_models"].values()) == {"stale"}
     with open_instance(changed) as instance:
-        wanted = shards_to_label(instance, Lake(changed.home), changed, staleness_of(changed, MAKERS))
-    assert wanted == ["001", "002", "003"]
+        staleness = staleness_of(changed, MAKERS)
+        demand = shard_demand(instance, Lake(changed.home), changed, staleness, datetime.now(UTC))
+    assert demand.fresh == ["001", "002", "003"]
     assert not run_all(changed, only=("labels", "dataset")).failures
     states = {asset.key: asset.partitions for asset in home_status(changed)}
     assert states["dataset/cpmi_80k"] == {"all": "done"}

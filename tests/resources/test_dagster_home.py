@@ -1,28 +1,29 @@
-"""Dagster's own folder: its configuration, and runs whose process is gone."""
+"""Dagster's own folder: its configuration, what is wrong with it, and the server's port."""
 
-import subprocess
-import sys
+import socket
 
 import dagster as dg
 import pytest
 import yaml
 
+from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files import whole_files
-from cpmi_dagster.files.process_identity import this_process
 from cpmi_dagster.profiles.settings import load_settings
 from resources import dagster_home
-from resources.dagster_home import PROCESS_TAG, open_instance, wait_for_pool, write_dagster_yaml
+from resources.dagster_home import (
+    check_port,
+    dagster_folder,
+    open_instance,
+    wait_for_pool,
+    write_dagster_yaml,
+)
+from resources.status import home_status
 
 
 @pytest.fixture
 def settings(tmp_path):
     return load_settings("miniature", tmp_path)
-
-
-def process_that_ended() -> str:
-    script = "from cpmi_dagster.files.process_identity import this_process; print(this_process())"
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_pool_has_as_many_slots_as_there_are_gpus(settings):
@@ -50,39 +51,40 @@ def test_a_home_that_takes_no_files_is_named(settings, monkeypatch):
         open_instance(settings)
 
 
-def test_a_run_whose_process_is_gone_is_marked_failed(settings):
-    job = dg.GraphDefinition("nothing").to_job()
-    with open_instance(settings) as instance:
-        tags = {PROCESS_TAG: process_that_ended()}
-        dead = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
-        alive = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={PROCESS_TAG: this_process()})
-    with open_instance(settings) as instance:
-        states = [instance.get_run_by_id(run.run_id).status for run in (dead, alive)]
-    assert states == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED]
-
-
-def claim(instance: dg.DagsterInstance, process: str) -> None:
-    """Have a run of that process hold the pool's only slot."""
-    job = dg.GraphDefinition("nothing").to_job()
-    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={PROCESS_TAG: process})
-    instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")
-    instance.event_log_storage.claim_concurrency_slot("gpu", run.run_id, "step")
-
-
-def test_a_slot_that_a_dead_run_holds_is_waited_for_no_longer_than_it_takes_to_see(settings, caplog):
-    with open_instance(settings) as instance:
-        claim(instance, process_that_ended())
-        wait_for_pool(instance, "gpu")
-        assert instance.event_log_storage.get_concurrency_info("gpu").active_slot_count == 0
-    assert "another run on this home is at work" in caplog.text
-
-
 def test_waiting_for_a_run_that_lives_can_be_interrupted(settings, monkeypatch):
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(dagster_home.time, "sleep", interrupt)
     with open_instance(settings) as instance:
-        claim(instance, this_process())
+        run = instance.create_run_for_job(dg.GraphDefinition("nothing").to_job())
+        instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")
+        instance.event_log_storage.claim_concurrency_slot("gpu", run.run_id, "step")
         with pytest.raises(CpmiError, match="run again when it has ended"):
-            wait_for_pool(instance, "gpu")
+            wait_for_pool(instance, "gpu", dagster_folder(settings))
+
+
+@pytest.mark.parametrize("file", ["history/runs.db", "history/runs/index.db"])
+def test_a_damaged_database_of_dagster_is_named_with_what_to_do(settings, file):
+    with open_instance(settings):
+        pass
+    (dagster_folder(settings) / file).write_bytes(b"no database" * 100)
+    with pytest.raises(SettingsError, match=r"Dagster's database in .* cannot be read .*; move that folder away"):
+        open_instance(settings)
+
+
+def test_a_port_that_is_in_use_is_refused_before_an_address_is_shown():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"--port {port} cannot be used"):
+            check_port(port)
+
+
+def test_a_home_that_cannot_be_written_still_has_a_status(settings, monkeypatch, caplog):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(whole_files.tempfile, "TemporaryFile", refuse)
+    states = {asset.key: asset.partitions for asset in home_status(settings, MAKERS)}
+    assert states["labels/step_rewards"] == dict.fromkeys(settings.shard_keys, "missing")
+    assert "shown is what is on disk" in caplog.text

@@ -1,0 +1,79 @@
+"""Runs of `cpmi run` that would do nothing are not started: Dagster's database does not grow with what is unchanged.
+
+A run would do nothing where every file is there and current, Dagster has recorded it so, and its checks have passed.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+
+from cpmi_dagster.profiles.settings import Settings
+from resources.lake import FileRecord, Lake
+from resources.materializations import asset_key, is_recorded
+from resources.progress import Progress
+from resources.spec_version import spec_version
+from resources.stage import Stage
+from resources.staleness import Staleness
+from resources.status import staleness_of
+
+
+class IdleRuns:
+    """Finds runs that would do nothing, and shows their stages as skipped.
+
+    Args:
+        makers: the stage behind each table.
+        remake: tables to make again even where nothing changed.
+    """
+
+    def __init__(
+        self,
+        instance: dg.DagsterInstance,
+        settings: Settings,
+        makers: Mapping[str, Stage],
+        progress: Progress,
+        remake: Collection[str],
+    ) -> None:
+        self._instance = instance
+        self._settings = settings
+        self._makers = makers
+        self._progress = progress
+        self._remake = remake
+        self._lake = Lake(settings.home)
+
+    def finder(self, definitions: dg.Definitions, phase: str, tables: Sequence[str]) -> Callable[[str | None], bool]:
+        """A function that says of a partition of these tables whether its run can be left out."""
+        if set(tables) & set(self._remake) or not self._have_passed(definitions, phase, tables):
+            return lambda _: False
+        # what earlier runs made counts: files are judged anew for each part of a run
+        staleness = staleness_of(self._settings, self._makers)
+        versions = {key: spec_version(self._makers[key], self._settings, self._makers) for key in tables}
+        return lambda partition: self._skips(staleness, versions, partition)
+
+    def _have_passed(self, definitions: dg.Definitions, phase: str, tables: Sequence[str]) -> bool:
+        keys = definitions.resolve_job_def(phase).asset_layer.asset_graph.asset_check_keys
+        chosen = [key for key in keys if key.asset_key in set(map(asset_key, tables))]
+        found = self._instance.event_log_storage.get_latest_asset_check_execution_by_key(chosen)
+        return all(key in found and _has_passed(found[key]) for key in chosen)
+
+    def _skips(self, staleness: Staleness, versions: Mapping[str, str], partition: str | None) -> bool:
+        began = time.monotonic()
+        records: dict[str, FileRecord] = {}
+        for key, version in versions.items():
+            record = self._lake.usable_record(key, partition)
+            if record is None or staleness.of(key, partition):
+                return False
+            inputs = self._makers[key].inputs
+            if not is_recorded(self._instance, key, partition, inputs, (record.content, version)):
+                return False
+            records[key] = record
+        for stage in dict.fromkeys(self._makers[key].name for key in versions):
+            rows = sum(record.rows for key, record in records.items() if self._makers[key].name == stage)
+            self._progress.finish(stage, partition, rows, time.monotonic() - began, skipped=True)
+        return True
+
+
+def _has_passed(record: AssetCheckExecutionRecord) -> bool:
+    event = record.event and record.event.asset_check_evaluation
+    return event is not None and event.passed

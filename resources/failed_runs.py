@@ -1,0 +1,49 @@
+"""How often labeling a shard has failed since it was last made."""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from cpmi_dagster.profiles.settings import Settings
+from resources.labeling_budget import LABEL_TABLES, LAST_LABELS
+from resources.materializations import asset_key, latest
+
+PARTITION_TAG = "dagster/partition"
+FIRST_TAG, LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+MOST_RUNS = 5_000
+
+
+def shards_of(run: dg.DagsterRun, settings: Settings) -> list[str]:
+    """The shards that a run was started for; none for a run that is not of shards."""
+    first, last = (run.tags.get(tag, run.tags.get(PARTITION_TAG, "")) for tag in (FIRST_TAG, LAST_TAG))
+    return [shard for shard in settings.shard_keys if first <= shard <= last]
+
+
+def range_tags(shards: Sequence[str]) -> dict[str, str]:
+    """The tags of a run over a stretch of shards."""
+    return {FIRST_TAG: shards[0], LAST_TAG: shards[-1]}
+
+
+def failures_of(instance: dg.DagsterInstance, settings: Settings, shards: Sequence[str], job: str) -> dict[str, int]:
+    """Failed labeling runs of each shard since its labels were last made.
+
+    Args:
+        job: the labeling job; runs of its assets count however they were started.
+    """
+    made = {shard: latest(instance, LAST_LABELS, shard) for shard in shards}
+    since = {shard: record.timestamp if record else 0.0 for shard, record in made.items()}
+    counts = dict.fromkeys(shards, 0)
+    for record in _failed(instance, job):
+        for shard in shards_of(record.dagster_run, settings):
+            if shard in counts and record.create_timestamp.timestamp() > since[shard]:
+                counts[shard] += 1
+    return counts
+
+
+def _failed(instance: dg.DagsterInstance, job: str) -> Iterator[dg.RunRecord]:
+    labels = set(map(asset_key, LABEL_TABLES))
+    failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
+    for record in instance.get_run_records(failed, limit=MOST_RUNS):
+        run = record.dagster_run
+        if run.job_name == job or labels & set(run.asset_selection or ()):
+            yield record

@@ -1,0 +1,129 @@
+"""Which runs of a home still have a process: each holds a lock, `<home>/dagster/alive/RUN_ID.lock`, while it lives.
+
+cpmi run                          takes the lock before the run exists
+UI, schedule, backfill, `dg`      the executor takes it as the run's first act
+
+Whoever finds the lock of an unfinished run free knows that its process is gone, on this machine or another that shares
+the home.
+"""
+
+import time
+from collections.abc import Iterator, Set
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
+
+if TYPE_CHECKING:
+    from dagster._core.execution.context.system import PlanOrchestrationContext
+    from dagster._core.execution.plan.plan import ExecutionPlan
+    from dagster._core.execution.retries import RetryMode
+    from dagster._core.execution.step_dependency_config import StepDependencyConfig
+
+ALIVE = "alive"
+AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+# a run is started a moment before its executor takes the lock
+SECONDS_TO_TAKE_LOCK = 60.0
+DIED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
+
+
+def hold_run(folder: Path, run_id: str) -> LifeLock:
+    """Hold the lock of a run that this process executes.
+
+    Args:
+        folder: the home's `dagster`.
+    """
+    return hold(_lock(folder, run_id))
+
+
+def has_died(folder: Path, record: dg.RunRecord) -> bool:
+    """Whether a run that is at work has no process any more.
+
+    Args:
+        folder: the home's `dagster`.
+    """
+    life = life_of(_lock(folder, record.dagster_run.run_id))
+    if life == "absent":
+        return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
+    return life == "free"
+
+
+def dead_runs(instance: dg.DagsterInstance, folder: Path) -> Iterator[dg.RunRecord]:
+    """Runs that Dagster has as at work, and whose process is gone."""
+    for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+        if has_died(folder, record):
+            yield record
+
+
+def end_dead_runs(instance: dg.DagsterInstance, folder: Path) -> None:
+    """Mark runs whose process is gone as failed or cancelled, and free their pool slots."""
+    for record in dead_runs(instance, folder):
+        run = record.dagster_run
+        if run.status == dg.DagsterRunStatus.CANCELING:
+            instance.report_run_canceled(run, DIED)
+        else:
+            instance.report_run_failed(run, DIED)
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    _remove_ended(instance, folder)
+
+
+def free_slots_of_ended_runs(instance: dg.DagsterInstance, run_ids: Set[str]) -> None:
+    """Free the pool slots that runs hold which have ended: they were killed before they could."""
+    for run_id in run_ids:
+        run = instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            instance.event_log_storage.free_concurrency_slots_for_run(run_id)
+
+
+def _remove_ended(instance: dg.DagsterInstance, folder: Path) -> None:
+    """Remove the lock files of runs that have ended."""
+    for path in (folder / ALIVE).glob("*.lock"):
+        run = instance.get_run_by_id(path.stem)
+        if run is not None and run.is_finished and life_of(path) == "free":
+            path.unlink(missing_ok=True)
+
+
+def _lock(folder: Path, run_id: str) -> Path:
+    return folder / ALIVE / f"{run_id}.lock"
+
+
+def watched_executor(home: Path) -> dg.ExecutorDefinition:
+    """Dagster's in-process executor; whoever executes a run of the home by it holds the run's lock."""
+    plain = dg.in_process_executor
+    create = plain.executor_creation_fn
+    assert create is not None
+
+    def watched(context: dg.InitExecutorContext) -> dg.Executor:
+        return _WatchedExecutor(create(context), home / "dagster")
+
+    schema = plain.config_schema
+    return dg.ExecutorDefinition(plain.name, schema, executor_creation_fn=watched)  # pyright: ignore[reportArgumentType]
+
+
+class _WatchedExecutor(dg.Executor):
+    """An executor that holds the run's lock until the run has been recorded as ended."""
+
+    def __init__(self, executor: dg.Executor, folder: Path) -> None:
+        self._executor = executor
+        self._folder = folder
+        self._lock: LifeLock | None = None
+
+    @property
+    def retries(self) -> "RetryMode":
+        """See `dagster.Executor`."""
+        return self._executor.retries
+
+    @property
+    def step_dependency_config(self) -> "StepDependencyConfig":
+        """See `dagster.Executor`."""
+        return self._executor.step_dependency_config
+
+    def execute(
+        self, plan_context: "PlanOrchestrationContext", execution_plan: "ExecutionPlan"
+    ) -> Iterator[dg.DagsterEvent]:
+        """See `dagster.Executor`."""
+        # kept after the last step: the run is recorded as ended later
+        self._lock = hold_run(self._folder, plan_context.run_id)
+        yield from self._executor.execute(plan_context, execution_plan)

@@ -1,0 +1,194 @@
+"""Several stages as one op of Dagster, whose run takes a stretch of shards and finishes one after another.
+
+run over shards 004 to 005      004: hard_negatives, answer_logprobs, …, policy_rollouts, …, step_rewards
+                                005: the same, by the models that are loaded
+
+Each table of a shard is recorded the moment it is written, so that a run which is cancelled or killed leaves whole
+shards. A shard that fails keeps no other from being made; the run fails at its end, and names it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import getdoc
+from itertools import chain
+from typing import Any
+
+import dagster as dg
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.errors import CpmiError, with_notes
+from cpmi_dagster.profiles.settings import Settings
+from resources import presentation
+from resources.data_sources import DataSources
+from resources.database import Database
+from resources.lake import Lake
+from resources.language_models import LanguageModels
+from resources.materializations import asset_key, is_recorded, materialization
+from resources.progress import Progress
+from resources.side_by_side import side_by_side
+from resources.spec_version import spec_version
+from resources.stage import GPU_POOL, RUN_CONFIG, Stage
+from resources.stage_run import StageRun
+from resources.staleness import Maker
+from resources.step_errors import may_pass, step_errors
+
+Event = dg.AssetMaterialization | dg.AssetCheckResult
+
+
+@dataclass(frozen=True)
+class ShardCheck:
+    """A check of a table's finished shards; where it fails as an error, nothing is made from them.
+
+    Attributes:
+        table: what is checked.
+        body: looks at the lake; its name and text are the check's.
+    """
+
+    table: str
+    body: Callable[[Lake, Settings], dg.AssetCheckResult]
+
+    @property
+    def key(self) -> dg.AssetCheckKey:
+        """The check as Dagster knows it."""
+        return dg.AssetCheckKey(asset_key(self.table), self.body.__name__)
+
+    @property
+    def spec(self) -> dg.AssetCheckSpec:
+        """What Dagster shows of it."""
+        return dg.AssetCheckSpec(
+            self.body.__name__, asset=asset_key(self.table), description=getdoc(self.body), blocking=True
+        )
+
+    def result(self, lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+        """Check the shards on disk."""
+        found = self.body(lake, settings)
+        return dg.AssetCheckResult(
+            passed=found.passed,
+            asset_key=self.key.asset_key,
+            check_name=self.key.name,
+            metadata=found.metadata,
+            severity=found.severity,
+            description=found.description,
+        )
+
+
+@dataclass(frozen=True)
+class ShardOp:
+    """Stages that make a shard, one after the other.
+
+    Attributes:
+        name: of the op.
+        stages: in the order in which they run.
+        checks: of the stages' tables.
+    """
+
+    name: str
+    stages: Sequence[Stage]
+    checks: Sequence[ShardCheck]
+
+    def bind(self, settings: Settings, makers: Mapping[str, Maker]) -> dg.AssetsDefinition:
+        """The Dagster assets of these stages under a profile.
+
+        Args:
+            makers: the stages behind all tables.
+        """
+        versions = {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
+        memo: dict[str, Any] = {}
+
+        def compute(
+            context: dg.AssetExecutionContext,
+            settings: dg.ResourceParam[Settings],
+            lake: dg.ResourceParam[Lake],
+            models: dg.ResourceParam[LanguageModels],
+            sources: dg.ResourceParam[DataSources],
+            database: dg.ResourceParam[Database],
+            progress: dg.ResourceParam[Progress],
+        ) -> Iterator[Event]:
+            used = (settings, lake, models, sources, database, progress)
+            chosen = [stage for stage in self.stages if context.selected_asset_keys & set(map(asset_key, stage.tables))]
+            runs = [(stage, stage.run_in(context, used, makers, memo)) for stage in chosen]
+            checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
+            work = _ShardWork(context, runs, checks, versions)
+            try:
+                with step_errors(context, settings.orchestration):
+                    yield from work.events()
+            finally:
+                models.end_actors()
+            if work.failures:
+                raise dg.Failure(description="; ".join(work.failures), allow_retries=False)
+
+        return dg.multi_asset(
+            name=self.name,
+            specs=[
+                presentation.asset_spec(stage, key, versions[key]).replace_attributes(skippable=True)
+                for stage in self.stages
+                for key in stage.tables
+            ],
+            check_specs=[check.spec for check in self.checks],
+            can_subset=True,
+            partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys),
+            backfill_policy=dg.BackfillPolicy.multi_run(settings.orchestration.run_length(settings.shards)),
+            config_schema=RUN_CONFIG,
+            pool=GPU_POOL,
+        )(compute)
+
+
+@dataclass(frozen=True)
+class _ShardWork:
+    """The shards of one run; `failures` has a sentence per shard that failed, `found` the last result of each check.
+
+    `costs` has what was spent on each table that was made.
+    """
+
+    context: dg.AssetExecutionContext
+    runs: Sequence[tuple[Stage, StageRun]]
+    checks: Sequence[ShardCheck]
+    versions: Mapping[str, str]
+    failures: list[str] = field(default_factory=list)
+    found: dict[dg.AssetCheckKey, dg.AssetCheckResult] = field(default_factory=dict)
+    costs: list[Cost] = field(default_factory=list)
+
+    def events(self) -> Iterator[Event]:
+        """Make the shards; a check that fails as an error ends the run, of which Dagster then says so."""
+        _, run = self.runs[0]
+        ray = run.settings.orchestration.ray
+        if ray is None:
+            yield from chain.from_iterable(map(self._make, self.context.partition_keys))
+        else:
+            yield from side_by_side(self._make, self.context.partition_keys, ray.shards_at_once, run.models.stop_actors)
+        self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
+        yield from self.found.values()
+
+    def _make(self, shard: str) -> Iterator[dg.AssetMaterialization]:
+        for stage, run in self.runs:
+            if self._is_stopped():
+                return
+            try:
+                shown = stage.bring_up_to_date(run, shard)
+            except CpmiError as error:
+                if may_pass(error):
+                    raise
+                self.failures.append(f"{stage.name} {shard}: {with_notes(error)}")
+                self.context.log.error(self.failures[-1])
+                return
+            yield from self._recorded(stage, run, shard, shown)
+            checks = (check for check in self.checks if check.table in stage.tables)
+            self.found.update((check.key, check.result(run.lake, run.settings)) for check in checks)
+
+    def _is_stopped(self) -> bool:
+        return any(not found.passed and found.severity == dg.AssetCheckSeverity.ERROR for found in self.found.values())
+
+    def _recorded(
+        self, stage: Stage, run: StageRun, shard: str, shown: Mapping[str, Mapping[str, Any]]
+    ) -> Iterator[dg.AssetMaterialization]:
+        """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""
+        instance = self.context.instance
+        for key in stage.tables:
+            record = run.lake.intact_record(key, shard)
+            if record is None:
+                continue
+            made = (record.content, self.versions[key])
+            if "skipped" not in shown[key] and record.cost:
+                self.costs.append(Cost.from_dict(record.cost))
+            if "skipped" not in shown[key] or not is_recorded(instance, key, shard, stage.inputs, made):
+                yield materialization(instance, key, shard, stage.inputs, made, shown[key])

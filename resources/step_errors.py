@@ -1,0 +1,49 @@
+"""What becomes of an error in a step: what may pass is tried again later, what the user must correct fails at once.
+
+PassingError, MemoryError, ConnectionError, torch.OutOfMemoryError, …    tried again after 30 s, 60 s, 120 s
+any other CpmiError                                                     failed, with its sentence
+anything else                                                           failed, with its traceback
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from cpmi_dagster.errors import CpmiError, PassingError, first_line, with_notes
+from cpmi_dagster.profiles.orchestration import Orchestration
+
+# by name, so that libraries which a profile does not use are not loaded
+PASSING = {"OutOfMemoryError", "APIConnectionError", "RateLimitError", "InternalServerError", "TransportError"}
+PASSING_TYPES = (PassingError, MemoryError, ConnectionError, TimeoutError)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, is of a kind that time may mend: memory, a server, the network."""
+    while error is not None:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if isinstance(error, PASSING_TYPES) or names & PASSING:
+            return True
+        error = error.__cause__
+    return False
+
+
+@contextmanager
+def step_errors(context: dg.AssetExecutionContext, orchestration: Orchestration) -> Iterator[None]:
+    """Have Dagster retry a step, or fail it, as its error deserves.
+
+    Raises:
+        RetryRequested: the error may pass, and the step has attempts left.
+        Failure: the user can correct the error.
+    """
+    try:
+        yield
+    except Exception as error:
+        attempt = context.op_execution_context.retry_number
+        if may_pass(error) and attempt < orchestration.retries:
+            wait = orchestration.retry_seconds * 2**attempt
+            context.log.warning(f"{first_line(error)}; trying again in {wait:g} s")
+            raise dg.RetryRequested(max_retries=orchestration.retries, seconds_to_wait=wait) from error
+        if isinstance(error, CpmiError):
+            raise dg.Failure(description=with_notes(error), allow_retries=False) from error
+        raise

@@ -1,0 +1,144 @@
+"""A failed run is logged and posted; a changed source is noticed, with what it makes stale."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import dagster as dg
+import pytest
+
+from assets.automation import FOLLOW_DATASET, FOLLOW_LABELS, LABEL, PROFILE_TAG
+from assets.run_sensors import changed_sources, failed_runs, post
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.definitions import MAKERS, build_definitions
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources.lake import FileRecord, Lake
+
+SOURCE = "sources/math_shepherd"
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[dict]]]:
+    """A server's address, and what is posted to it."""
+    received: list[dict] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204 if self.path == "/hook" else 500)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/hook", received
+    server.shutdown()
+
+
+def settings_with(home, **orchestration) -> Settings:
+    settings = load_settings("miniature", home)
+    return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update=orchestration)})
+
+
+def fail(settings: Settings) -> None:
+    """Evaluate the sensor on a run of shard 001 that failed."""
+
+    @dg.op
+    def labels() -> None:
+        raise dg.Failure("negatives 001: trajectory t7 cannot be scored", allow_retries=False)
+
+    @dg.job(name=LABEL)
+    def job() -> None:
+        labels()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = {"dagster/partition": "001"}
+        result = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+        event = next(event for event in result.all_events if event.is_failure and event.is_job_event)
+        with dg.build_run_status_sensor_context("failed_runs", event, instance, result.dagster_run) as context:
+            failed_runs(settings)(context.for_run_failure())
+
+
+def test_a_failed_run_is_posted_with_its_shards_and_its_reason(tmp_path, webhook, monkeypatch, capfd):
+    monkeypatch.setenv("TEAM_WEBHOOK", webhook[0])
+    fail(settings_with(tmp_path, webhook_variable="TEAM_WEBHOOK"))
+    (posted,) = webhook[1]
+    assert posted["text"] == (
+        "CPMI profile miniature: label_shards of shards 001 failed: "
+        "labels: negatives 001: trajectory t7 cannot be scored"
+    )
+    assert posted["shards"] == ["001"]
+    assert posted["run_id"] in capfd.readouterr().err
+
+
+def test_without_a_webhook_a_failed_run_is_logged_as_one_line_of_json(tmp_path, capfd):
+    fail(settings_with(tmp_path))
+    lines = [line for line in capfd.readouterr().err.splitlines() if '"shards": ["001"]' in line]
+    (line,) = lines
+    assert json.loads(line[line.index("{") :])["job"] == LABEL
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [("", "is not set"), ("http://127.0.0.1:9/secret", "ConnectError"), ("no address", "UnsupportedProtocol")],
+)
+def test_a_webhook_that_cannot_be_reached_is_no_error_and_its_address_is_not_shown(url, reason):
+    problem = post(url, {})
+    assert reason in problem
+    assert not url or url not in problem
+
+
+def test_a_webhook_that_refuses_is_named_by_its_status(webhook):
+    assert post(webhook[0].replace("hook", "wrong"), {}) == "the server answered with status 500"
+
+
+def write(lake: Lake, version: object) -> None:
+    for shard in ("000", "001"):
+        record = FileRecord(SOURCE, shard, "f", "r", "", "2", inputs={"sources": version, "inputs": {}, "models": {}})
+        lake.write(TABLES[SOURCE].schema.create_empty(), record)
+
+
+def test_a_changed_source_is_noticed_once_and_its_shards_are_named(tmp_path, monkeypatch):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("{}\n")
+    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(rows)}))
+    settings = load_settings("miniature", tmp_path / "home")
+    write(Lake(settings.home), {})
+    sensor = changed_sources(settings, MAKERS)
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = sensor(dg.build_sensor_context(instance))
+        again = sensor(dg.build_sensor_context(instance, cursor=first.cursor))
+        rows.write_text('{"input": "another"}\n')
+        changed = sensor(dg.build_sensor_context(instance, cursor=first.cursor))
+    assert "sources/math_shepherd of shards 000, 001; run the job `ingest`" in first.skip_reason.skip_message
+    assert again.skip_reason.skip_message == "no source has changed"
+    assert "shards 000, 001" in changed.skip_reason.skip_message
+
+
+def test_nothing_trains_by_itself_unless_somebody_turns_that_on(tmp_path):
+    repository = build_definitions(load_settings("miniature", tmp_path)).get_repository_def()
+    sensors = {sensor.name: sensor for sensor in repository.sensor_defs}
+    assert "default_automation_condition_sensor" not in sensors
+    for sensor in (FOLLOW_LABELS, FOLLOW_DATASET):
+        assert sensors[sensor.name].default_status == dg.DefaultSensorStatus.STOPPED
+    graph = repository.asset_graph
+    followers = {key.to_user_string() for key in FOLLOW_LABELS.asset_selection.resolve(graph)}
+    assert followers == {key for key, table in TABLES.items() if table.group == "dataset"}
+
+
+def test_every_job_says_what_it_is_for_and_bears_the_profile(tmp_path):
+    repository = build_definitions(load_settings("miniature", tmp_path)).get_repository_def()
+    for job in repository.get_all_jobs():
+        if not job.name.startswith("__"):
+            assert len(job.description or "") > 30, job.name
+    assert repository.get_job(LABEL).run_tags[PROFILE_TAG] == "miniature"
+
+
+@pytest.mark.parametrize(("days", "is_watched"), [(None, False), (7.0, True)])
+def test_the_data_set_is_watched_for_its_age_where_the_profile_says_so(tmp_path, days, is_watched):
+    definitions = build_definitions(settings_with(tmp_path, fresh_within_days=days))
+    policies = {spec.key.to_user_string(): spec.freshness_policy for spec in definitions.resolve_all_asset_specs()}
+    assert (policies["dataset/soft_labels"] is not None) == is_watched
+    assert policies["labels/step_rewards"] is None

@@ -1,0 +1,220 @@
+"""The schedule over simulated days: it asks for what is missing, within a tick's and a day's limits, and gives up."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.schedule_definition import ScheduleExecutionData
+
+from assets.automation import LABEL, SHARDS_TAG
+from assets.shard_schedule import NOTHING_TO_DO, stretches
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.definitions import build_definitions
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources import lake as lake_module
+from resources.failed_runs import FIRST_TAG, range_tags, shards_of
+from resources.labeling_budget import LABEL_TABLES, Budget, budget_of
+from resources.lake import FileRecord, Lake
+from resources.materializations import asset_key
+from resources.stage_run import SELECTED
+from resources.staleness import Staleness
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = 3600.0
+
+
+class Clock(datetime):
+    """The simulated time, which files are stamped with."""
+
+    current = START
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls.current
+
+
+class World:
+    """A home whose shards are labelled by marking them, and the schedule's ticks on it.
+
+    `stale` holds the shards whose files count as stale.
+
+    Args:
+        failing: how often labeling a shard fails; those not named never.
+        hours: GPU-hours that a shard takes.
+    """
+
+    def __init__(
+        self, settings: Settings, instance: dg.DagsterInstance, failing: dict[str, int], hours: float, stale: set[str]
+    ) -> None:
+        self.settings, self.instance, self.lake = settings, instance, Lake(settings.home)
+        self.failing, self.hours, self.stale = failing, hours, stale
+        definitions = build_definitions(settings)
+        self.repository = definitions.get_repository_def()
+        self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
+        self.lake.write(TABLES[SELECTED].schema.create_empty(), FileRecord(SELECTED, None, "f", "r", "", "1"))
+
+    def tick(self) -> ScheduleExecutionData:
+        with dg.build_schedule_context(
+            instance=self.instance,
+            scheduled_execution_time=Clock.current,
+            repository_def=self.repository,
+            resources={"lake": self.lake},
+        ) as context:
+            return self.schedule.evaluate_tick(context)
+
+    def label(self, request: dg.RunRequest) -> list[str]:
+        """A Dagster run that marks the shards of a request as labelled, but for those that fail."""
+        job = dg.GraphDefinition(LABEL).to_job()
+        run = self.instance.create_run_for_job(job, tags=dict(request.tags))
+        shards = shards_of(run, self.settings)
+        failed = [shard for shard in shards if self.failing.get(shard, 0) > 0]
+        self.failing.update({shard: self.failing[shard] - 1 for shard in failed})
+        for shard in shards:
+            if shard not in failed:
+                self._mark(run.run_id, shard)
+        if failed:
+            self.instance.report_run_failed(run)
+        return shards
+
+    def _mark(self, run_id: str, shard: str) -> None:
+        for key in LABEL_TABLES:
+            cost = Cost(self.hours * HOUR).to_dict() if key == "labels/answer_logprobs" else {}
+            self.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, shard, "f", run_id, "", "1", cost=cost))
+            self.instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(key), partition=shard))
+
+
+@pytest.fixture
+def world(tmp_path, tmp_path_factory, monkeypatch):
+    """Makes a world of twelve shards; files count as stale where a test says so."""
+    stale: set[str] = set()
+    monkeypatch.setattr(lake_module, "datetime", Clock)
+    monkeypatch.setattr(Clock, "current", START)
+    monkeypatch.setattr(Staleness, "of", lambda _, key, shard: "changed" if shard in stale else "")
+    # a tick needs an instance that it can open by its folder
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as instance:
+
+        def build(failing=(), hours=1.0, **orchestration) -> World:
+            settings = load_settings("miniature", tmp_path)
+            changed = settings.orchestration.model_copy(update=orchestration)
+            settings = settings.model_copy(update={"shards": 12, "orchestration": changed})
+            return World(settings, instance, dict(failing), hours, stale)
+
+        yield build
+
+
+def shards_asked_for(world: World, data: ScheduleExecutionData) -> list[list[str]]:
+    job = dg.GraphDefinition(LABEL).to_job()
+    runs = [world.instance.create_run_for_job(job, tags=dict(r.tags)) for r in data.run_requests or []]
+    found = [shards_of(run, world.settings) for run in runs]
+    for run in runs:
+        world.instance.delete_run(run.run_id)
+    return found
+
+
+@pytest.mark.slow
+def test_three_days_with_failing_shards_and_a_budget(world):
+    here = world(failing={"002": 1, "005": 99}, hours=1.0, gpu_hours_per_day=5.0, shards_per_tick=3, attempts=3)
+    asked: Counter[str] = Counter()
+    per_day: Counter[int] = Counter()
+    largest, warned = 0, ""
+    for hour in range(0, 72, 4):
+        Clock.current = START + timedelta(hours=hour)
+        data = here.tick()
+        taken = [here.label(request) for request in data.run_requests or []]
+        largest = max(largest, sum(map(len, taken)))
+        asked.update(shard for shards in taken for shard in shards)
+        warned = data.skip_message or warned
+        made = here.lake.partitions("labels/step_rewards")
+        per_day[hour // 24] = len(made)
+    assert asked == Counter(dict.fromkeys(here.settings.shard_keys, 1) | {"002": 2, "005": 3})
+    assert largest == 3
+    assert sorted(here.lake.partitions("labels/step_rewards")) == [s for s in here.settings.shard_keys if s != "005"]
+    # the first day is spent after five shards, the second after five more, the third finishes
+    assert [per_day[day] for day in range(3)] == [5, 10, 11]
+    assert "given up after 3 failed runs: 005" in warned
+
+
+def test_a_day_that_is_spent_says_so_and_until_a_shard_is_measured_one_is_tried(world):
+    here = world(hours=2.0, gpu_hours_per_day=5.0, shards_per_tick=4)
+    first = here.tick()
+    assert shards_asked_for(here, first) == [["000"]]
+    here.label(first.run_requests[0])
+    second = here.tick()
+    assert shards_asked_for(here, second) == [["001"]]
+    here.label(second.run_requests[0])
+    assert "4 shards wait for tomorrow: 4 of the day's 5 GPU-hours are spent, a shard takes about 2" in (
+        here.tick().skip_message or ""
+    )
+    Clock.current = START + timedelta(days=1)
+    assert shards_asked_for(here, here.tick()) == [["002", "003"]]
+
+
+def test_a_failed_shard_runs_alone_and_last(world):
+    here = world(failing={"001": 1}, shards_per_tick=4, shards_per_run=4)
+    data = here.tick()
+    assert shards_asked_for(here, data) == [["000", "001", "002", "003"]]
+    here.label(data.run_requests[0])
+    assert shards_asked_for(here, here.tick()) == [["004", "005", "006", "007"]]
+    for shard in here.settings.shard_keys[4:]:
+        here._mark("r", shard)
+    (request,) = here.tick().run_requests
+    assert (request.partition_key, request.tags[SHARDS_TAG]) == ("001", "001")
+
+
+def test_stale_shards_are_asked_for_in_stretches_with_the_missing_ones(world):
+    here = world(shards_per_tick=8, shards_per_run=2)
+    for shard in here.settings.shard_keys[:10]:
+        here._mark("r", shard)
+    here.stale.update({"003", "004", "005"})
+    data = here.tick()
+    assert shards_asked_for(here, data) == [["003", "004"], ["005"], ["010", "011"]]
+    assert [request.tags[SHARDS_TAG] for request in data.run_requests] == ["003-004", "005", "010-011"]
+    assert data.run_requests[0].tags[FIRST_TAG] == "003"
+
+
+def test_several_gpus_each_get_a_run(world):
+    here = world(gpus=4, shards_per_tick=4, shards_per_run=4)
+    assert shards_asked_for(here, here.tick()) == [["000"], ["001"], ["002"], ["003"]]
+
+
+def test_a_shard_that_was_made_since_has_its_failures_forgiven(world):
+    here = world(failing={"000": 1}, attempts=1, shards_per_tick=1)
+    here.label(here.tick().run_requests[0])
+    assert shards_asked_for(here, here.tick()) == [["001"]]
+    here._mark("by hand", "000")
+    here.lake.path("labels/step_rewards", "000").unlink()
+    assert shards_asked_for(here, here.tick()) == [["000"]]
+
+
+def test_where_all_is_labelled_nothing_is_asked_for(world):
+    here = world()
+    for shard in here.settings.shard_keys:
+        here._mark("r", shard)
+    assert here.tick().skip_message == NOTHING_TO_DO
+
+
+def test_before_the_selection_nothing_is_asked_for(world):
+    here = world()
+    here.lake.path(SELECTED).unlink()
+    assert "run the job `ingest` first" in (here.tick().skip_message or "")
+
+
+def test_stretches_are_of_neighbours():
+    assert list(stretches(["000", "001", "002", "005", "006"], 2)) == [["000", "001"], ["002"], ["005", "006"]]
+    assert list(stretches([], 2)) == []
+
+
+def test_a_run_of_recipes_is_of_no_shard(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    runs = [dg.DagsterRun("j", tags=tags) for tags in ({"dagster/partition": "mc_bce"}, {}, range_tags(["001", "002"]))]
+    assert [shards_of(run, settings) for run in runs] == [[], [], ["001", "002"]]
+
+
+def test_running_shards_count_in_the_days_budget(tmp_path):
+    assert Budget(10.0, 6.5, 1.2).shards(running=2) == 0
+    assert Budget(10.0, 6.5, 1.2).shards(running=0) == 2
+    assert Budget(None, 6.5, 1.2).shards(running=0) is None
+    assert Budget(5.0, 0.0, None).shards(running=1) == 0
+    assert budget_of(Lake(tmp_path), load_settings("miniature", tmp_path), START).spent == 0

@@ -1,0 +1,196 @@
+"""A run takes a stretch of shards, finishes one after another, and records each table once."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.errors import PassingError, ScoringError
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources.data_sources import DataSources
+from resources.database import Database
+from resources.failed_runs import range_tags
+from resources.lake import Lake
+from resources.language_models import LanguageModels
+from resources.materializations import asset_key
+from resources.progress import LoggedProgress
+from resources.shard_op import ShardCheck, ShardOp
+from resources.stage import Stage, stage
+from resources.stage_run import StageOutput, StageRun
+
+NEGATIVES, REWARDS = "labels/hard_negatives", "labels/step_rewards"
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    orchestration = {"retry_seconds": 0.0, "retries": 1, "shards_per_run": 3}
+    settings = load_settings("miniature", home=tmp_path)
+    return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update=orchestration)})
+
+
+class Labels:
+    """Two stages that keep a list of what they made, and fail where they are asked to."""
+
+    def __init__(self, failing: dict[str, list[BaseException]] | None = None) -> None:
+        self.made: list[str] = []
+        self.failing = failing or {}
+        self.stages: Sequence[Stage] = (self._negatives(), self._rewards())
+
+    def _work(self, name: str, shard: str) -> None:
+        if waiting := self.failing.get(f"{name} {shard}"):
+            raise waiting.pop(0)
+        self.made.append(f"{name} {shard}")
+
+    def _negatives(self) -> Stage:
+        @stage(NEGATIVES)
+        def negatives(run: StageRun, shard: str) -> StageOutput:
+            """A negative a shard."""
+            self._work("negatives", shard)
+            row = {"trajectory_id": shard, "rank": 1, "answer": "3", "source": "model"}
+            return StageOutput(pl.DataFrame([row]), cost=Cost(1.0, 2, 3))
+
+        return negatives
+
+    def _rewards(self) -> Stage:
+        @stage(REWARDS, inputs=[NEGATIVES])
+        def rewards(run: StageRun, shard: str) -> StageOutput:
+            """A reward a shard."""
+            self._work("rewards", shard)
+            row = {"trajectory_id": shard, "step_index": 0, "reward_type": "mc", "reward": 1.0}
+            return StageOutput(pl.DataFrame([row]))
+
+        return rewards
+
+
+def run(
+    labels: Labels,
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    first: str = "000",
+    last: str = "002",
+    checks: Sequence[ShardCheck] = (),
+    **options,
+) -> dg.ExecuteInProcessResult:
+    lake = Lake(settings.home)
+    resources = {
+        "settings": settings,
+        "lake": lake,
+        "models": LanguageModels(settings),
+        "sources": DataSources(settings),
+        "database": Database(lake),
+        "progress": LoggedProgress(),
+    }
+    tags = range_tags([first, last])
+    assets = [ShardOp("labels", labels.stages, checks).bind(settings, {})]
+    return dg.materialize(assets, instance=instance, resources=resources, tags=tags, raise_on_error=False, **options)
+
+
+def recorded(instance: dg.DagsterInstance, table: str) -> list[str]:
+    """The partitions of all events of a table, oldest first."""
+    records = instance.fetch_materializations(asset_key(table), limit=100, ascending=True).records
+    return [str(record.partition_key) for record in records]
+
+
+def failure_of(result: dg.ExecuteInProcessResult) -> str:
+    failure = result.get_step_failure_events()[0].step_failure_data.user_failure_data
+    return failure.description if failure and failure.description else ""
+
+
+def test_a_shard_is_finished_before_the_next_is_begun_and_recorded_once(settings):
+    labels = Labels()
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert run(labels, settings, instance).success
+        assert recorded(instance, REWARDS) == ["000", "001", "002"]
+        assert recorded(instance, NEGATIVES) == ["000", "001", "002"]
+    assert labels.made == [f"{name} 00{shard}" for shard in range(3) for name in ("negatives", "rewards")]
+
+
+def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(settings):
+    with dg.DagsterInstance.ephemeral() as instance:
+        run(Labels(), settings, instance)
+        for shard in ("000", "002"):
+            chosen = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
+            (record,) = instance.fetch_materializations(chosen, limit=5).records
+            tags, lake = record.asset_materialization.tags, Lake(settings.home)
+            assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
+            assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
+
+
+def test_what_is_unchanged_is_not_recorded_again(settings):
+    labels = Labels()
+    with dg.DagsterInstance.ephemeral() as instance:
+        for _ in range(2):
+            assert run(labels, settings, instance).success
+        assert recorded(instance, REWARDS) == ["000", "001", "002"]
+    assert len(labels.made) == 6
+
+
+def test_what_is_unchanged_is_recorded_where_dagster_does_not_know_it(settings):
+    with dg.DagsterInstance.ephemeral() as instance:
+        run(Labels(), settings, instance)
+    with dg.DagsterInstance.ephemeral() as instance:
+        run(Labels(), settings, instance)
+        assert recorded(instance, REWARDS) == ["000", "001", "002"]
+
+
+def test_a_shard_that_fails_is_named_and_keeps_no_other_from_being_labelled(settings):
+    labels = Labels({"negatives 001": [ScoringError("trajectory t7 cannot be scored")]})
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, settings, instance)
+        assert recorded(instance, REWARDS) == ["000", "002"]
+    assert not result.success
+    assert failure_of(result) == "negatives 001: trajectory t7 cannot be scored"
+
+
+def test_what_may_pass_is_tried_again_and_finished_shards_are_kept(settings):
+    labels = Labels({"rewards 001": [PassingError("the server does not answer")]})
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert run(labels, settings, instance).success
+        assert recorded(instance, REWARDS) == ["000", "001", "002"]
+    assert labels.made.count("negatives 001") == 1
+
+
+def test_what_does_not_pass_fails_in_the_end_with_its_sentence(settings):
+    labels = Labels({"rewards 001": [PassingError("the server does not answer") for _ in range(2)]})
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, settings, instance)
+    assert failure_of(result) == "the server does not answer"
+
+
+def test_a_run_that_is_cancelled_leaves_whole_shards(settings):
+    labels = Labels({"rewards 001": [KeyboardInterrupt()]})
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert not run(labels, settings, instance).success
+        assert recorded(instance, REWARDS) == ["000"]
+    assert Lake(settings.home).partitions(REWARDS) == ["000"]
+
+
+def broken(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+    """Fails once a second shard is there."""
+    return dg.AssetCheckResult(passed=len(lake.partitions(NEGATIVES)) < 2)
+
+
+def test_a_check_that_fails_stops_the_run_before_more_is_made(settings):
+    labels = Labels()
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, settings, instance, checks=[ShardCheck(NEGATIVES, broken)])
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert (evaluation.check_name, evaluation.passed, result.success) == ("broken", False, False)
+    assert labels.made == ["negatives 000", "rewards 000", "negatives 001"]
+
+
+def test_some_tables_may_be_chosen(settings):
+    labels = Labels()
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert run(labels, settings, instance, selection=[asset_key(NEGATIVES)]).success
+    assert labels.made == ["negatives 000", "negatives 001", "negatives 002"]
+
+
+@pytest.mark.parametrize(("gpus", "most", "length"), [(1, 3, 3), (2, 3, 2), (8, 3, 1), (1, 99, 4)])
+def test_a_backfill_is_split_so_that_no_gpu_stays_idle(settings, gpus, most, length):
+    orchestration = settings.orchestration.model_copy(update={"gpus": gpus, "shards_per_run": most})
+    changed = settings.model_copy(update={"orchestration": orchestration})
+    bound = ShardOp("labels", Labels().stages, ()).bind(changed, {})
+    assert bound.backfill_policy == dg.BackfillPolicy.multi_run(length)
