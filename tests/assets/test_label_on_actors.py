@@ -1,6 +1,7 @@
 """Shards labelled on actors are the shards that one process makes, and nothing of it outlives the run."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,93 +12,99 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
-from small_run import run_all
+from small_run import SMALL, run_all, write_profile
 
-from assets.label_on_actors import with_actors
 from assets.runs import INTERRUPTED, Outcome
-from cpmi_dagster.profiles.actors import RayActors
-from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra `ray` is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="the extra `ray` is not installed"),
+]
 MADE_IN_CHUNKS = (
     "labels/hard_negatives", "labels/answer_logprobs", "labels/control_logprobs", "labels/prover_logprobs",
     "labels/policy_rollouts", "labels/prover_rollouts",
 )  # fmt: skip
+FEW = {
+    **SMALL,
+    "profile": "few",
+    "selection": {"trajectories": 8},
+    "shards": 2,
+    "rewards": {"types": ["cpmi", "mc", "pav", "cpmi_prover", "other_gold"]},
+    "recipes": [{"name": "mc_bce", "reward_type": "mc"}],
+}
 
 
-def with_gpus(settings: Settings, gpus: int) -> Settings:
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory) -> str:
+    return write_profile(tmp_path_factory.mktemp("profile") / "few.yaml", FEW)
+
+
+@pytest.fixture(scope="module")
+def selected(profile, tmp_path_factory) -> Path:
+    """A home whose trajectories are selected and not labelled."""
+    home = tmp_path_factory.mktemp("selected") / "home"
+    assert not run_all(load_settings(profile, home), only=("sources", "alignment", "selection")).failures
+    return home
+
+
+def copy_of(selected: Path, place: Path, profile: str, gpus: int = 1) -> Settings:
+    settings = load_settings(profile, Path(shutil.copytree(selected, place)))
     return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update={"gpus": gpus})})
 
 
-def test_several_gpus_of_this_machine_are_as_many_actors(finished):
-    assert with_actors(with_gpus(finished, 3)).orchestration.ray == RayActors(address="local", actors=3)
-    assert with_actors(finished) is finished
+def test_two_actors_label_what_one_process_does(selected, profile, tmp_path):
+    alone, two = (copy_of(selected, tmp_path / str(gpus), profile, gpus) for gpus in (1, 2))
+    assert run_all(alone, only=("labels",)) == run_all(two, only=("labels",)) == Outcome()
+    lakes = [Lake(settings.home) for settings in (alone, two)]
+    for key in (*MADE_IN_CHUNKS, "labels/step_rewards"):
+        frames = [lake.read(key, alone.shard_keys) for lake in lakes]
+        assert frames[0].equals(frames[1]) and frames[0].height, key
+        records = [[lake.record(key, shard) for shard in alone.shard_keys] for lake in lakes]
+        facts = [[(record.content, record.fingerprint, record.notes) for record in own] for own in records]
+        assert facts[0] == facts[1], key
+    runs = {lakes[1].record("labels/answer_logprobs", shard).run_id for shard in two.shard_keys}
+    with open_instance(two) as instance:
+        assert [instance.get_run_by_id(run).is_success for run in runs] == [True]
+    assert not list(lakes[1].root.glob(".work/**/chunk-*"))
 
 
-@needs_ray
-def test_two_actors_label_what_one_process_does(own_copy, finished):
-    lake, as_before = Lake(own_copy.home), Lake(finished.home)
-    for key in MADE_IN_CHUNKS:
-        for shard in own_copy.shard_keys:
-            lake.path(key, shard).unlink(missing_ok=True)
-    assert run_all(with_gpus(own_copy, 2), only=MADE_IN_CHUNKS) == Outcome()
-    for key in MADE_IN_CHUNKS:
-        assert lake.read(key, own_copy.shard_keys).equals(as_before.read(key, finished.shard_keys)), key
-    runs = {lake.record("labels/answer_logprobs", shard).run_id for shard in own_copy.shard_keys}
-    assert len(runs) == len(own_copy.shard_keys)
-    with open_instance(own_copy) as instance:
-        assert all(instance.get_run_by_id(run).is_success for run in runs)
-    assert not list(lake.root.glob(".work/**/chunk-*"))
-
-
-def start(home: Path, profile: Path) -> subprocess.Popen[str]:
-    """`cpmi run` of the labels, in a process of its own that has begun to make chunks."""
+def start(selected: Path, profile: str, folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """`cpmi run` of the labels in a process that has begun to make chunks, and what it has started."""
+    home = Path(shutil.copytree(selected, folder / "home"))
+    many = {"rollouts": {"chunk_trajectories": 1, "policy_count": 64, "sampling": {"max_new_tokens": 192}}}
+    own = folder / "many.yaml"
+    own.write_text(yaml.safe_dump({"extends": profile, **many, "orchestration": {"gpus": 2}}), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "CPMI_HOME": str(home)}
-    command = [sys.executable, "-m", "cpmi_dagster", "run", "-p", str(profile), "--only", "labels", "--quiet"]
+    command = [sys.executable, "-m", "cpmi_dagster", "run", "-p", str(own), "--only", "labels", "--quiet"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 300
     while not any((home / "lake" / ".work").glob("labels/*/*/chunk-*.json")):
-        assert process.poll() is None and time.monotonic() < deadline, process.stderr
+        assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.2)
-    return process
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert any("ChunkActor" in " ".join(child.cmdline()) for child in started if child.is_running())
+    return process, started
 
 
-@pytest.fixture
-def slow_labels(own_copy, small_profile, tmp_path) -> tuple[Path, Path]:
-    """A home without labels, and a profile that makes them in many chunks on two actors."""
-    for file in (own_copy.home / "lake" / "labels").rglob("*.parquet"):
-        file.unlink()
-    profile = tmp_path / "two.yaml"
-    rollouts = {"chunk_trajectories": 1, "policy_count": 8}
-    values = {"extends": small_profile, "profile": "two", "rollouts": rollouts, "orchestration": {"gpus": 2}}
-    profile.write_text(yaml.safe_dump(values), encoding="utf-8")
-    return own_copy.home, profile
-
-
-def wait_until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
-    _, alive = psutil.wait_procs(processes, timeout=60)
+def alive_after_a_while(processes: list[psutil.Process]) -> list[psutil.Process]:
+    _, alive = psutil.wait_procs(processes, timeout=240)
     return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
-@needs_ray
-def test_a_killed_run_leaves_no_actor_behind(slow_labels):
-    process = start(*slow_labels)
-    started = psutil.Process(process.pid).children(recursive=True)
-    assert any("ChunkActor" in " ".join(child.cmdline()) for child in started if child.is_running())
+def test_a_killed_run_leaves_no_actor_behind(selected, profile, tmp_path):
+    process, started = start(selected, profile, tmp_path)
     process.kill()
     process.wait()
-    assert wait_until_gone(started) == []
+    assert alive_after_a_while(started) == []
 
 
-@needs_ray
-def test_a_run_that_is_ended_says_so_and_leaves_no_actor_behind(slow_labels):
-    process = start(*slow_labels)
-    started = psutil.Process(process.pid).children(recursive=True)
+def test_a_run_that_is_ended_says_so_and_leaves_no_actor_behind(selected, profile, tmp_path):
+    process, started = start(selected, profile, tmp_path)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert INTERRUPTED in errors and "Traceback" not in errors
-    assert wait_until_gone(started) == []
+    assert alive_after_a_while(started) == []
