@@ -1,21 +1,29 @@
 """Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import polars as pl
 
+from assets.label_chunks import (
+    LOGPROBS,
+    NEGATIVES,
+    REJECTED,
+    roll_out,
+    sample_negatives,
+    score_by_prover,
+    score_chunk,
+    score_controls,
+    scored_output,
+)
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
-from cpmi_dagster.generation.monte_carlo import in_order, prefix_rollouts, sampled
-from cpmi_dagster.negatives import hard_negatives as negatives
+from cpmi_dagster.generation.monte_carlo import in_order, sampled
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.scoring import conditionings, controls
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
-from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
 from cpmi_dagster.trajectories import own_labels
 from resources.extent import AXES, Extent
@@ -23,7 +31,6 @@ from resources.language_models import Role
 from resources.stage import NOTHING_ASKED_FOR, model_stage, stage
 from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
-LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
 CONTROLS, BY_PROVER = "labels/control_logprobs", "labels/prover_logprobs"
 OWN_LABELS = "sources/step_labels"
 SCORED_TEXTS = [
@@ -37,7 +44,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 
 @model_stage(
-    "labels/hard_negatives",
+    NEGATIVES,
     code_version="3",
     inputs=[TRAJECTORIES, SELECTED],
     settings=[
@@ -47,28 +54,19 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "answers.identity",
         "scoring.chunk_trajectories",
     ],
-    grows=AXES["labels/hard_negatives"],
+    grows=AXES[NEGATIVES],
     models=["labeler"],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     """Sampled from the labeler with the paper's prompt; heuristic edits of the gold answer fill the rest (5.1)."""
-    settings = run.settings
-    engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if settings.negatives.samples else None
-    comparison = settings.answers.comparison
-
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
-        result = negatives.hard_negatives(chunk, engine, settings.negatives, settings.seed, advance, comparison)
-        notes = [f"{name} has fewer than {settings.negatives.count} hard negatives" for name in result.short]
-        return StageOutput(result.negatives, run.models.identity("labeler"), result.cost, notes)
-
-    return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
+    return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, sample_negatives)
 
 
 @model_stage(
     LOGPROBS,
     also=[REJECTED],
-    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
+    inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["scoring.other_layout"],
     grows=AXES[LOGPROBS],
     models=["labeler"],
@@ -83,36 +81,21 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 
     Asked for more conditionings, templates or hard negatives, only what these add is scored.
     """
-    model = run.models.load("labeler")
     conditionings, templates, count = (run.extent[axis] for axis in AXES[LOGPROBS])
     scoring = run.settings.scoring.model_copy(update={"conditionings": conditionings, "templates": templates})
-    negative_answers = run.lake.read("labels/hard_negatives", shard)
+    negative_answers = run.lake.read(NEGATIVES, shard)
     if count is not None:
         negative_answers = negative_answers.filter(pl.col("rank") <= count)
     before = run.made_before(shard)
     scored = _scored_already(run.extent_before) if run.extent_before else None
-
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
-        mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
-        made = score_answers(chunk, mine, model, scoring, advance, scored, contrasted=count != 0)
-        return _output(made, model.identity)
-
-    made = _answers(run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make))
-    return _output(made if before is None else joined(_answers(before), made), model.identity)
+    make = partial(score_chunk, role="labeler", scoring=scoring, scored=scored, contrasted=count != 0)
+    made = run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, {NEGATIVES: negative_answers})
+    return scored_output(_answers(made) if before is None else joined(_answers(before), _answers(made)), made.model)
 
 
 def _scored_already(extent: Extent) -> ScoredAlready:
     conditionings, templates, negatives = (extent[axis] for axis in AXES[LOGPROBS])
     return ScoredAlready(templates=templates, conditionings=conditionings, negatives=negatives)
-
-
-def _output(scored: ScoredAnswers, identity: str) -> StageOutput:
-    frames = {LOGPROBS: scored.logprobs, REJECTED: scored.rejected}
-    return StageOutput(frames, identity, scored.cost, _notes_on_rejected(scored))
-
-
-def _notes_on_rejected(scored: ScoredAnswers) -> list[str]:
-    return [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
 
 
 def _answers(output: StageOutput) -> ScoredAnswers:
@@ -122,7 +105,7 @@ def _answers(output: StageOutput) -> ScoredAnswers:
 
 @model_stage(
     CONTROLS,
-    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
+    inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["rewards.default_conditioning", "demand.negatives", "scoring.other_layout"],
     grows=AXES[CONTROLS],
     models=["labeler"],
@@ -133,30 +116,26 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
 
     Asked for more controls, only these are scored.
     """
-    model, selected = run.models.load("labeler"), run.selected(shard)
+    selected = run.selected(shard)
     names, templates = (run.extent[axis] for axis in AXES[CONTROLS])
     before = run.made_before(shard)
     made_names, made_templates = run.extent_before.values() if run.extent_before else ((), 0)
     keeps = before is not None and made_templates >= templates
     missing = [name for name in names if not keeps or name not in made_names]
     scoring = _scoring_alone(run, templates)
-    negative_answers = run.read("labels/hard_negatives", shard)
-
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
-        mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
-        made = controls.control_logprobs(chunk, selected, mine, model, scoring, missing, run.settings.seed, advance)
-        return StageOutput(made.logprobs, model.identity, made.cost, made.notes)
-
-    made = run.in_chunks(shard, selected, scoring.chunk_trajectories, make)
+    pool = selected.select("trajectory_id", "question_id", "steps", "gold_answer")
+    make = partial(score_controls, pool=pool, scoring=scoring, names=missing)
+    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
+    made = run.in_chunks(shard, selected, scoring.chunk_trajectories, make, beside)
     if before is None or not keeps:
         return made
     rows = pl.concat([before.frame(CONTROLS), made.frame(CONTROLS)]).sort(controls.CONTROL_KEY)
-    return StageOutput(rows, model.identity, before.cost + made.cost, made.notes)
+    return StageOutput(rows, made.model, before.cost + made.cost, made.notes)
 
 
 @model_stage(
     BY_PROVER,
-    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives"],
+    inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=[
         "rewards.default_conditioning",
         "demand.negatives",
@@ -171,15 +150,10 @@ def prover_logprobs(run: StageRun, shard: str) -> StageOutput:
     """The same answers scored by the prover: labels by a model that knows less, for comparison."""
     if not run.settings.demand.prover_scores:
         return StageOutput(TABLES[BY_PROVER].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
-    model, scoring = run.models.load("prover"), _scoring_alone(run, run.settings.scoring.templates)
-    negative_answers = run.read("labels/hard_negatives", shard)
-
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
-        mine = negative_answers.join(chunk, on="trajectory_id", how="semi")
-        made = score_answers(chunk, mine, model, scoring, advance)
-        return StageOutput(made.logprobs, model.identity, made.cost, _notes_on_rejected(made))
-
-    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
+    scoring = _scoring_alone(run, run.settings.scoring.templates)
+    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
+    make = partial(score_by_prover, scoring=scoring)
+    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, beside)
 
 
 def _scoring_alone(run: StageRun, templates: int) -> ProfileScoring:
@@ -243,28 +217,11 @@ def _completed(run: StageRun, shard: str) -> pl.DataFrame:
 
 def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) -> StageOutput:
     """Asked for more prefixes or rollouts, only what these add is drawn."""
-    rollouts, selected = run.settings.rollouts, _completed(run, shard)
-    engine = run.models.engine(role, rollouts.batch_sequences)
+    selected = _completed(run, shard)
     steps, count = run.extent.values()
     made = tuple(run.extent_before.values()) if run.extent_before else None
-    comparison = run.settings.answers.comparison
-
-    def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
-        frame, cost = prefix_rollouts(
-            chunk,
-            engine,
-            count,
-            rollouts.sampling,
-            run.settings.seed,
-            include_question,
-            advance,
-            steps,
-            made,
-            comparison,
-        )
-        return StageOutput(frame, engine.identity, cost)
-
-    drawn = run.in_chunks(shard, selected, rollouts.chunk_trajectories, make)
+    make = partial(roll_out, role=role, count=count, include_question=include_question, steps=steps, made=made)
+    drawn = run.in_chunks(shard, selected, run.settings.rollouts.chunk_trajectories, make)
     before = run.made_before(shard)
     if before is None:
         return drawn

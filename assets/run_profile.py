@@ -1,22 +1,26 @@
 """`cpmi run`: bring a profile's home up to date."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
+import dagster as dg
 from rich.console import Console
 
 from assets.idle_runs import IdleRuns
-from assets.label_processes import Builder, label_on_gpus
 from assets.runs import Outcome, check_shards, chosen_tables, run_phases
 from assets.sources import SPOOL
+from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import open_instance
 from resources.lake import Lake
 from resources.profile_at_work import profile_at_work
+from resources.progress import Progress
 from resources.shard_spool import remove_spools
 from resources.stage import Stage
 from resources.stage_run import partitions_of
 from resources.terminal import TerminalProgress
+
+Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
+"""The code location of a profile that reports its progress; the tables named are remade even where nothing changed."""
 
 
 def run_profile(
@@ -38,6 +42,7 @@ def run_profile(
         SettingsError: `only` names no asset, or the home was made with more shards.
         LakeError: a run of another profile is at work on this home.
     """
+    settings = _with_actors(settings)
     wanted = chosen_tables(only, [stage.tables for stage in stages])
     lake = Lake(settings.home)
     check_shards(lake, settings)
@@ -49,14 +54,21 @@ def run_profile(
     ):
         remake = frozenset(wanted if force else ())
         definitions = build(settings, progress, remake)
-        several = min(settings.orchestration.gpus, len(shards)) > 1
-        label = partial(label_on_gpus, build, settings, shards, remake, progress) if several else None
         idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
-        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, label, idle)
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle)
         if not outcome.failures and not outcome.waiting:
             progress.summary()
     remove_spools(lake.work_folder(SPOOL))
     return outcome
+
+
+def _with_actors(settings: Settings) -> Settings:
+    """A profile that labels on several GPUs of this machine, with an actor for each; other profiles as they are."""
+    own = settings.orchestration
+    if own.ray is not None or own.gpus == 1:
+        return settings
+    ray = RayActors(actors=own.gpus)
+    return settings.model_copy(update={"orchestration": own.model_copy(update={"ray": ray})})
 
 
 def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -14,6 +14,7 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import dagster_folder, wait_for_pool
+from resources.failed_runs import FIRST_TAG, LAST_TAG
 from resources.lake import Lake
 from resources.materializations import asset_key
 from resources.run_life import hold_run
@@ -53,7 +54,6 @@ def run_phases(
     instance: dg.DagsterInstance,
     shards: Sequence[str],
     wanted: Set[str],
-    label: Callable[[Sequence[str]], Outcome] | None = None,
     idle: IdleRuns | None = None,
 ) -> Outcome:
     """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
@@ -61,7 +61,6 @@ def run_phases(
     Args:
         lake: the files; their shards are the ones labelled.
         shards: which shards to label; everything before labeling is done for all shards.
-        label: labels the shards elsewhere, in several processes; in this one when None.
         idle: finds runs that would do nothing, which are not started.
     """
     outcome = Outcome()
@@ -72,10 +71,7 @@ def run_phases(
         if reason := _why_wait(phase, shards, settings, lake):
             outcome.waiting.append(reason)
             break
-        if phase == LABEL and label:
-            outcome.add(label(selection))
-        else:
-            outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
+        outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
         if outcome.failures:
             break
     return outcome
@@ -90,22 +86,33 @@ def run_phase(
     selection: Sequence[str],
     idle: IdleRuns | None = None,
 ) -> Outcome:
-    """Materialize some tables of one phase in this process, one partition after another; see `run_phases`."""
-    outcome = Outcome()
+    """Materialize some tables of one phase in this process, one run after another; see `run_phases`.
+
+    A run makes one partition; where actors label, it makes a whole stretch of shards, so that they always have chunks.
+    """
+    outcome, stretches = Outcome(), phase == LABEL and settings.orchestration.ray is not None
     for tables in _alike(definitions, selection):
         keys = shards if phase == LABEL else partitions_of(tables[0], settings)
         skips = idle.finder(definitions, phase, tables) if idle else None
         partitions = [None] if keys is None else keys
-        to_run = [partition for partition in partitions if not (skips and skips(partition))]
-        if idle and not to_run:
+        wanted = [partition for partition in partitions if not (skips and skips(partition))]
+        if idle and not wanted:
             outcome.failed_checks.extend(map(_words, idle.warnings(definitions, phase, tables)))
-        for partition in to_run:
+        for first, last in _stretches(wanted, settings.shard_keys) if stretches else ((key, key) for key in wanted):
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
-            _run_job(definitions, settings, instance, phase, tables, partition, outcome)
+            _run_job(definitions, settings, instance, phase, tables, (first, last), outcome)
             if outcome.failures:
                 return outcome
     return outcome
+
+
+def _stretches(wanted: Iterable[str | None], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The first and last of each unbroken stretch of shards."""
+    places = [keys.index(shard) for shard in wanted if shard is not None]
+    for _, stretch in groupby(enumerate(sorted(places)), key=lambda numbered: numbered[1] - numbered[0]):
+        own = [keys[place] for _, place in stretch]
+        yield own[0], own[-1]
 
 
 def check_shards(lake: Lake, settings: Settings) -> None:
@@ -174,10 +181,10 @@ def _run_job(
     instance: dg.DagsterInstance,
     phase: str,
     selection: Sequence[str],
-    partition: str | None,
+    partitions: tuple[str | None, str | None],
     outcome: Outcome,
 ) -> None:
-    job = definitions.resolve_job_def(phase)
+    job, (first, last) = definitions.resolve_job_def(phase), partitions
     assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
     # checks that are not named would be those of the whole home
     checks = frozenset(key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in assets)
@@ -185,8 +192,8 @@ def _run_job(
         result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
             instance=instance,
             run_id=run_id,
-            partition_key=partition,
-            tags={**OF_THIS_LOCATION, **({SHARDS_TAG: partition} if phase == LABEL and partition else {})},
+            partition_key=first if first == last else None,
+            tags={**OF_THIS_LOCATION, **_tags(phase, first, last)},
             run_config=QUIET_LOGS,
             raise_on_error=False,
         )
@@ -202,6 +209,14 @@ def _words(evaluation: dg.AssetCheckEvaluation) -> str:
     """Which check did not pass, and what it found."""
     name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
     return f"{name}: {evaluation.description}" if evaluation.description else name
+
+
+def _tags(phase: str, first: str | None, last: str | None) -> dict[str, str]:
+    """Which partitions a run makes, for Dagster where it makes several, and for the pages of runs."""
+    if first is None or last is None:
+        return {}
+    shown = {SHARDS_TAG: first if first == last else f"{first}-{last}"} if phase == LABEL else {}
+    return shown if first == last else {**shown, FIRST_TAG: first, LAST_TAG: last}
 
 
 def _sentence(event: dg.DagsterEvent, error: object) -> str:

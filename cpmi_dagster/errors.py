@@ -46,6 +46,14 @@ class StorageError(CpmiError):
     """A file cannot be written or locked: no room, no permission, or a file system without locks."""
 
 
+class ActorError(CpmiError):
+    """The actors that make chunks cannot be had, or cannot make one."""
+
+
+class ActorsLost(ActorError, PassingError):
+    """Actors were lost again and again: preempted, out of memory, or with their nodes."""
+
+
 class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
 

@@ -1,6 +1,7 @@
 """`cpmi plan`: what labeling the selected trajectories of a home by each method will take."""
 
 from collections.abc import Callable, Mapping
+from math import ceil
 
 from cpmi_dagster.planning.hardware import default_hardware, load_hardware
 from cpmi_dagster.planning.labeling import ROLES, chunk_costs
@@ -24,7 +25,7 @@ def plan(
 
     Args:
         hardware: name in the table, or a file; by default the table's card for the profile's labeler.
-        gpus: how many cards, the profile's `orchestration.gpus` by default; no more than one a shard is used.
+        gpus: how many cards, those of the profile's `orchestration` by default; no more than one a chunk is used.
         sample: trajectories whose tokens are counted; 0 counts them all.
         parameters: parameter counts by role, for models whose config is not on this disk.
         advance: called with 1 after each counted chunk, and the number of chunks.
@@ -47,7 +48,7 @@ def plan(
         costs.append(chunk_costs(chunk, models, planned, card))
         advance(1, len(chosen.places))
     names = {role: model.name for role, model in models.items()}
-    busy = min(gpus or settings.orchestration.gpus, settings.shards)
+    busy = min(gpus or _cards(settings), chosen.chunks)
     return make_plan(
         costs,
         chosen.trajectories,
@@ -57,8 +58,14 @@ def plan(
         names,
         card,
         busy,
-        settings.shards,
+        chosen.chunks,
     )
+
+
+def _cards(settings: Settings) -> int:
+    """The GPUs that a profile labels on; `actors: max` names no number."""
+    ray = settings.orchestration.ray
+    return settings.orchestration.gpus if ray is None or ray.actors == "max" else ceil(ray.actors * ray.num_gpus) or 1
 
 
 def _with_mc(settings: Settings) -> Settings:

@@ -9,11 +9,12 @@ models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1   
 import gc
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import ActorError, SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
 from cpmi_dagster.models.language_models import (
@@ -33,7 +34,12 @@ from cpmi_dagster.profiles.settings import Settings
 from resources.gpus import GpuDealer
 from resources.hub import HubLock
 
+if TYPE_CHECKING:
+    from resources.ray_actors import ActorPool
+
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
+STOPPED = "interrupted; run again to continue where it stopped"
+LABELING_ROLES: tuple[Role, ...] = ("labeler", "rollouts", "prover")
 Weights = tuple[str, str | None, str, str, str | None]
 
 
@@ -45,6 +51,9 @@ class LanguageModels:
         self._dealer = GpuDealer(settings.orchestration.gpus)
         self._loaded: dict[Weights, tuple[list[str], LoadedModel]] = {}
         self._engines: dict[tuple[str, ...], RolloutEngine] = {}
+        self._actors: ActorPool | None = None
+        self._actors_lock = Lock()
+        self._stopped = False
 
     @cached_property
     def _lock(self) -> HubLock:
@@ -72,10 +81,49 @@ class LanguageModels:
         wanted = self.spec(role).device
         return self._dealer.device() if wanted == "auto" else wanted
 
+    @property
+    def actors(self) -> "ActorPool | None":
+        """The processes that make chunks, each with models of its own; None where the profile names none.
+
+        Raises:
+            ActorError: Ray is not installed, or its cluster is not reached.
+        """
+        ray = self._settings.orchestration.ray
+        with self._actors_lock:
+            if self._stopped:
+                raise ActorError(STOPPED)
+            if ray is not None and self._actors is None:
+                from resources.ray_actors import ActorPool
+
+                self._actors = ActorPool(ray, self._settings_of_actors())
+            return self._actors
+
+    def _settings_of_actors(self) -> Settings:
+        """The profile with the revisions that this home uses, so that no actor has to look one up."""
+        named = {role: self.spec(role) for role in LABELING_ROLES if getattr(self._settings.models, role) is not None}
+        models = self._settings.models.model_copy(update=named)
+        orchestration = self._settings.orchestration.model_copy(update={"ray": None})
+        return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
+
+    def stop_actors(self) -> None:
+        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets an `ActorError`."""
+        with self._actors_lock:
+            self._stopped = True
+            if self._actors is not None:
+                self._actors.close()
+
+    def end_actors(self) -> None:
+        """End the actors, and with them what they hold of GPUs; others are started when chunks are to be made."""
+        with self._actors_lock:
+            actors, self._actors, self._stopped = self._actors, None, False
+        if actors is not None:
+            actors.close()
+
     def release(self) -> None:
-        """Drop the models in memory; they are loaded again when needed."""
+        """Drop the models in memory, those of actors too; they are loaded again when needed."""
         from cpmi_dagster.models.memory import release_memory
 
+        self.end_actors()
         devices = {loaded.device for _, loaded in self._loaded.values()}
         self._loaded.clear()
         self._engines.clear()

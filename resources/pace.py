@@ -23,6 +23,7 @@ class Pace:
         done: of which are finished, those that an earlier run finished included.
         made: finished by this run.
         cost: of what this run made.
+        seconds: since this run began to make it: several chunks may be made at once.
         peak_share: share of the card's matrix rate that its tokens took; None where it is not known.
     """
 
@@ -30,25 +31,32 @@ class Pace:
     done: int = 0
     made: int = 0
     cost: Cost = field(default_factory=Cost.zero)
+    seconds: float = 0
     peak_share: float | None = None
 
     def found(self, trajectories: int) -> "Pace":
         """After a chunk that an earlier run had finished."""
         return replace(self, done=self.done + trajectories)
 
-    def after(self, trajectories: int, cost: Cost) -> "Pace":
-        """After a chunk that was made now."""
-        return replace(self, done=self.done + trajectories, made=self.made + trajectories, cost=self.cost + cost)
+    def after(self, trajectories: int, cost: Cost, seconds: float = 0) -> "Pace":
+        """After a chunk that was made now, so many seconds after the first was begun."""
+        more = {"done": self.done + trajectories, "made": self.made + trajectories, "cost": self.cost + cost}
+        return replace(self, **more, seconds=seconds)
 
     @property
     def trajectories_per_second(self) -> float:
         """Of what this run made."""
-        return self.made / self.cost.wall_seconds if self.cost.wall_seconds else 0.0
+        return self.made / self._time if self._time else 0.0
 
     @property
     def tokens_per_second(self) -> float:
         """Read and generated ones."""
-        return self.cost.forward_tokens / self.cost.wall_seconds if self.cost.wall_seconds else 0.0
+        return self.cost.forward_tokens / self._time if self._time else 0.0
+
+    @property
+    def _time(self) -> float:
+        """Of one chunk after another, what they cost; less where several were made at once."""
+        return min(self.seconds, self.cost.wall_seconds) if self.seconds else self.cost.wall_seconds
 
     @property
     def seconds_left(self) -> float | None:

@@ -39,10 +39,11 @@ DEPENDS_ON: dict[Part, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ChosenChunks:
-    """Which chunks are counted, as (shard, number), and of how many trajectories they are a sample."""
+    """Which chunks are counted, as (shard, number), and of how many trajectories and chunks they are a sample."""
 
     places: Sequence[tuple[str, int]]
     trajectories: int
+    chunks: int
 
     def read(self, lake: Lake, settings: Settings) -> Iterator[Chunk]:
         """The chunks one by one, a shard's files read once; files with less than is asked for count as not made.
@@ -84,7 +85,7 @@ def choose_chunks(lake: Lake, settings: Settings, sample: int) -> ChosenChunks:
         random.Random(settings.seed).shuffle(places)
         reached = list(accumulate(sizes[place] for place in places))
         places = sorted(places[: max(bisect_left(reached, sample) + 1, FEWEST_CHUNKS)])
-    return ChosenChunks(places, trajectories)
+    return ChosenChunks(places, trajectories, len(sizes))
 
 
 def _chunk_length(settings: Settings) -> int:

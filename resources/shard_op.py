@@ -10,6 +10,7 @@ shards. A shard that fails keeps no other from being made; the run fails at its 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import getdoc
+from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -24,6 +25,7 @@ from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.materializations import asset_key, is_recorded, materialization
 from resources.progress import Progress
+from resources.side_by_side import side_by_side
 from resources.spec_version import spec_version
 from resources.stage import GPU_POOL, RUN_CONFIG, Stage
 from resources.stage_run import StageRun
@@ -107,8 +109,11 @@ class ShardOp:
             runs = [(stage, stage.run_in(context, used, makers, memo)) for stage in chosen]
             checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
             work = _ShardWork(context, runs, checks, versions)
-            with step_errors(context, settings.orchestration):
-                yield from work.events()
+            try:
+                with step_errors(context, settings.orchestration):
+                    yield from work.events()
+            finally:
+                models.end_actors()
             if work.failures:
                 raise dg.Failure(description="; ".join(work.failures), allow_retries=False)
 
@@ -145,15 +150,19 @@ class _ShardWork:
 
     def events(self) -> Iterator[Event]:
         """Make the shards; a check that fails as an error ends the run, of which Dagster then says so."""
-        for shard in self.context.partition_keys:
-            yield from self._make(shard)
-            if self._is_stopped():
-                break
+        _, run = self.runs[0]
+        ray = run.settings.orchestration.ray
+        if ray is None:
+            yield from chain.from_iterable(map(self._make, self.context.partition_keys))
+        else:
+            yield from side_by_side(self._make, self.context.partition_keys, ray.shards_at_once, run.models.stop_actors)
         self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
         yield from self.found.values()
 
     def _make(self, shard: str) -> Iterator[dg.AssetMaterialization]:
         for stage, run in self.runs:
+            if self._is_stopped():
+                return
             try:
                 shown = stage.bring_up_to_date(run, shard)
             except CpmiError as error:
@@ -165,8 +174,6 @@ class _ShardWork:
             yield from self._recorded(stage, run, shard, shown)
             checks = (check for check in self.checks if check.table in stage.tables)
             self.found.update((check.key, check.result(run.lake, run.settings)) for check in checks)
-            if self._is_stopped():
-                return
 
     def _is_stopped(self) -> bool:
         return any(not found.passed and found.severity == dg.AssetCheckSeverity.ERROR for found in self.found.values())

@@ -1,5 +1,6 @@
 """What a stage's body may use while it runs, and what it returns."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
+from resources.chunks import ChunkMaker, chunk_jobs, made
 from resources.data_sources import DataSources
 from resources.extent import Extent
 from resources.lake import ChunkStore, Lake
@@ -73,9 +75,6 @@ class StageOutput:
     def frame(self, key: str) -> pl.DataFrame:
         """The rows of one of the stage's tables."""
         return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
-
-
-ChunkMaker = Callable[[pl.DataFrame, Callable[[int], None]], StageOutput]
 
 
 @dataclass(frozen=True)
@@ -144,51 +143,58 @@ class StageRun:
         """A function to call with the number of items just finished."""
         return self.progress.start(f"{self.name} {partition}" if partition else self.name, total, self.log)
 
-    def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> StageOutput:
-        """Make a partition chunk by chunk; a killed run continues after its last finished chunk.
+    def in_chunks(
+        self,
+        partition: str,
+        frame: pl.DataFrame,
+        size: int,
+        make: ChunkMaker,
+        beside: Mapping[str, pl.DataFrame] | None = None,
+    ) -> StageOutput:
+        """Make a partition chunk by chunk; a killed run continues after its finished chunks.
 
         Args:
             frame: its items, one a row, in a fixed order.
             size: rows of a chunk.
-            make: called with the rows of a chunk and a function that takes the number of items just finished.
+            make: makes a chunk, here or in an actor (see `chunks`): a function of a module, its arguments bound.
+            beside: tables of which a chunk needs the rows of its trajectories, by key.
 
         Returns:
             The chunks' rows one after another, their costs added up.
         """
         advance = self.track(partition, frame.height)
-        slices = list(frame.iter_slices(size)) or [frame]
-        names = [f"{number:05d}-rows-{size}" for number in range(len(slices))]
-        pace, made = Pace(frame.height), []
-        for name, rows in zip(names, slices, strict=True):
-            chunk, is_new = self._chunk(partition, name, rows, make, advance)
-            pace = pace.after(rows.height, chunk.cost) if is_new else pace.found(rows.height)
-            made.append(chunk)
+        models = {role: facts[0] for role, facts in self.facts.get("models", {}).items()}
+        jobs = chunk_jobs(self.name, partition, frame, size, make, beside or {}, models)
+        done = {job.name: chunk for job in jobs if (chunk := self._stored(job.name))}
+        found = sum(job.rows.height for job in jobs if job.name in done)
+        advance(found)
+        pace, began = Pace(frame.height).found(found), time.perf_counter()
+        for job, chunk in made([job for job in jobs if job.name not in done], self.settings, self.models, advance):
+            self._store(job.name, chunk)
+            done[job.name] = chunk
+            pace = pace.after(job.rows.height, chunk.cost, time.perf_counter() - began)
             self._show(partition, pace)
+        return self._joined([done[job.name] for job in jobs])
+
+    def _joined(self, chunks: Sequence[StageOutput]) -> StageOutput:
         return StageOutput(
-            frames={key: pl.concat([chunk.frame(key) for chunk in made]) for key in self.tables},
-            model=made[0].model,
-            cost=sum((chunk.cost for chunk in made), Cost.zero()),
-            notes=[note for chunk in made for note in chunk.notes],
+            frames={key: pl.concat([chunk.frame(key) for chunk in chunks]) for key in self.tables},
+            model=chunks[0].model,
+            cost=sum((chunk.cost for chunk in chunks), Cost.zero()),
+            notes=[note for chunk in chunks for note in chunk.notes],
         )
 
-    def _chunk(
-        self, partition: str, name: str, rows: pl.DataFrame, make: ChunkMaker, advance: Callable[[int], None]
-    ) -> tuple[StageOutput, bool]:
-        """A chunk, and whether it was made now; an error bears a note on the trajectories among which it came up."""
+    def _stored(self, name: str) -> StageOutput | None:
         stored = self.chunks.load(name) if self.chunks else None
-        if stored is not None:
-            frames, facts = stored
-            advance(rows.height)
-            return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"]), False
-        try:
-            made = make(rows, advance)
-        except Exception as error:
-            error.add_note(_among(rows))
-            raise
+        if stored is None:
+            return None
+        frames, facts = stored
+        return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"])
+
+    def _store(self, name: str, chunk: StageOutput) -> None:
         if self.chunks:
-            facts = {"model": made.model, "cost": made.cost.to_dict(), "notes": list(made.notes)}
-            self.chunks.save(name, {key: made.frame(key) for key in self.tables}, facts)
-        return made, True
+            facts = {"model": chunk.model, "cost": chunk.cost.to_dict(), "notes": list(chunk.notes)}
+            self.chunks.save(name, {key: chunk.frame(key) for key in self.tables}, facts)
 
     def _show(self, partition: str, pace: Pace) -> None:
         """Write the pace to the run's log, and to where `cpmi status` sees it."""
@@ -198,12 +204,6 @@ class StageRun:
             self.log(f"{self.name} {partition}: {pace}")
         if self.chunks:
             pace.write(self.chunks.folder)
-
-
-def _among(rows: pl.DataFrame) -> str:
-    """Which trajectories a chunk holds, for the message of an error in it."""
-    names = rows["trajectory_id"] if "trajectory_id" in rows.columns else pl.Series(values=["?"])
-    return f"at trajectory {names[0]}" if rows.height == 1 else f"among trajectories {names[0]} to {names[-1]}"
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ labels.answer_logprobs        4 shards   unchanged, skipped
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from threading import RLock, get_ident
 
 from rich.console import Console
 from rich.markup import escape
@@ -51,7 +52,8 @@ class TerminalProgress:
         columns = (SpinnerColumn(), description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         hidden = quiet or not console.is_terminal
         self._bars = Progress(*columns, console=console, transient=True, disable=hidden)
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks: dict[int, TaskID] = {}
+        self._lock = RLock()
         self._last_line = time.monotonic()
         self._skipped = 0
         self._made = 0
@@ -64,11 +66,12 @@ class TerminalProgress:
         self._bars.stop()
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
-        """See `Progress.start`; one bar at a time, or one for each worker that a label names (`worker 1: ...`)."""
-        worker = label.partition(": ")[0] if ": " in label else ""
-        if worker in self._tasks:
-            self._bars.remove_task(self._tasks[worker])
-        task = self._tasks[worker] = self._bars.add_task(printable(label), total=total)
+        """See `Progress.start`; one bar for each thread that is at work."""
+        thread = get_ident()
+        with self._lock:
+            if thread in self._tasks:
+                self._bars.remove_task(self._tasks[thread])
+            task = self._tasks[thread] = self._bars.add_task(printable(label), total=total)
         done = 0
 
         def advance(count: int) -> None:
@@ -82,6 +85,10 @@ class TerminalProgress:
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """See `Progress.finish`; a line when the stage's last partition is up to date, and where none was for long."""
+        with self._lock:
+            self._count(stage, partition, rows, seconds, skipped)
+
+    def _count(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         tally = self._tallies.setdefault(stage, _Tally())
         tally.partitions += 1
         tally.rows += rows

@@ -86,7 +86,7 @@ def make_plan(
     models: Mapping[str, str],
     hardware: Hardware,
     gpus: int,
-    shards: int,
+    portions: int,
 ) -> Plan:
     """Add up chunks, and scale them to all trajectories.
 
@@ -97,7 +97,7 @@ def make_plan(
         basis: how costs are shared out among methods.
         models: names by role.
         gpus: how many cards share the work.
-        shards: each is labelled on one card; the card with the most of them decides the hours.
+        portions: chunks of all trajectories, each made on one card; the card with the most of them decides the hours.
     """
     chunks = list(chunks)
     counted = sum(chunk.trajectories for chunk in chunks)
@@ -117,7 +117,7 @@ def make_plan(
         rows.append(
             {"method": method[0], "also": also, "model": own["model"][0], **sums, **bases, "sampling_error": error}
         )
-    busiest_share = ceil(shards / gpus) / shards
+    busiest_share = ceil(portions / gpus) / portions
     frame = _priced(pl.DataFrame(rows), trajectories, hardware, busiest_share)
     return Plan(frame, hardware, gpus, counted, guesses)
 

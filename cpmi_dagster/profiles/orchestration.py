@@ -6,13 +6,15 @@ orchestration: {gpus: 8, shards_per_tick: 16, gpu_hours_per_day: 96, webhook_var
 from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.postgres import Postgres
 
 
 class Orchestration(Frozen):
     """Settings of Dagster."""
 
-    gpus: int = Field(default=1, ge=1, description="labeling processes at once, a GPU for each; size of the `gpu` pool")
+    gpus: int = Field(default=1, ge=1, description="of this machine: actors of `cpmi run`, size of the `gpu` pool")
+    ray: RayActors | None = Field(default=None, description="actors that make the chunks of labels; needs `[ray]`")
     shards_per_run: int = Field(
         default=4, ge=1, description="most shards that a run of a backfill or the schedule labels with one model load"
     )

@@ -1,6 +1,5 @@
 """A stage whose endpoint dies in the middle keeps its finished chunks and goes on from there."""
 
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -13,6 +12,7 @@ from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.profiles.settings import load_settings
+from resources.chunks import Advance, ChunkRun
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.lake import Lake
@@ -40,7 +40,7 @@ def rollouts_from(url: str) -> Stage:
     def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
         """Two trajectories a chunk."""
 
-        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
+        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
             frame, cost = prefix_rollouts(chunk, engine, 1, SAMPLING, 0, include_question=False, progress=advance)
             return StageOutput(frame, engine.identity, cost)
 

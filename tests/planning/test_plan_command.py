@@ -67,7 +67,7 @@ def test_parameters_are_a_role_and_a_number(text):
         parse_parameters([text])
 
 
-def test_no_more_cards_work_than_there_are_shards(home, settings):
+def test_no_more_cards_work_than_there_are_chunks(home, settings):
     own = settings.model_copy(update={"home": home.home})
     assert definitions.plan(own, None, 8, 0, {}, lambda *_: None).gpus == 2
 

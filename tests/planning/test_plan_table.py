@@ -55,8 +55,8 @@ def chunk(shard: str = "000", factor: int = 1, size: int = 2, guesses=GUESSES) -
     )
 
 
-def plan_of(chunks, trajectories: int, gpus: int = 1, shards: int | None = None) -> Plan:
-    return make_plan(chunks, trajectories, TYPES, DEMAND, BASIS, MODELS, CARD, gpus, shards or gpus)
+def plan_of(chunks, trajectories: int, gpus: int = 1, portions: int | None = None) -> Plan:
+    return make_plan(chunks, trajectories, TYPES, DEMAND, BASIS, MODELS, CARD, gpus, portions or gpus)
 
 
 def figures(plan: Plan, method: str) -> tuple[int, int]:
@@ -160,7 +160,7 @@ def test_figures_are_written_for_people(written, text):
     assert written == text
 
 
-def test_the_card_with_most_shards_is_waited_for():
-    even, uneven = (plan_of([chunk()], 2, gpus=3, shards=shards).row("mc") for shards in (3, 4))
+def test_the_card_with_most_chunks_is_waited_for():
+    even, uneven = (plan_of([chunk()], 2, gpus=3, portions=portions).row("mc") for portions in (3, 4))
     assert even["hours"] == pytest.approx(even["gpu_hours"] / 3)
     assert uneven["hours"] == pytest.approx(uneven["gpu_hours"] / 2)

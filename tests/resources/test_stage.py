@@ -15,6 +15,7 @@ from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.profiles.sources import DataSource
 from resources import stage as stage_module
+from resources.chunks import Advance, ChunkRun
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.lake import FileRecord, Lake, earlier_hash, fingerprint_of
@@ -194,7 +195,7 @@ def chunked_stage(calls: list[list[str]], die_at: str | None) -> Stage:
     def score(run: StageRun, shard: str) -> StageOutput:
         """Scores two trajectories a chunk."""
 
-        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
+        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
             ids = chunk["trajectory_id"].to_list()
             if die_at in ids:
                 raise Killed

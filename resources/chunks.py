@@ -1,0 +1,151 @@
+"""Chunks of a partition: what is committed at once, and what another process or machine can make.
+
+    ChunkJob("answer_logprobs", "003", "00007-rows-64", make, 64 trajectories, {"labels/hard_negatives": theirs})
+
+`make` is a function of a module, its plain arguments bound by `functools.partial`: it is sent to the process that calls
+it, and finds the models there. The same function makes the chunk in this process where no actors are asked for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.profiles.settings import Settings
+from resources.language_models import LanguageModels, Role
+
+if TYPE_CHECKING:
+    from resources.stage_run import StageOutput
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class ChunkRun:
+    """What a chunk is made with, in whichever process makes it.
+
+    Attributes:
+        settings: the profile.
+        models: loaded once in that process.
+        beside: rows of other tables on the chunk's trajectories, by key.
+    """
+
+    settings: Settings
+    models: LanguageModels
+    beside: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+ChunkMaker = Callable[[ChunkRun, pl.DataFrame, Advance], "StageOutput"]
+"""Called with what a chunk is made with, its rows, and a function that takes the number of items just finished."""
+
+
+@dataclass(frozen=True)
+class ChunkJob:
+    """One chunk to be made.
+
+    Attributes:
+        stage: that it belongs to.
+        partition: likewise; actors take the chunks of earlier partitions first.
+        name: of the chunk in its partition.
+        make: makes it.
+        rows: its items.
+        beside: see `ChunkRun`.
+        models: identities of the stage's models by role, as the run's fingerprint has them.
+    """
+
+    stage: str
+    partition: str
+    name: str
+    make: ChunkMaker
+    rows: pl.DataFrame
+    beside: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    models: Mapping[Role, str] = field(default_factory=dict)
+
+    def made(self, settings: Settings, models: LanguageModels, advance: Advance) -> "StageOutput":
+        """Its rows, made in this process; an error bears a note on the trajectories among which it came up."""
+        try:
+            return self.make(ChunkRun(settings, models, self.beside), self.rows, advance)
+        except Exception as error:
+            error.add_note(_among(self.rows))
+            raise
+
+    def check_models(self, models: LanguageModels, place: str) -> None:
+        """Refuse models that are not those of the run.
+
+        Args:
+            place: where this is, for the message.
+
+        Raises:
+            ModelError: a folder holds other weights there.
+        """
+        for role, identity in self.models.items():
+            if (here := models.identity(role)) != identity:
+                raise ModelError(
+                    f"{place} has another {role}: {here}, the run has {identity}; give every node the same files"
+                )
+
+    def __str__(self) -> str:
+        return f"chunk {self.name.partition('-')[0]} of {self.stage} {self.partition}"
+
+
+def _among(rows: pl.DataFrame) -> str:
+    names = rows["trajectory_id"] if "trajectory_id" in rows.columns and rows.height else pl.Series(values=["?"])
+    return f"at trajectory {names[0]}" if rows.height == 1 else f"among trajectories {names[0]} to {names[-1]}"
+
+
+def chunk_jobs(
+    stage: str,
+    partition: str,
+    frame: pl.DataFrame,
+    size: int,
+    make: ChunkMaker,
+    beside: Mapping[str, pl.DataFrame],
+    models: Mapping[Role, str],
+) -> list[ChunkJob]:
+    """The chunks of a frame, in its order; a frame without rows is one chunk.
+
+    Args:
+        beside: tables with a `trajectory_id`; a chunk has the rows of its own trajectories.
+    """
+    slices = list(frame.iter_slices(size)) or [frame]
+    return [
+        ChunkJob(
+            stage,
+            partition,
+            f"{number:05d}-rows-{size}",
+            make,
+            rows,
+            {key: table.join(rows, on="trajectory_id", how="semi") for key, table in beside.items()},
+            models,
+        )
+        for number, rows in enumerate(slices)
+    ]
+
+
+def made(
+    jobs: Sequence[ChunkJob], settings: Settings, models: LanguageModels, advance: Advance
+) -> Iterator[tuple[ChunkJob, "StageOutput"]]:
+    """Chunks as they are finished: by the profile's actors in any order, else in this process one after another.
+
+    Raises:
+        CpmiError: a chunk cannot be made.
+    """
+    actors = models.actors if jobs else None
+    return _here(jobs, settings, models, advance) if actors is None else _elsewhere(actors.make(jobs), advance)
+
+
+def _here(
+    jobs: Sequence[ChunkJob], settings: Settings, models: LanguageModels, advance: Advance
+) -> Iterator[tuple[ChunkJob, "StageOutput"]]:
+    for job in jobs:
+        yield job, job.made(settings, models, advance)
+
+
+def _elsewhere(
+    finished: Iterable[tuple[ChunkJob, "StageOutput"]], advance: Advance
+) -> Iterator[tuple[ChunkJob, "StageOutput"]]:
+    for job, output in finished:
+        advance(job.rows.height)
+        yield job, output

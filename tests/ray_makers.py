@@ -1,0 +1,56 @@
+"""What actors of tests do with a chunk; in a module of its own, so that an actor can import it."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import polars as pl
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.errors import ScoringError
+from resources.chunks import Advance, ChunkRun
+from resources.stage_run import StageOutput
+
+
+def reward(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, log: str = "", seconds: float = 0) -> StageOutput:
+    """A reward for each trajectory; a line of the log says that the chunk was begun."""
+    ids = chunk["trajectory_id"].to_list()
+    if log:
+        with Path(log).open("a", encoding="utf-8") as lines:
+            lines.write(f"{ids[0]}\n")
+    time.sleep(seconds)
+    rows = {"trajectory_id": ids, "step_index": 0, "reward_type": "mc", "reward": [hash_of(name) for name in ids]}
+    advance(len(ids))
+    return StageOutput(pl.DataFrame(rows), f"process {os.getpid()}", Cost(1.0, len(ids), 0))
+
+
+def hash_of(name: str) -> float:
+    """A number that depends on a name alone."""
+    return int.from_bytes(name.encode()) % 1000 / 1000
+
+
+def die_once(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, flag: str) -> StageOutput:
+    """The first process that makes a chunk is killed; later ones are not."""
+    try:
+        Path(flag).touch(exist_ok=False)
+    except FileExistsError:
+        return reward(own, chunk, advance)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def refuse(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+    """Fails as a user can understand it."""
+    raise ScoringError(f"trajectory {chunk['trajectory_id'][0]} cannot be scored")
+
+
+def break_down(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+    """Fails as a broken card does."""
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+def dawdle(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+    """Takes longer than any test waits."""
+    time.sleep(600)
+    raise AssertionError

@@ -1,0 +1,54 @@
+"""A chunk is made by the same function wherever it is made, with what it needs and nothing else."""
+
+import pickle
+
+import polars as pl
+import pytest
+
+from assets.label_chunks import NEGATIVES
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.profiles.settings import load_settings
+from resources.chunks import ChunkJob, chunk_jobs, made
+from resources.language_models import LanguageModels
+from resources.stage_run import StageOutput
+
+FRAME = pl.DataFrame({"trajectory_id": list("abcde")})
+
+
+def names_of(own, chunk, advance):
+    advance(chunk.height)
+    answers = "".join(own.beside[NEGATIVES]["answer"])
+    return StageOutput(chunk.with_columns(pl.lit(answers).alias("negatives")), "model")
+
+
+def jobs_of(frame: pl.DataFrame, **models: str) -> list[ChunkJob]:
+    negatives = pl.DataFrame({"trajectory_id": list("eabd"), "answer": list("5124")})
+    return chunk_jobs("answer_logprobs", "003", frame, 2, names_of, {NEGATIVES: negatives}, models)
+
+
+def test_a_chunk_has_the_rows_of_its_own_trajectories_of_other_tables(tmp_path):
+    settings, done = load_settings("miniature", tmp_path), []
+    outputs = [output for _, output in made(jobs_of(FRAME), settings, LanguageModels(settings), done.append)]
+    found = pl.concat([output.frame("labels/step_rewards") for output in outputs])
+    assert found.rows() == [("a", "12"), ("b", "12"), ("c", "4"), ("d", "4"), ("e", "5")]
+    assert done == [2, 2, 1]
+
+
+def test_a_partition_without_rows_is_one_chunk():
+    assert [job.rows.height for job in jobs_of(FRAME.clear())] == [0]
+
+
+def test_a_chunk_names_itself_and_can_be_sent():
+    job = pickle.loads(pickle.dumps(jobs_of(FRAME)[1]))
+    assert str(job) == "chunk 00001 of answer_logprobs 003"
+    assert job.rows["trajectory_id"].to_list() == ["c", "d"]
+    assert job.make is names_of
+
+
+def test_a_node_with_other_weights_is_named(tmp_path):
+    models = LanguageModels(load_settings("miniature", tmp_path))
+    (job, *_) = jobs_of(FRAME, labeler=models.identity("labeler"))
+    job.check_models(models, "node7")
+    (other, *_) = jobs_of(FRAME, labeler="miniature:labeler@0123456789ab")
+    with pytest.raises(ModelError, match=r"node7 has another labeler: .*, the run has miniature:labeler@0123456789ab"):
+        other.check_models(models, "node7")

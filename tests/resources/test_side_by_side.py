@@ -1,0 +1,52 @@
+"""Shards side by side: what they yield, in whose thread, and what becomes of the others when one fails."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from cpmi_dagster.errors import ScoringError
+from resources.side_by_side import side_by_side
+
+SHARDS = ["000", "001", "002", "003"]
+
+
+def test_several_are_in_work_at_once_and_all_they_yield_arrives():
+    together = threading.Barrier(2, timeout=20)
+
+    def work(shard: str) -> Iterator[str]:
+        for number in range(2):
+            together.wait()
+            yield f"{shard}/{number}"
+
+    found = list(side_by_side(work, SHARDS, 2, lambda: None))
+    assert sorted(found) == [f"{shard}/{number}" for shard in SHARDS for number in range(2)]
+    assert found.index("000/0") < found.index("000/1")
+
+
+def test_an_error_stops_the_others_and_is_raised():
+    stopped, begun = threading.Event(), []
+
+    def work(shard: str) -> Iterator[str]:
+        begun.append(shard)
+        if shard == "000":
+            raise ScoringError("trajectory t7 cannot be scored")
+        assert stopped.wait(20)
+        yield shard
+
+    with pytest.raises(ScoringError, match="t7"):
+        list(side_by_side(work, SHARDS, 2, stopped.set))
+    assert begun == ["000", "001"] or begun == ["000", "001", "002"]
+
+
+def test_a_caller_that_leaves_stops_the_work():
+    stopped = threading.Event()
+
+    def work(shard: str) -> Iterator[str]:
+        yield shard
+        assert stopped.wait(20)
+
+    found = side_by_side(work, SHARDS, 1, stopped.set)
+    assert next(found) == "000"
+    found.close()
+    assert stopped.is_set()
