@@ -11,11 +11,11 @@ from datetime import datetime
 
 import dagster as dg
 
-from assets.automation import INGEST, LABEL, LABEL_TABLES, SHARDS_TAG, Job
+from assets.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import check_schedule
 from resources.failed_runs import failures_of, range_tags
-from resources.labeling_budget import budget_of
+from resources.labeling_budget import LABEL_TABLES, budget_of
 from resources.lake import Lake
 from resources.stage_run import SELECTED
 from resources.staleness import Maker, Staleness
