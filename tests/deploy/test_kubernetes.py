@@ -50,7 +50,7 @@ def test_kubernetes_accepts_what_the_values_put_into_pods():
     pod = deployment()
     launcher = read("dagster-values.yaml")["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
     container = {"name": "labeling", "image": "cpmi-dagster", **launcher["containerConfig"]}
-    container |= {key: pod[key] for key in ("env", "volumeMounts", "securityContext")}
+    container |= {key: pod[key] for key in ("env", "volumeMounts")}
     spec = {"containers": [container], "volumes": pod["volumes"], "securityContext": pod["podSecurityContext"]}
     manifest = {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "run"}, "spec": {**spec, **launcher["podSpecConfig"]},
@@ -69,6 +69,11 @@ def test_the_settings_of_the_code_server_are_understood(monkeypatch):
         monkeypatch.setenv(entry["name"], entry.get("value", "secret"))
     profile = DEPLOY / os.environ["CPMI_PROFILE"].removeprefix("/")
     assert load_settings(profile).home == Path("/data")
+
+
+def test_runs_keep_the_memory_and_the_gpu_that_the_values_give_them():
+    """`K8sRunLauncher` lays the code server's resources over those of the runs."""
+    assert not deployment().get("resources")
 
 
 def test_the_claim_of_the_home_is_the_one_that_is_mounted():
