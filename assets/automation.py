@@ -9,12 +9,12 @@ from assets.home_checks import KEYS as HOME_CHECKS
 from assets.home_checks import REWARDS_ARE_CURRENT
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
+from resources.labeling_budget import LABEL_TABLES
 from resources.materializations import asset_key
 
 INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
     "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
 )  # fmt: skip
-LABEL_TABLES = [key for key, table in TABLES.items() if table.group == "labels"]
 PROFILE_TAG, SHARDS_TAG = "cpmi/profile", "cpmi/shards"
 PURPOSES = {
     INGEST: "Read the sources, match trajectories with gold answers, choose those to label, read the benchmarks.",

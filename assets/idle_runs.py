@@ -1,13 +1,12 @@
 """Runs of `cpmi run` that would do nothing are not started: Dagster's database does not grow with what is unchanged.
 
-A run would do nothing where every file is there and current, Dagster has recorded it so, and its checks have passed.
+A run would do nothing where every file is there and current, Dagster has recorded it so, and no check has failed.
 """
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import FileRecord, Lake
@@ -44,18 +43,28 @@ class IdleRuns:
 
     def finder(self, definitions: dg.Definitions, phase: str, tables: Sequence[str]) -> Callable[[str | None], bool]:
         """A function that says of a partition of these tables whether its run can be left out."""
-        if set(tables) & set(self._remake) or not self._have_passed(definitions, phase, tables):
+        found = self._evaluations(definitions, phase, tables)
+        if set(tables) & set(self._remake) or not all(map(_lets_pass, found)):
             return lambda _: False
         # what earlier runs made counts: files are judged anew for each part of a run
         staleness = staleness_of(self._settings, self._makers)
         versions = {key: spec_version(self._makers[key], self._settings, self._makers) for key in tables}
         return lambda partition: self._skips(staleness, versions, partition)
 
-    def _have_passed(self, definitions: dg.Definitions, phase: str, tables: Sequence[str]) -> bool:
+    def warnings(self, definitions: dg.Definitions, phase: str, tables: Sequence[str]) -> list[dg.AssetCheckEvaluation]:
+        """What checks of these tables found to warn of when they were last asked."""
+        found = self._evaluations(definitions, phase, tables)
+        return [evaluation for evaluation in found if evaluation is not None and not evaluation.passed]
+
+    def _evaluations(
+        self, definitions: dg.Definitions, phase: str, tables: Sequence[str]
+    ) -> list[dg.AssetCheckEvaluation | None]:
+        """The latest result of each check of these tables; None of one that was never finished."""
         keys = definitions.resolve_job_def(phase).asset_layer.asset_graph.asset_check_keys
         chosen = [key for key in keys if key.asset_key in set(map(asset_key, tables))]
         found = self._instance.event_log_storage.get_latest_asset_check_execution_by_key(chosen)
-        return all(key in found and _has_passed(found[key]) for key in chosen)
+        events = (found[key].event if key in found else None for key in chosen)
+        return [event.asset_check_evaluation if event else None for event in events]
 
     def _skips(self, staleness: Staleness, versions: Mapping[str, str], partition: str | None) -> bool:
         began = time.monotonic()
@@ -74,6 +83,6 @@ class IdleRuns:
         return True
 
 
-def _has_passed(record: AssetCheckExecutionRecord) -> bool:
-    event = record.event and record.event.asset_check_evaluation
-    return event is not None and event.passed
+def _lets_pass(evaluation: dg.AssetCheckEvaluation | None) -> bool:
+    """Whether what follows may be made: a check that was never asked, or failed as an error, is asked again."""
+    return evaluation is not None and (evaluation.passed or evaluation.severity == dg.AssetCheckSeverity.WARN)

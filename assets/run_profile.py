@@ -50,7 +50,7 @@ def run_profile(
         definitions = build(settings, progress, remake)
         idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
         outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle)
-        if outcome == Outcome():
+        if not outcome.failures and not outcome.waiting:
             progress.summary()
     remove_spools(lake.work_folder(SPOOL))
     return outcome

@@ -94,8 +94,11 @@ def run_phase(
     for tables in _alike(definitions, selection):
         keys = shards if phase == LABEL else partitions_of(tables[0], settings)
         skips = idle.finder(definitions, phase, tables) if idle else None
-        wanted = (key for key in ([None] if keys is None else keys) if not (skips and skips(key)))
-        for first, last in _stretches(wanted, settings.shard_keys) if stretches else ((key, key) for key in wanted):
+        partitions = [None] if keys is None else keys
+        to_run = [partition for partition in partitions if not (skips and skips(partition))]
+        if idle and not to_run:
+            outcome.failed_checks.extend(map(_words, idle.warnings(definitions, phase, tables)))
+        for first, last in _stretches(to_run, settings.shard_keys) if stretches else ((key, key) for key in to_run):
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
             _run_job(definitions, settings, instance, phase, tables, (first, last), outcome)
@@ -199,8 +202,13 @@ def _run_job(
         outcome.failures.append(f"{event.step_key}: {_sentence(event, error)}")
     for evaluation in result.get_asset_check_evaluations():
         if not evaluation.passed:
-            name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
-            outcome.failed_checks.append(f"{name}: {evaluation.description}" if evaluation.description else name)
+            outcome.failed_checks.append(_words(evaluation))
+
+
+def _words(evaluation: dg.AssetCheckEvaluation) -> str:
+    """Which check did not pass, and what it found."""
+    name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
+    return f"{name}: {evaluation.description}" if evaluation.description else name
 
 
 def _tags(phase: str, first: str | None, last: str | None) -> dict[str, str]:

@@ -11,11 +11,11 @@ from datetime import datetime
 
 import dagster as dg
 
-from assets.automation import INGEST, LABEL, LABEL_TABLES, SHARDS_TAG, Job
-from cpmi_dagster.errors import SettingsError
+from assets.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.profiles.settings import Settings
+from resources.dagster_home import check_schedule
 from resources.failed_runs import failures_of, range_tags
-from resources.labeling_budget import budget_of
+from resources.labeling_budget import LABEL_TABLES, budget_of
 from resources.lake import Lake
 from resources.stage_run import SELECTED
 from resources.staleness import Maker, Staleness
@@ -86,15 +86,13 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) ->
         runs = demand.runs(orchestration.run_length(len(demand.fresh)))
         return [_request(shards, tick) for shards in runs] or dg.SkipReason("; ".join(notes) or NOTHING_TO_DO)
 
-    cron = orchestration.schedule
-    decorate = dg.schedule(job=job, cron_schedule=cron, description=(shard_schedule.__doc__ or "").splitlines()[0])
-    try:
-        return decorate(missing_or_failed_shards)
-    except dg.DagsterInvalidDefinitionError as error:
-        raise SettingsError(
-            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, no cron expression of five fields; "
-            "write one such as */10 * * * *"
-        ) from error
+    check_schedule(settings)
+    decorate = dg.schedule(
+        job=job,
+        cron_schedule=orchestration.schedule,
+        description=(shard_schedule.__doc__ or "").partition("\n")[0],
+    )
+    return decorate(missing_or_failed_shards)
 
 
 def shard_demand(

@@ -26,7 +26,7 @@ from assets.run_profile import run_profile
 from assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import status
-from resources.dagster_home import check_port, serve_ui
+from resources.dagster_home import check_port, check_schedule, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.judge_evaluation import evaluate
@@ -41,7 +41,7 @@ from resources.starter import write_starter
 from resources.trace import trace
 
 __all__ = [
-    "check_port", "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
+    "check_port", "check_schedule", "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
     "run_with_progress", "serve_ui", "trace", "write_starter",
 ]  # fmt: skip
 

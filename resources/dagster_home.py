@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 import sqlalchemy.exc
 import yaml
+from dagster._utils.schedules import is_valid_cron_schedule
 
 from cpmi_dagster.errors import CpmiError, SettingsError, first_line
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
@@ -116,6 +117,20 @@ def wait_for_pool(instance: dg.DagsterInstance, pool: str, folder: Path) -> None
 def _is_full(instance: dg.DagsterInstance, pool: str) -> bool:
     state = instance.event_log_storage.get_concurrency_info(pool)
     return state.limit is not None and state.active_slot_count >= state.limit
+
+
+def check_schedule(settings: Settings) -> None:
+    """Refuse a schedule that Dagster could not follow.
+
+    Raises:
+        SettingsError: it is no cron expression.
+    """
+    cron = settings.orchestration.schedule
+    if not is_valid_cron_schedule(cron):
+        raise SettingsError(
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, no cron expression of five fields; "
+            "write one such as */10 * * * *"
+        )
 
 
 def check_port(port: int) -> None:

@@ -53,8 +53,14 @@ def has_died(folder: Path, record: dg.RunRecord) -> bool:
 def dead_runs(instance: dg.DagsterInstance, folder: Path) -> Iterator[dg.RunRecord]:
     """Runs that Dagster has as at work, and whose process is gone."""
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
-        if has_died(folder, record):
+        # a run that ended after it was listed has freed its lock too
+        if has_died(folder, record) and _is_unfinished(instance, record.dagster_run.run_id):
             yield record
+
+
+def _is_unfinished(instance: dg.DagsterInstance, run_id: str) -> bool:
+    run = instance.get_run_by_id(run_id)
+    return run is not None and not run.is_finished
 
 
 def end_dead_runs(instance: dg.DagsterInstance, folder: Path) -> None:

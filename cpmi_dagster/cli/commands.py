@@ -252,6 +252,7 @@ def ui(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
+    definitions.check_schedule(settings)
     definitions.check_port(port)
     ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
     definitions.serve_ui(settings, profile, port)

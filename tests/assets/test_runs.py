@@ -2,9 +2,11 @@
 
 import json
 
+import dagster as dg
 import pytest
 from small_run import run_all
 
+from assets import idle_runs
 from assets.automation import INGEST, LABEL, PHASES
 from assets.runs import _alike, check_shards, chosen_tables
 from cpmi_dagster.contracts.tables import TABLES, MathShepherd
@@ -13,6 +15,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 from resources.dagster_home import open_instance
 from resources.lake import FileRecord, Lake
+from resources.materializations import asset_key
 from resources.status import partition_states
 
 
@@ -94,3 +97,29 @@ def test_truth_may_come_without_the_kinds_of_errors(truth, kinds, tmp_path, monk
     assert not run_all(settings, only=("sources/step_truth",)).failures
     (row,) = Lake(settings.home).read("sources/step_truth").to_dicts()
     assert (row["correct"], row["kind"], row["operations_left"]) == ([True, False], kinds, None)
+
+
+def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_history(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    for _ in range(2):
+        assert not run_all(settings, only=("sources/step_labels", "sources/step_truth")).failures
+    with open_instance(settings) as instance:
+        (run,) = instance.get_runs()
+        assert (run.job_name, run.tags[".dagster/repository"]) == (INGEST, "__repository__@cpmi")
+        assert run.tags["cpmi/profile"] == "miniature"
+        assert not [tag for tag in run.tags if tag == "cpmi/process"]
+        records = instance.fetch_materializations(asset_key("sources/step_labels"), limit=5).records
+        assert len(records) == 1
+    Lake(tmp_path).path("sources/step_labels").unlink()
+    assert not run_all(settings, only=("sources/step_labels",)).failures
+    assert Lake(tmp_path).exists("sources/step_labels")
+
+
+def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(idle_runs, "_lets_pass", lambda evaluation: False)
+    settings = load_settings("miniature", tmp_path)
+    for _ in range(2):
+        assert not run_all(settings, only=("alignment", "sources"), shards=["000"]).failures
+    with open_instance(settings) as instance:
+        shards = [run.tags.get("dagster/partition") for run in instance.get_runs(dg.RunsFilter(job_name=INGEST))]
+    assert shards.count("000") == 2

@@ -12,13 +12,14 @@ import polars as pl
 import pytest
 from small_run import run_all
 
-from assets.automation import LABEL_TABLES, SHARDS_TAG
+from assets.automation import SHARDS_TAG
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.settings import load_settings
 from resources.dagster_home import open_instance
 from resources.database import Database
+from resources.labeling_budget import LABEL_TABLES
 from resources.lake import Lake
 
 pytestmark = pytest.mark.slow

@@ -76,6 +76,19 @@ def test_a_run_that_has_no_lock_yet_is_given_a_moment(settings, monkeypatch):
         assert instance.get_run_by_id(run).status == FAILURE
 
 
+def test_a_run_that_ends_while_it_is_looked_at_keeps_its_end(settings, monkeypatch):
+    with open_instance(settings) as instance:
+        run = started(instance)
+
+        def ends(*_: object) -> bool:
+            instance.report_dagster_event(dg.DagsterEvent("PIPELINE_SUCCESS", "nothing"), run)
+            return True
+
+        monkeypatch.setattr(run_life, "has_died", ends)
+        run_life.end_dead_runs(instance, dagster_folder(settings))
+        assert instance.get_run_by_id(run).status == dg.DagsterRunStatus.SUCCESS
+
+
 def test_status_shows_a_dead_run_as_failed_and_changes_nothing(settings):
     key = dg.AssetKey(["sources", "reference_problems"])
     with open_instance(settings) as instance:
