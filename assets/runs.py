@@ -95,10 +95,10 @@ def run_phase(
         keys = shards if phase == LABEL else partitions_of(tables[0], settings)
         skips = idle.finder(definitions, phase, tables) if idle else None
         partitions = [None] if keys is None else keys
-        wanted = [partition for partition in partitions if not (skips and skips(partition))]
-        if idle and not wanted:
+        to_run = [partition for partition in partitions if not (skips and skips(partition))]
+        if idle and not to_run:
             outcome.failed_checks.extend(map(_words, idle.warnings(definitions, phase, tables)))
-        for first, last in _stretches(wanted, settings.shard_keys) if stretches else ((key, key) for key in wanted):
+        for first, last in _stretches(to_run, settings.shard_keys) if stretches else ((key, key) for key in to_run):
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
             _run_job(definitions, settings, instance, phase, tables, (first, last), outcome)
