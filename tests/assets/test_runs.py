@@ -8,7 +8,7 @@ from small_run import run_all
 
 from assets import idle_runs
 from assets.automation import INGEST, LABEL, PHASES
-from assets.runs import _alike, check_shards, chosen_tables
+from assets.runs import _alike, _stretches, check_shards, chosen_tables
 from cpmi_dagster.contracts.tables import TABLES, MathShepherd
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.errors import SettingsError
@@ -123,3 +123,12 @@ def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_pat
     with open_instance(settings) as instance:
         shards = [run.tags.get("dagster/partition") for run in instance.get_runs(dg.RunsFilter(job_name=INGEST))]
     assert shards.count("000") == 2
+
+
+def test_shards_in_one_run_are_an_unbroken_stretch():
+    keys = [f"{number:03d}" for number in range(9)]
+    assert list(_stretches(["000", "001", "003", "005", "004", "008"], keys)) == [
+        ("000", "001"),
+        ("003", "005"),
+        ("008", "008"),
+    ]
