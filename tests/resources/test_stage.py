@@ -423,7 +423,7 @@ def test_chunks_made_while_a_source_changed_are_not_used_later(run_of, tmp_path)
 
     @stage(SCORES, sources=lambda _: {"rows": source})
     def score(run: StageRun, shard: str) -> StageOutput:
-        def make(chunk: pl.DataFrame, advance: Callable[[int], None]) -> StageOutput:
+        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
             calls.append((tmp_path / "rows.jsonl").read_text())
             return StageOutput(rewards("a"), "model")
 
