@@ -98,6 +98,10 @@ class LanguageModels:
                 self._actors = ActorPool(ray, self._settings_of_actors())
             return self._actors
 
+    def connect_actors(self) -> None:
+        """Reach the actors' cluster now, from the main thread, where SIGTERM still ends this process as it should."""
+        _ = self.actors
+
     def _settings_of_actors(self) -> Settings:
         """The profile with the revisions that this home uses, so that no actor has to look one up."""
         named = {role: self.spec(role) for role in LABELING_ROLES if getattr(self._settings.models, role) is not None}

@@ -2,6 +2,10 @@
 
 import logging
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from math import ceil, floor
 from typing import Any
@@ -35,13 +39,25 @@ def connect(actors: RayActors) -> bool:
         return False
     options = _options_here(actors) if actors.address == "local" else {}
     try:
-        ray.init(address=actors.address, log_to_driver=False, logging_level=logging.ERROR, **options)
+        with _own_end():
+            ray.init(address=actors.address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         raise ActorError(
             f"orchestration.ray.address: `{actors.address}` is not reached ({first_line(error)}); start Ray there, "
             "correct the address, or set RAY_AUTH_MODE=token where the cluster asks for its token"
         ) from error
     return True
+
+
+@contextmanager
+def _own_end() -> Iterator[None]:
+    """Keep what this process does on SIGTERM, where this is its main thread: Ray's own handler aborts it."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _options_here(actors: RayActors) -> dict[str, Any]:

@@ -155,6 +155,7 @@ class _ShardWork:
         if ray is None:
             yield from chain.from_iterable(map(self._make, self.context.partition_keys))
         else:
+            run.models.connect_actors()
             yield from side_by_side(self._make, self.context.partition_keys, ray.shards_at_once, run.models.stop_actors)
         self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
         yield from self.found.values()
