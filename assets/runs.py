@@ -10,11 +10,12 @@ import dagster as dg
 
 from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
 from assets.idle_runs import IdleRuns
+from assets.shard_schedule import stretches
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import dagster_folder, wait_for_pool
-from resources.failed_runs import FIRST_TAG, LAST_TAG
+from resources.failed_runs import range_tags
 from resources.lake import Lake
 from resources.materializations import asset_key
 from resources.run_life import hold_run
@@ -90,7 +91,7 @@ def run_phase(
 
     A run makes one partition; where actors label, it makes a whole stretch of shards, so that they always have chunks.
     """
-    outcome, stretches = Outcome(), phase == LABEL and settings.orchestration.ray is not None
+    outcome, several = Outcome(), phase == LABEL and settings.orchestration.ray is not None
     for tables in _alike(definitions, selection):
         keys = shards if phase == LABEL else partitions_of(tables[0], settings)
         skips = idle.finder(definitions, phase, tables) if idle else None
@@ -98,7 +99,7 @@ def run_phase(
         to_run = [partition for partition in partitions if not (skips and skips(partition))]
         if idle and not to_run:
             outcome.failed_checks.extend(map(_words, idle.warnings(definitions, phase, tables)))
-        for first, last in _stretches(to_run, settings.shard_keys) if stretches else ((key, key) for key in to_run):
+        for first, last in _stretches(to_run, settings.shard_keys) if several else ((key, key) for key in to_run):
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
             _run_job(definitions, settings, instance, phase, tables, (first, last), outcome)
@@ -109,9 +110,7 @@ def run_phase(
 
 def _stretches(wanted: Iterable[str | None], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The first and last of each unbroken stretch of shards."""
-    places = [keys.index(shard) for shard in wanted if shard is not None]
-    for _, stretch in groupby(enumerate(sorted(places)), key=lambda numbered: numbered[1] - numbered[0]):
-        own = [keys[place] for _, place in stretch]
+    for own in stretches(sorted(shard for shard in wanted if shard is not None), len(keys)):
         yield own[0], own[-1]
 
 
@@ -216,7 +215,7 @@ def _tags(phase: str, first: str | None, last: str | None) -> dict[str, str]:
     if first is None or last is None:
         return {}
     shown = {SHARDS_TAG: first if first == last else f"{first}-{last}"} if phase == LABEL else {}
-    return shown if first == last else {**shown, FIRST_TAG: first, LAST_TAG: last}
+    return shown if first == last else {**shown, **range_tags([first, last])}
 
 
 def _sentence(event: dg.DagsterEvent, error: object) -> str:

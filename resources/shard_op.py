@@ -19,15 +19,11 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import CpmiError, with_notes
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
-from resources.data_sources import DataSources
-from resources.database import Database
 from resources.lake import Lake
-from resources.language_models import LanguageModels
 from resources.materializations import asset_key, is_recorded, materialization
-from resources.progress import Progress
 from resources.side_by_side import side_by_side
 from resources.spec_version import spec_version
-from resources.stage import GPU_POOL, RUN_CONFIG, Stage
+from resources.stage import GPU_POOL, RESOURCES, RUN_CONFIG, Stage
 from resources.stage_run import StageRun
 from resources.staleness import Maker
 from resources.step_errors import may_pass, step_errors
@@ -95,25 +91,16 @@ class ShardOp:
         versions = {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
         memo: dict[str, Any] = {}
 
-        def compute(
-            context: dg.AssetExecutionContext,
-            settings: dg.ResourceParam[Settings],
-            lake: dg.ResourceParam[Lake],
-            models: dg.ResourceParam[LanguageModels],
-            sources: dg.ResourceParam[DataSources],
-            database: dg.ResourceParam[Database],
-            progress: dg.ResourceParam[Progress],
-        ) -> Iterator[Event]:
-            used = (settings, lake, models, sources, database, progress)
+        def compute(context: dg.AssetExecutionContext) -> Iterator[Event]:
             chosen = [stage for stage in self.stages if context.selected_asset_keys & set(map(asset_key, stage.tables))]
-            runs = [(stage, stage.run_in(context, used, makers, memo)) for stage in chosen]
+            runs = [(stage, stage.run_in(context, makers, memo)) for stage in chosen]
             checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
             work = _ShardWork(context, runs, checks, versions)
             try:
-                with step_errors(context, settings.orchestration):
+                with step_errors(context, context.resources.settings.orchestration):
                     yield from work.events()
             finally:
-                models.end_actors()
+                context.resources.models.end_actors()
             if work.failures:
                 raise dg.Failure(description="; ".join(work.failures), allow_retries=False)
 
@@ -128,6 +115,7 @@ class ShardOp:
             can_subset=True,
             partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys),
             backfill_policy=dg.BackfillPolicy.multi_run(settings.orchestration.run_length(settings.shards)),
+            required_resource_keys=RESOURCES,
             config_schema=RUN_CONFIG,
             pool=GPU_POOL,
         )(compute)

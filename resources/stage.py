@@ -26,22 +26,19 @@ from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_co
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
-from resources.data_sources import DataSources
-from resources.database import Database
 from resources.declaration import StageBody
 from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, setting_values, widened
 from resources.lake import FileRecord, Lake, Version, earlier_hash, fingerprint_of, rows_hash
-from resources.language_models import LanguageModels
 from resources.pace import Pace, read_pace
 from resources.profile_at_work import profile_at_work
-from resources.progress import Progress
 from resources.spec_version import spec_version
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
 from resources.staleness import Maker, Staleness, input_partitions, refuse_stale
 from resources.step_errors import step_errors
 
 Metadata = dict[str, Any]
-Used = tuple[Settings, Lake, LanguageModels, DataSources, Database, Progress]
+RESOURCES = {"settings", "lake", "models", "sources", "database", "progress"}
+"""What a step has from Dagster, by the names of a `StageRun`."""
 Options = ParamSpec("Options")
 HashOf = Callable[[pl.DataFrame], str]
 GPU_POOL = "gpu"
@@ -79,50 +76,35 @@ class Stage(Maker):
         version, fresh = spec_version(self, settings, makers), settings.orchestration.fresh_within_days
         memo: dict[str, Any] = {}
 
-        def compute(
-            context: dg.AssetExecutionContext,
-            settings: dg.ResourceParam[Settings],
-            lake: dg.ResourceParam[Lake],
-            models: dg.ResourceParam[LanguageModels],
-            sources: dg.ResourceParam[DataSources],
-            database: dg.ResourceParam[Database],
-            progress: dg.ResourceParam[Progress],
-        ) -> Iterator[dg.MaterializeResult]:
-            used = (settings, lake, models, sources, database, progress)
-            yield from self._materialize(context, self.run_in(context, used, makers, memo))
+        def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+            yield from self._materialize(context, self.run_in(context, makers, memo))
 
         return dg.multi_asset(
             name=self.name,
             specs=[presentation.asset_spec(self, key, version, fresh) for key in self.tables],
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
+            required_resource_keys=RESOURCES,
             config_schema=RUN_CONFIG,
             pool=self.pool,
         )(compute)
 
-    def run_in(
-        self, context: dg.AssetExecutionContext, used: Used, makers: Mapping[str, Maker], memo: dict[str, Any]
-    ) -> StageRun:
+    def run_in(self, context: dg.AssetExecutionContext, makers: Mapping[str, Maker], memo: dict[str, Any]) -> StageRun:
         """What this stage uses in a step of a Dagster run.
 
         Args:
-            used: the step's resources.
+            context: has the `RESOURCES`.
             makers: the stages behind all tables.
             memo: values that the runs of this process share.
         """
-        settings, lake, models, sources, database, progress = used
+        used = {name: getattr(context.resources, name) for name in RESOURCES}
         if context.op_execution_context.op_config["force"]:
-            lake = Lake(lake.home, frozenset(self.tables))
+            used["lake"] = Lake(used["lake"].home, frozenset(self.tables))
         return StageRun(
             self.name,
             self.tables,
-            settings,
-            lake,
-            models,
-            sources,
-            database,
-            progress,
-            context.run.run_id,
-            context.log.info,
+            run_id=context.run.run_id,
+            log=context.log.info,
+            **used,
             makers=makers,
             inputs=self.inputs,
             memo=memo,

@@ -550,25 +550,26 @@ def test_whatever_decides_how_a_model_reads_makes_rows_stale(with_model, tmp_pat
     assert not made.is_up_to_date(run, "000")
 
 
+def is_kept(declared: Stage, run: StageRun, **earlier: object) -> bool:
+    """Whether rows are up to date that a version made which knew these facts otherwise."""
+    facts = declared.dependencies(run, "000")
+    assert {**facts, **earlier} != facts
+    record = FileRecord(NEGATIVES, "000", fingerprint_of({**facts, **earlier}), "r", "", "1")
+    run.lake.write(negatives("t1"), record)
+    return declared.is_up_to_date(run, "000")
+
+
 def test_rows_of_a_version_that_knew_the_weights_alone_are_kept(with_model):
     made, run = with_model
-    facts = made.dependencies(run, "000")
-    earlier = {**facts, "models": {"labeler": facts["models"]["labeler"][:2]}}
-    assert earlier != facts
-    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", fingerprint_of(earlier), "r", "", "1"))
-    assert made.is_up_to_date(run, "000")
+    assert is_kept(made, run, models={"labeler": made.dependencies(run, "000")["models"]["labeler"][:2]})
 
 
 def test_rows_of_a_version_that_hashed_the_selection_otherwise_are_kept(run_of):
     declared = counting_stage([])
     run = run_of(declared)
     select(run, {"t1": "000", "t2": "001"})
-    facts = declared.dependencies(run, "000")
     chosen = earlier_hash(run.lake.read(SELECTED).filter(pl.col("shard") == "000"))
-    earlier = {**facts, "inputs": {SELECTED: chosen}}
-    assert earlier != facts
-    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", fingerprint_of(earlier), "r", "", "1"))
-    assert declared.is_up_to_date(run, "000")
+    assert is_kept(declared, run, inputs={SELECTED: chosen})
 
 
 def test_a_damaged_file_counts_as_stale(run_of):
