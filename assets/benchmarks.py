@@ -132,7 +132,7 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame
     from cpmi_dagster.prm.scoring import score_steps
 
     advance = run.track(recipe, solutions.height)
-    path = run.settings.home / run.read(MODELS, recipe)["path"][0]
+    path = run.lake.file(run.read(MODELS, recipe)["path"][0], MODELS, recipe)
     model = load_reward_model(path, device=run.models.device("backbone"))
     scored = score_steps(model, solutions, run.settings.benchmarks.prediction_batch_tokens, progress=advance)
     return scored.drop("question", "steps", strict=False)

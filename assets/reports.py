@@ -94,8 +94,8 @@ def report(run: StageRun) -> StageOutput:
         provenance=_provenance(run.lake, run.settings),
         versions={name: version(name) for name in VERSIONS},
     )
-    remove_unfinished(run.settings.home / REPORT_FILE)
-    write_whole(run.settings.home / REPORT_FILE, html)
+    remove_unfinished(run.settings.folder / REPORT_FILE)
+    write_whole(run.settings.folder / REPORT_FILE, html)
     _complete_model_cards(run, inputs)
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)])
@@ -112,7 +112,7 @@ def results_database(run: StageRun) -> StageOutput:
     """`cpmi.duckdb`: views over the lake, real tables of results, comments on every table and column."""
     run.database.publish()
     counts = run.database.row_counts().filter(pl.col("relation") != 'reports."results_database"')
-    return StageOutput(counts, files=[run.database.path.name])
+    return StageOutput(counts, files=run.database.files)
 
 
 def headline(settings: Settings) -> pl.DataFrame:
@@ -130,11 +130,12 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
     from cpmi_dagster.reports.quality import card_figures
 
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
-        card, figures = run.settings.home / path / "README.md", card_figures(inputs, recipe)
+        card, figures = run.lake.file(path, MODELS, recipe) / "README.md", card_figures(inputs, recipe)
         if not card.is_file():
             raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
         remove_unfinished(card)
-        write_whole(card, with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile))
+        text = with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile)
+        run.lake.files.commit(card.relative_to(run.lake.folder).as_posix(), text.encode())
 
 
 def _provenance(lake: Lake, settings: Settings) -> pl.DataFrame:

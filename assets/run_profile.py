@@ -45,6 +45,7 @@ def run_profile(
     settings = _with_actors(settings)
     wanted = chosen_tables(only, [stage.tables for stage in stages])
     lake = Lake(settings.home)
+    lake.files.check()
     check_shards(lake, settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     with (

@@ -1,4 +1,4 @@
-"""Sensors that tell somebody: a run has failed, a source has changed."""
+"""Sensors for failed runs and changed sources."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from cpmi_dagster.errors import first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
 from resources.failed_runs import shards_of
-from resources.lake import fingerprint_of
+from resources.fingerprints import fingerprint_of
 from resources.spec_version import source_states
 from resources.staleness import Maker
 from resources.status import staleness_of

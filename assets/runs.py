@@ -19,10 +19,10 @@ from resources.failed_runs import range_tags
 from resources.lake import Lake
 from resources.materializations import asset_key
 from resources.run_life import hold_run
+from resources.run_log import log_of_this_process
 from resources.stage import GPU_POOL
 from resources.stage_run import partitions_of
 
-QUIET_LOGS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 INTERRUPTED = "interrupted; run again to continue where it stopped"
 ON_GPUS = (LABEL, CANDIDATES, TRAIN)
 # by which the pages of a job find its runs; those of this process come from no code server
@@ -193,7 +193,7 @@ def _run_job(
             run_id=run_id,
             partition_key=first if first == last else None,
             tags={**OF_THIS_LOCATION, **_tags(phase, first, last)},
-            run_config=QUIET_LOGS,
+            run_config=log_of_this_process(),
             raise_on_error=False,
         )
     for event in result.get_step_failure_events():

@@ -51,8 +51,8 @@ class ShardDemand:
         notes = []
         if self.given_up:
             notes.append(
-                f"given up after {attempts} failed runs: {', '.join(self.given_up)}; see why in their last run, and "
-                "launch them by hand when that is mended"
+                f"given up after {attempts} failed runs: {', '.join(self.given_up)}; see the error of "
+                "their last run, correct it, then launch them by hand"
             )
         if self.held_back:
             notes.append(f"{len(self.held_back)} shards wait for tomorrow: {self.why}")
@@ -67,7 +67,7 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) ->
         job: the one that labels shards.
 
     Raises:
-        SettingsError: the profile's schedule is no cron expression.
+        SettingsError: the profile's schedule is not a cron expression.
     """
     orchestration = settings.orchestration
 

@@ -16,7 +16,8 @@ from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
 from cpmi_dagster.trajectories.step_truth import read_step_truth
-from resources.lake import FileRecord, fingerprint_of
+from resources.fingerprints import fingerprint_of
+from resources.lake import FileRecord
 from resources.shard_spool import ShardSpool, remove_spools
 from resources.stage import stage
 from resources.stage_run import StageOutput, StageRun

@@ -26,7 +26,7 @@ from assets.run_profile import run_profile
 from assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import status
-from resources.dagster_home import check_port, check_schedule, serve_ui
+from resources.dagster_home import check_port, check_schedule, dagster_folder, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.judge_evaluation import evaluate
@@ -35,7 +35,9 @@ from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.progress import LoggedProgress, Progress
 from resources.run_life import watched_executor
+from resources.run_log import console_loggers
 from resources.shard_op import ShardOp
+from resources.shared_locks import shared_locks
 from resources.stage import Stage
 from resources.starter import write_starter
 from resources.trace import trace
@@ -62,7 +64,7 @@ def build_definitions(
         progress: receives the progress of long stages; the run's log by default.
         remake: tables to rebuild even where nothing changed.
     """
-    lake, jobs = Lake(settings.home, remake), automation.jobs(settings)
+    lake, jobs = Lake(settings.home, remake, locks=shared_locks(settings)), automation.jobs(settings)
     others = (stage for room in ROOMS if room is not labels for stage in room.STAGES)
     return dg.Definitions(
         assets=[LABELS.bind(settings, MAKERS), *(stage.bind(settings, MAKERS) for stage in others)],
@@ -82,7 +84,8 @@ def build_definitions(
             run_sensors.changed_sources(settings, MAKERS),
             *automation.AUTOMATION,
         ],
-        executor=watched_executor(settings.home),
+        executor=watched_executor(dagster_folder(settings), shared_locks(settings)),
+        loggers=console_loggers(),
     )
 
 

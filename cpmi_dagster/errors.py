@@ -47,7 +47,7 @@ class StorageError(CpmiError):
 
 
 class ActorError(CpmiError):
-    """The actors that make chunks cannot be had, or cannot make one."""
+    """The actors that make chunks cannot be started, or cannot make one."""
 
 
 class ActorsLost(ActorError, PassingError):

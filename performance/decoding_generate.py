@@ -89,11 +89,19 @@ class OneCallDecoder:
         sampling: how tokens are drawn.
         stop_rule: when a continuation ends.
         batch_sequences: most rows at once.
+        states: of our decoder; `generate` keeps its own.
     """
 
     kept_share = 0.0
 
-    def __init__(self, model: PreTrainedModel, sampling: Sampling, stop_rule: StopRule, batch_sequences: int) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        sampling: Sampling,
+        stop_rule: StopRule,
+        batch_sequences: int,
+        states: object = None,
+    ) -> None:
         self._model: Any = model
         self._sampling = sampling
         self._stop_rule = stop_rule

@@ -10,7 +10,6 @@ pages ask. One process asks, so these are times without other load.
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from dagster._core.events import (
     generate_event_batch_id,
 )
 from dagster._core.execution.plan.objects import StepSuccessData
-from postgres_server import temporary_server
+from postgres_server import free_port, temporary_server
 
 from assets.automation import LABEL, LABEL_TABLES
 from cpmi_dagster.definitions import build_definitions
@@ -125,9 +124,7 @@ def _event(run: dg.DagsterRun, kind: DagsterEventType, step: str | None = None, 
 @contextmanager
 def webserver(settings: Settings, profile: Path) -> Iterator[str]:
     """The address of the GraphQL of a webserver for a home, once it answers."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(settings.home / "dagster"),

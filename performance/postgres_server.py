@@ -48,7 +48,7 @@ def temporary_server() -> Iterator[Server]:
         raise SystemExit("there is no PostgreSQL here; run `apt-get install postgresql`")
     with tempfile.TemporaryDirectory(prefix="postgres-") as name:
         root = Path(name)
-        server = Server(_free_port(), secrets.token_hex(16))
+        server = Server(free_port(), secrets.token_hex(16))
         _own(root)
         _make(folder, root, server.password)
         process = subprocess.Popen(
@@ -64,7 +64,8 @@ def temporary_server() -> Iterator[Server]:
             process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on now."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -13,15 +13,19 @@ import sqlalchemy.exc
 import yaml
 from dagster._utils.schedules import is_valid_cron_schedule
 
-from cpmi_dagster.errors import CpmiError, SettingsError, first_line
+from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_storage import storage_configuration
+from resources.dagster_storage import storage_configuration, unusable_storage
 from resources.guarded_webserver import AS_MODULE
 from resources.run_life import end_dead_runs, free_slots_of_ended_runs
+from resources.shared_locks import note_locks
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 LOCALHOST = "127.0.0.1"
+LAUNCHER = "resources.run_launcher"
 LOG = logging.getLogger(__name__)
 
 
@@ -30,12 +34,13 @@ class UnwritableHome(SettingsError):
 
 
 def dagster_folder(settings: Settings) -> Path:
-    """`DAGSTER_HOME` of a profile's home."""
-    return settings.home / "dagster"
+    """`DAGSTER_HOME` of a profile's home; for one on an object store, that of the environment if it is set."""
+    chosen = environment_variable("DAGSTER_HOME") if isinstance(settings.home, str) else ""
+    return Path(chosen) if chosen else settings.folder / "dagster"
 
 
 def write_dagster_yaml(settings: Settings) -> Path:
-    """Write `dagster.yaml` if it is missing or the profile changed it.
+    """Write `dagster.yaml` if it is missing or the profile changed it; one that somebody else wrote stays.
 
     Returns:
         The folder to use as `DAGSTER_HOME`.
@@ -47,8 +52,11 @@ def write_dagster_yaml(settings: Settings) -> Path:
     _check_writable(folder)
     text = yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
-    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+    found = file.read_text(encoding="utf-8") if file.is_file() else ""
+    is_ours = not found or folder == settings.folder / "dagster" or LAUNCHER in found
+    if is_ours and found != text:
         write_whole(file, text)
+    note_locks(settings, folder)
     return folder
 
 
@@ -67,7 +75,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
 
     Raises:
         UnwritableHome: the home cannot be written.
-        SettingsError: Dagster's database is damaged.
+        SettingsError: Dagster's database is damaged, or its server refuses.
     """
     folder = write_dagster_yaml(settings)
     try:
@@ -75,11 +83,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
         instance.get_runs_count()
         instance.event_log_storage.get_concurrency_keys()
     except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
-        cause = getattr(error, "orig", None) or error
-        raise SettingsError(
-            f"Dagster's database in {folder} cannot be read ({first_line(cause)}); move that folder away and run "
-            "again: every result is in the lake, only the history of runs is lost"
-        ) from error
+        raise unusable_storage(folder, settings.orchestration.postgres, error) from error
     return instance
 
 
@@ -125,13 +129,13 @@ def check_schedule(settings: Settings) -> None:
     """Refuse a schedule that Dagster could not follow.
 
     Raises:
-        SettingsError: it is no cron expression.
+        SettingsError: it is not a cron expression.
     """
     cron = settings.orchestration.schedule
     if not is_valid_cron_schedule(cron):
         raise SettingsError(
-            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, no cron expression of five fields; "
-            "write one such as */10 * * * *"
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, which is not a cron expression of "
+            "five fields; write one such as */10 * * * *"
         )
 
 
@@ -172,6 +176,8 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
         "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }
     arguments = ["dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
+    if logs_are_json():
+        arguments += ["--log-format", "json"]
     os.execve(sys.executable, [sys.executable, *AS_MODULE, *arguments], environment)
 
 
@@ -185,7 +191,7 @@ def _configuration(settings: Settings) -> dict[str, object]:
             "runs": {"max_concurrent_runs": max(2, gpus)},
             "pools": {"granularity": "op", "default_limit": gpus},
         },
-        "run_launcher": {"module": "resources.run_launcher", "class": "WatchedRunLauncher"},
+        "run_launcher": {"module": LAUNCHER, "class": "WatchedRunLauncher"},
         "run_monitoring": {"enabled": True, "free_slots_after_run_end_seconds": 30, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }

@@ -4,6 +4,7 @@ orchestration: {postgres: {host: db.internal}}    ->    storage: {postgres: {pos
 """
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.environment import environment_variable
@@ -12,6 +13,7 @@ from cpmi_dagster.profiles.postgres import Postgres
 # SQLAlchemy 2.1 reads plain `postgresql` as psycopg 3
 SCHEME = "postgresql+psycopg2"
 CONNECT_SECONDS = 10
+NOT_LOST = "every result is in the lake, only the history of runs is lost"
 
 
 def storage_configuration(postgres: Postgres | None) -> dict[str, object]:
@@ -35,6 +37,25 @@ def storage_configuration(postgres: Postgres | None) -> dict[str, object]:
         "scheme": SCHEME,
     }
     return {"storage": {"postgres": {"postgres_db": database}}}
+
+
+def unusable_storage(folder: Path, postgres: Postgres | None, error: Exception) -> SettingsError:
+    """What a user reads where Dagster's tables are damaged, or not the user's to take: what to do about that storage.
+
+    Args:
+        folder: the home's `dagster`, where SQLite has them.
+        postgres: the server that has them, where the profile names one.
+    """
+    cause = first_line(getattr(error, "orig", None) or error)
+    if postgres is None:
+        return SettingsError(
+            f"Dagster's database in {folder} cannot be read ({cause}); move that folder away and run again: {NOT_LOST}"
+        )
+    return SettingsError(
+        f"Dagster's tables in the database `{postgres.database}` at {postgres.host}:{postgres.port} cannot be used "
+        f"({cause}); let `{postgres.user}` create, read and write tables there, or name an empty database in "
+        f"orchestration.postgres and run again: {NOT_LOST}"
+    )
 
 
 def _check_package() -> None:

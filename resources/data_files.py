@@ -99,7 +99,7 @@ def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
                     number += 1
                     yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{file} is no Parquet file, or is damaged ({first_line(error)})") from error
+        raise SourceError(f"{file} is not a Parquet file, or is damaged ({first_line(error)})") from error
 
 
 def _check_groups(file: Path, metadata: Any, limits: ReadingLimits) -> None:

@@ -32,7 +32,7 @@ class DataSources:
     """Reads the rows of a source and says which version of it they are."""
 
     def __init__(self, settings: Settings) -> None:
-        self._home = settings.home
+        self._home, self._folder = settings.home, settings.folder
         self._seed = settings.seed
         self._limits = settings.sources.limits
 
@@ -66,7 +66,7 @@ class DataSources:
         """The rows of a source one by one, their values as the source has them.
 
         Raises:
-            SourceError: the source does not exist, or a line of it is no JSON object.
+            SourceError: the source does not exist, or a line of it is not a JSON object.
         """
         for row, _ in self.stream(source):
             if isinstance(row, Unreadable):
@@ -77,7 +77,7 @@ class DataSources:
         """All rows of a source, in order, with the source's own columns, each of one type.
 
         Raises:
-            SourceError: the source does not exist, a line of it is no JSON object, or it holds text that is not UTF-8.
+            SourceError: the source does not exist, a line of it is not a JSON object, or its text is not UTF-8.
         """
         try:
             return pl.DataFrame(list(self.records(source)), infer_schema_length=None, strict=False)
@@ -94,7 +94,7 @@ class DataSources:
 
         if name not in WORLD_FILES:
             raise SourceError(f"the embedded world has no file `{name}`; it has {', '.join(WORLD_FILES)}")
-        folder = self._home / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
+        folder = self._folder / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
         with locked(folder / ".lock"):
             if not all((folder / file).is_file() for file in WORLD_FILES.values()):
                 for file in WORLD_FILES.values():

@@ -6,8 +6,9 @@ so a connection sees rows the moment they are written, also one that is already 
     lake/labels/hard_negatives/empty.parquet                         no rows; written when the database is published
     lake/labels/hard_negatives/shard=000.parquet                     read_parquet('…/labels/hard_negatives/*.parquet')
 
-A view knows the place of its home. Readers of this package tell it where the database lies now (`cpmi_home`); for any
-other connection a view of a database that was copied or moved is an error, and never the rows of the home it came from.
+A view stores the path of its home. Readers of this package override it with where the database lies now (`cpmi_home`);
+for any other connection a view of a database that was copied or moved is an error, and never the rows of the home it
+came from.
 
 All that the file holds is in the lake. One that is damaged, that another program holds open for writing, or that has
 another's write-ahead log beside it is published again.
@@ -25,7 +26,7 @@ from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from resources.lake import Lake
+from resources.lake import LAKE, Lake
 from resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
 from resources.stage_run import partitions_of
 
@@ -48,11 +49,13 @@ class Database:
     def __init__(self, lake: Lake, settings: Settings | None = None) -> None:
         self._lake = lake
         self._settings = settings
-        self.path = lake.home / FILE_NAME
+        self.path = lake.folder / FILE_NAME
 
     def publish(self) -> None:
         """Write a new file that shows the lake as it is now, and put it in place of the old one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        for group in RESULT_GROUPS:
+            self._lake.files.fetch(f"{LAKE}/{group}")
         config: Config = {"storage_compatibility_version": STORAGE_VERSION}
         with locked(self.path.with_suffix(".lock")):
             remove_unfinished(self.path)
@@ -74,6 +77,11 @@ class Database:
             except duckdb.Error as error:
                 raise LakeError(f"{self.path} cannot be published: {first_line(error)}") from error
 
+    @property
+    def files(self) -> list[str]:
+        """The files of the home that `publish` makes; none where each machine has its own."""
+        return [FILE_NAME] if self._lake.folder == self._lake.home else []
+
     def shows(self, key: str) -> bool:
         """Whether a table's rows are seen as they are written, with the columns it has now."""
         return TABLES[key].group not in RESULT_GROUPS and self.path.is_file() and self._has_empty(TABLES[key])
@@ -85,7 +93,7 @@ class Database:
         Raises:
             LakeError: nothing has been published yet, or the file cannot be opened nor published again.
         """
-        if not self.path.is_file():
+        if not self.path.is_file() and (self.files or not self._lake.has_rows()):
             raise LakeError(f"there is no database at {self.path}; run `cpmi run` first")
         if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
             # files that were deleted, or a version whose views know nothing of moved homes
@@ -107,7 +115,7 @@ class Database:
             ) from error
 
     def _connected(self, files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
-        return locked_connection(self.path, self._lake.home.absolute(), HOME_VARIABLE, files)
+        return locked_connection(self.path, self._lake.files, HOME_VARIABLE, files)
 
     def row_counts(self) -> pl.DataFrame:
         """Rows of every relation, with columns relation and rows."""
@@ -121,8 +129,8 @@ class Database:
         is_result = table.group in RESULT_GROUPS and self._lake.exists(table.key)
         provenance = provenance_of(table)
         columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
-        files = self._files(table).relative_to(self._lake.home)
-        home = quoted(str(self._lake.home.absolute()))
+        files = self._files(table).relative_to(self._lake.folder)
+        home = quoted(str(self._lake.folder.absolute()))
         place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
         select = (
             f"select {columns} from read_parquet({place} || {quoted(f'/{files}')}, "
@@ -145,7 +153,7 @@ class Database:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""
         places = ", ".join(quoted(str(path)) for path in {self.path.absolute(), self.path.resolve()})
         moved = (
-            f"this database was published in {self._lake.home.absolute()} and has been copied or moved: read it with "
+            f"this database was published in {self._lake.folder.absolute()} and has been copied or moved: read it with "
             "`cpmi query`, or run `cpmi run` where it lies now"
         )
         return (

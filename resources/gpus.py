@@ -4,12 +4,16 @@ processes 4711, 4712 on a machine with two GPUs    ->    cuda:0, cuda:1
 a third, where `orchestration.gpus` is 4           ->    cuda:0 again: two processes share a GPU
 """
 
+import logging
+import os
 import tempfile
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+LOG = logging.getLogger(__name__)
 
 
 class GpuDealer:
@@ -22,7 +26,7 @@ class GpuDealer:
 
     def __init__(self, processes: int, folder: Path | None = None) -> None:
         self._processes = processes
-        self._folder = folder or Path(tempfile.gettempdir()) / f"cpmi-gpus-{Path.home().name}"
+        self._folder = folder or Path(tempfile.gettempdir()) / f"cpmi-gpus-{os.getuid()}"
         self._taken: tuple[str, FileLock | None] | None = None
 
     def device(self) -> str:
@@ -37,11 +41,11 @@ class GpuDealer:
         self._folder.mkdir(parents=True, exist_ok=True)
         shares = -(-self._processes // len(names))
         for share, (index, name) in product(range(shares), enumerate(names)):
-            lock = FileLock(self._folder / f"{name}-{share}.lock")
+            lock = FileLock(self._folder / f"{name}-{share}.lock", fallback_to_soft=False)
             with suppress(Timeout):
                 lock.acquire(blocking=False)
                 return f"cuda:{index}", lock
-        # more processes than the profile allows share the first GPU
+        LOG.warning("%d processes share this machine's GPUs already; this one takes the first GPU too", self._processes)
         return "cuda:0", None
 
 

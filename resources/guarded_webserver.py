@@ -3,7 +3,8 @@
     python -P -m resources.guarded_webserver dev -p 3000
 
 `dagster dev` starts code server, daemon and webserver, the last as `python -m dagster_webserver …`. Here it starts this
-module instead, which serves Dagster's own application behind `own_pages_only`.
+module instead, which serves Dagster's own application behind `own_pages_only`. A deployment starts it alone, as
+`dagster-webserver`; `UI_ORIGIN` is then the address under which a proxy shows it.
 """
 
 import sys
@@ -12,10 +13,12 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from cpmi_dagster.files.environment import environment_variable
 from resources.own_pages_only import guard
 
 # not `__name__`, which is `__main__` where it is needed
 MODULE = "resources.guarded_webserver"
+ORIGIN = "UI_ORIGIN"
 # `-P`: a folder `resources` where the user stands is not imported
 AS_MODULE = ("-P", "-m", MODULE)
 
@@ -38,7 +41,7 @@ def serve_pages() -> None:
     from dagster_webserver.app import create_app_from_workspace_process_context
 
     def make_guarded(*arguments: Any, **options: Any) -> Starlette:
-        return guard(create_app_from_workspace_process_context(*arguments, **options))
+        return guard(create_app_from_workspace_process_context(*arguments, **options), environment_variable(ORIGIN))
 
     _replace(cli, "create_app_from_workspace_process_context", make_guarded)
     cli.main()

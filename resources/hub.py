@@ -6,12 +6,14 @@ Later runs use the file, so a change on the hub does not change the results of t
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.files.locks import locked
-from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
+from cpmi_dagster.files.whole_files import remove_unfinished
+from resources.home_files import LateWrite, open_home
 
 LOCK_FILE = "hub.lock.json"
 
@@ -19,8 +21,9 @@ LOCK_FILE = "hub.lock.json"
 class HubLock:
     """The hub revisions that this home uses."""
 
-    def __init__(self, home: Path) -> None:
-        self.path = home / LOCK_FILE
+    def __init__(self, home: Path | str) -> None:
+        self._files = open_home(home)
+        self.path = self._files.folder / LOCK_FILE
 
     def revisions(self) -> dict[str, str]:
         """Everything resolved so far: `kind id` to commit.
@@ -28,10 +31,10 @@ class HubLock:
         Raises:
             SourceError: the file is damaged.
         """
-        if not self.path.is_file():
-            return {}
         try:
-            known = json.loads(self.path.read_text(encoding="utf-8"))
+            known = json.loads(self._files.path(LOCK_FILE).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
         except ValueError as error:
             raise self._damaged(first_line(error)) from error
         if not isinstance(known, dict) or not all(isinstance(commit, str) and commit for commit in known.values()):
@@ -51,17 +54,21 @@ class HubLock:
             SourceError: the hub cannot be reached, or has no such id; or the file is damaged.
         """
         entry = f"{kind} {name}"
-        if entry not in self.revisions():
+        while entry not in self.revisions():
             self._resolve(entry, kind, name)
         return self.revisions()[entry]
 
     def _resolve(self, entry: str, kind: Literal["model", "dataset"], name: str) -> None:
         with locked(Path(f"{self.path}.lock")):
             remove_unfinished(self.path)
+            before = self._files.version(LOCK_FILE)
             known = self.revisions()
-            if entry not in known:
-                known[entry] = _resolve(kind, name)
-                write_whole(self.path, json.dumps(known, indent=2, sort_keys=True))
+            if entry in known:
+                return
+            known[entry] = _resolve(kind, name)
+            # where another machine was first, what it resolved is taken
+            with suppress(LateWrite):
+                self._files.commit(LOCK_FILE, json.dumps(known, indent=2, sort_keys=True).encode(), before)
 
 
 def _resolve(kind: Literal["model", "dataset"], name: str) -> str:

@@ -24,11 +24,13 @@ class Budget:
         hours: that may be spent; None is no limit.
         spent: by the shards whose labels were written this day.
         per_shard: mean of the finished shards; None where none is finished.
+        begun: part of what is spent, by shards that are not finished.
     """
 
     hours: float | None
     spent: float
     per_shard: float | None
+    begun: float = 0
 
     def shards(self, running: int) -> int | None:
         """How many more may be started beside those that are running; None is any number.
@@ -39,7 +41,8 @@ class Budget:
             return None
         if not self.per_shard:
             return 0 if running or self.spent >= self.hours else 1
-        return max(0, int((self.hours - self.spent - running * self.per_shard) / self.per_shard))
+        reserved = max(0, running * self.per_shard - self.begun)
+        return max(0, int((self.hours - self.spent - reserved) / self.per_shard))
 
     def __str__(self) -> str:
         a_shard = f", a shard takes about {self.per_shard:.2g}" if self.per_shard else ""
@@ -50,10 +53,11 @@ def budget_of(lake: Lake, settings: Settings, now: datetime) -> Budget:
     """The budget of the day of `now`, in UTC, by the costs that `labels.labeling_costs` is made from."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     records = {shard: _records(lake, shard) for shard in settings.shard_keys}
-    today = [record for found in records.values() for record in found if _written(record) >= midnight]
-    finished = [found for shard, found in records.items() if lake.intact_record(LAST_LABELS, shard)]
-    per_shard = sum(map(_hours, finished)) / len(finished) if finished else None
-    return Budget(settings.orchestration.gpu_hours_per_day, _hours(today), per_shard)
+    today = {shard: [one for one in found if _written(one) >= midnight] for shard, found in records.items()}
+    finished = {shard: found for shard, found in records.items() if lake.intact_record(LAST_LABELS, shard)}
+    per_shard = sum(map(_hours, finished.values())) / len(finished) if finished else None
+    begun = sum(_hours(found) for shard, found in today.items() if shard not in finished)
+    return Budget(settings.orchestration.gpu_hours_per_day, sum(map(_hours, today.values())), per_shard, begun)
 
 
 def _records(lake: Lake, shard: str) -> list[FileRecord]:

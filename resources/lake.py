@@ -10,12 +10,8 @@ What made a file (fingerprint, inputs, run, model, cost) is in the file's footer
 and their provenance together. `Lake.write` checks the table's contract first; reading checks the file's seal.
 """
 
-import hashlib
-import io
 import json
 import logging
-import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
@@ -30,15 +26,23 @@ from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state
 from cpmi_dagster.files.locks import locked
-from cpmi_dagster.files.whole_files import cannot_be_written, remove_unfinished, write_whole
-from resources.sealed_parquet import DamagedFile, checked_seal, write_sealed
+from cpmi_dagster.files.whole_files import remove_unfinished
+from resources.chunk_store import WORK, ChunkStore, unfinished_paces
+from resources.fingerprints import rows_hash
+from resources.home_files import LateWrite, Version, open_home
+from resources.pace import Pace
+from resources.sealed_parquet import DamagedFile, checked_seal, sealed
+from resources.shared_locks import SharedLocks
 
 FOOTER_KEY = "cpmi"
+LAKE = "lake"
 LOG = logging.getLogger(__name__)
-Version = Mapping[tuple[str, str | None], str]
-"""The content of files, by table and partition."""
-HASHED_ROWS = 100_000
-"""Rows that are written out at once to be hashed."""
+Place = tuple[str, str | None]
+"""A table, and a partition of it."""
+Contents = Mapping[Place, str]
+"""The hashes of the rows of files."""
+Begun = Mapping[Place, Version | None]
+"""The files that were in place when their making began."""
 
 
 @dataclass(frozen=True)
@@ -67,39 +71,75 @@ class FileRecord:
 
 
 class Lake:
-    """Reads and writes the Parquet files under `home/lake`.
+    """Reads and writes the Parquet files under `lake` of a home.
 
     Args:
-        home: the folder of a profile.
+        home: the folder of a profile, or its address on an object store.
         remake: tables that count as stale.
-        version: files that are read in no other version than this.
+        contents: files that are read with no other rows than these.
+        begun: files that are replaced in no other version than this.
+        locks: of several machines, where the home is on an object store.
+
+    Attributes:
+        files: of the home.
+        folder: of this machine, with what is not shared; the home itself where that is a folder.
+        root: the folder of this machine that has the files of tables, or copies of them.
     """
 
-    def __init__(self, home: Path, remake: frozenset[str] = frozenset(), version: Version | None = None) -> None:
+    def __init__(
+        self,
+        home: Path | str,
+        remake: frozenset[str] = frozenset(),
+        contents: Contents | None = None,
+        begun: Begun | None = None,
+        locks: SharedLocks | None = None,
+    ) -> None:
         self.home = home
-        self.root = home / "lake"
+        self.files = open_home(home)
+        self.folder = self.files.folder
+        self.root = self.folder / LAKE
         self.remake = remake
-        self._version = version or {}
+        self._contents = contents or {}
+        self._begun = begun or {}
+        self._locks = locks if locks and locks.postgres else None
 
-    def at(self, version: Version) -> "Lake":
-        """The same files, some of which are read in one version or not at all."""
-        return Lake(self.home, self.remake, version)
+    def at(self, contents: Contents, begun: Begun | None = None) -> "Lake":
+        """The same files, some of which are read, or replaced, in one version or not at all."""
+        return Lake(self.home, self.remake, contents, begun, self._locks)
+
+    def remaking(self, keys: Iterable[str]) -> "Lake":
+        """The same files, those of some tables stale."""
+        return Lake(self.home, frozenset(keys), locks=self._locks)
 
     def path(self, key: str, partition: str | None = None) -> Path:
-        """The path of a table, or of one partition of it."""
-        partitioning = TABLES[key].partitioning
-        if partitioning is None:
-            return self.root / f"{key}.parquet"
-        return self.root / key / f"{partitioning}={partition}.parquet"
+        """The path of a table's file, or of one partition's; on an object store, that of a current copy."""
+        return self.files.path(_name(key, partition))
 
     def partitions(self, key: str) -> list[str]:
-        """Partition keys that are on disk."""
-        prefix = f"{TABLES[key].partitioning}="
-        return sorted(path.stem.removeprefix(prefix) for path in (self.root / key).glob(f"{prefix}*.parquet"))
+        """Partition keys that have been made."""
+        prefix, suffix = f"{TABLES[key].partitioning}=", ".parquet"
+        names = self.files.names(f"{LAKE}/{key}")
+        return [
+            name.removeprefix(prefix).removesuffix(suffix)
+            for name in names
+            if name.startswith(prefix) and name.endswith(suffix)
+        ]
 
     def exists(self, key: str) -> bool:
         """Whether any rows of a table were ever written."""
-        return bool(self.partitions(key)) if TABLES[key].partitioning else self.path(key).is_file()
+        return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
+
+    def has(self, key: str, partition: str | None = None) -> bool:
+        """Whether there is a file, damaged or not."""
+        return self.files.exists(_name(key, partition))
+
+    def has_rows(self) -> bool:
+        """Whether any table was ever written."""
+        return any(map(self.exists, TABLES))
+
+    def begun(self, keys: Iterable[str], partition: str | None) -> Begun:
+        """The files that are in place now, to be replaced in this version only."""
+        return {(key, partition): self.files.version(_name(key, partition)) for key in keys}
 
     def record(self, key: str, partition: str | None = None) -> FileRecord | None:
         """What made a file, or None where there is none.
@@ -107,8 +147,8 @@ class Lake:
         Raises:
             LakeError: the file is truncated, lies in the place of another, or was not written by this package.
         """
-        path = self.path(key, partition)
         try:
+            path = self.files.tail(_name(key, partition))
             record = _record_in(path)
         except FileNotFoundError:
             return None
@@ -145,12 +185,11 @@ class Lake:
             self.check(key, partition)
         except LakeError:
             return False
-        return self.path(key, partition).is_file()
+        return self.has(key, partition)
 
     def missing(self, key: str, partition: str | None = None) -> LakeError:
         """The error to raise for a file that is needed and not there."""
-        where = f"{key} {partition}" if partition else key
-        return LakeError(f"{where} has not been made yet; run `cpmi run --only {key}` first")
+        return LakeError(f"{_words(key, partition)} has not been made yet; run `cpmi run --only {key}` first")
 
     def usable_record(self, key: str, partition: str | None = None) -> FileRecord | None:
         """What made a file that can be kept: it is intact, not to be made again, and what it points at is there."""
@@ -158,7 +197,20 @@ class Lake:
         return record if record is not None and self._has_files(record) else None
 
     def _has_files(self, record: FileRecord) -> bool:
-        return all((self.home / file).exists() for file in record.files)
+        return all(map(self.files.exists, record.files))
+
+    def file(self, path: str, key: str, partition: str | None = None) -> Path:
+        """Where a file or folder lies that the rows of a table's file point at: weights, a report.
+
+        Args:
+            path: as the rows have it, relative to the home.
+
+        Raises:
+            LakeError: it is not whole.
+        """
+        record = self.intact_record(key, partition)
+        kept = (file for file in record.files if file.endswith(path)) if record else iter(())
+        return self.files.path(next(kept, path))
 
     def write(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
         """Check a frame against its table's contract and commit it with one rename.
@@ -168,18 +220,33 @@ class Lake:
 
         Raises:
             LakeError: the frame breaks the contract; the message names the rule and a row.
+            LateWrite: another run has made the file since its making began here.
             StorageError: there is no room, or the lake cannot be written.
         """
         valid = _checked(frame, record.table)
+        before = self.intact_record(record.table, record.partition) if record.files else None
         complete = replace(
             record,
+            files=self.files.keep(record.files),
             content=rows_hash(_filled(valid)),
             rows=valid.height,
             written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         provenance = provenance_of(TABLES[record.table]).items()
         stamped = valid.with_columns(pl.lit(getattr(record, name), dtype).alias(name) for name, dtype in provenance)
-        write_sealed(stamped, self.path(record.table, record.partition), {FOOTER_KEY: json.dumps(asdict(complete))})
+        data, _ = sealed(stamped, {FOOTER_KEY: json.dumps(asdict(complete))})
+        place = record.table, record.partition
+        try:
+            over = self._begun[place] if place in self._begun else self.files.version(_name(*place))
+            self.files.commit(_name(*place), data, over)
+        except LateWrite as error:
+            self.files.drop(complete.files)
+            raise LateWrite(
+                f"{_words(*place)} was made by another run while this one was making it too; the other's rows stay, "
+                "and these are not written"
+            ) from error
+        self.files.show(complete.files)
+        self.files.drop(before.files if before else ())
         return complete
 
     def read(
@@ -207,6 +274,8 @@ class Lake:
         return pl.read_parquet(self.path(key, partition), columns=_own_columns(key), n_rows=rows)
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
+        if not self.has(key, partition):
+            self.files.look_again()
         path = self.path(key, partition)
         if not path.is_file():
             raise self.missing(key, partition)
@@ -219,22 +288,22 @@ class Lake:
             raise DamagedFile(path, first_line(error)) from error
         except OSError as error:
             raise _unreadable(path, error) from error
-        self._check_version(key, partition)
+        self._check_contents(key, partition)
         return frame
 
-    def _check_version(self, key: str, partition: str | None) -> None:
+    def _check_contents(self, key: str, partition: str | None) -> None:
         """Refuse a file that another run has replaced since its version was taken."""
-        expected = self._version.get((key, partition))
+        expected = self._contents.get((key, partition))
         record = self.record(key, partition) if expected is not None else None
         if record is not None and record.content != expected:
-            where = f"{key} {partition}" if partition else key
-            raise LakeError(f"{where} was made again while this run was about to read it; run again")
+            raise LakeError(f"{_words(key, partition)} was made again while this run was about to read it; run again")
 
     def making(
         self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning
     ) -> AbstractContextManager[None]:
         """The lock under which a file is made: a second run waits, and then skips the file."""
-        return locked(self.root / ".locks" / f"{key.replace('/', '.')}.{partition or 'all'}.lock", say)
+        name = f"{key.replace('/', '.')}.{partition or 'all'}"
+        return self._locks.locked(name, say) if self._locks else locked(self.root / ".locks" / f"{name}.lock", say)
 
     def tidy(self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning) -> None:
         """Remove what killed writers of a file left, and put a damaged file aside; the caller holds its lock."""
@@ -243,92 +312,36 @@ class Lake:
         try:
             self.check(key, partition)
         except DamagedFile as error:
-            aside = self.root / ".damaged" / f"{key.replace('/', '.')}.{partition or 'all'}.parquet"
-            _move(path, aside)
-            say(f"{error}; it is made again now, and what was there lies at {aside}")
+            aside = f"{LAKE}/.damaged/{key.replace('/', '.')}.{partition or 'all'}.parquet"
+            place = self.files.put_aside(_name(key, partition), aside)
+            say(f"{error}; it is made again now, and what was there lies at {place}")
 
     def work_folder(self, name: str) -> Path:
-        """Folder for unfinished work; no result is read from it."""
-        return self.root / ".work" / name
+        """Folder of this machine for unfinished work; no result is read from it."""
+        return self.folder / WORK / name
 
-    def chunks(self, key: str, partition: str | None, fingerprint: str) -> "ChunkStore":
+    def chunks(self, key: str, partition: str | None, fingerprint: str) -> ChunkStore:
         """Where the finished chunks of an unfinished file are kept."""
-        return ChunkStore(self.work_folder(key), f"{partition or 'all'}-{fingerprint[:16]}")
+        return ChunkStore(self.files, key, partition, fingerprint)
+
+    def paces(self, key: str) -> dict[str, Pace]:
+        """How far the partitions of a table are that are begun and not finished."""
+        return unfinished_paces(self.files, key)
 
 
-class ChunkStore:
-    """Finished chunks of a partition that is still being made, under one fingerprint."""
-
-    def __init__(self, work: Path, name: str) -> None:
-        self.work = work
-        self.folder = work / name
-        self.partition = name.rpartition("-")[0]
-
-    def load(self, chunk: str) -> tuple[dict[str, pl.DataFrame], dict[str, Any]] | None:
-        """The frames and facts of a chunk, or None where it was not finished or is damaged."""
-        try:
-            stored = json.loads(self._facts(chunk).read_text(encoding="utf-8"))
-            if stored.pop("seal", None) != fingerprint_of(stored):
-                raise DamagedFile(self._facts(chunk), "its text is not the one that was written")
-            return {name: self._frame(chunk, name, seal) for name, seal in stored["frames"].items()}, stored["facts"]
-        except FileNotFoundError:
-            return None
-        except (LakeError, pl.exceptions.PolarsError, OSError, ValueError, AttributeError) as error:
-            LOG.warning("a finished chunk cannot be used and is made again: %s", first_line(error))
-            return None
-
-    def save(self, chunk: str, frames: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> None:
-        """Commit a chunk: its frames first, then the small file that says they are whole.
-
-        Raises:
-            StorageError: there is no room, or the lake cannot be written.
-        """
-        seals = {name: write_sealed(frame, self._path(chunk, name), {}) for name, frame in frames.items()}
-        stored = {"frames": seals, "facts": dict(facts)}
-        write_whole(self._facts(chunk), json.dumps({**stored, "seal": fingerprint_of(stored)}))
-
-    def clear(self) -> None:
-        """Remove the chunks of this partition, those of earlier fingerprints included."""
-        for folder in self.work.glob("*"):
-            if folder.name.rpartition("-")[0] == self.partition:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _frame(self, chunk: str, name: str, seal: str) -> pl.DataFrame:
-        path = self._path(chunk, name)
-        if checked_seal(path) != seal:
-            raise DamagedFile(path, "it is of another chunk")
-        return pl.read_parquet(path)
-
-    def _facts(self, chunk: str) -> Path:
-        return self.folder / f"chunk-{chunk}.json"
-
-    def _path(self, chunk: str, name: str) -> Path:
-        return self.folder / f"chunk-{chunk}.{name.replace('/', '.')}.parquet"
+def _name(key: str, partition: str | None) -> str:
+    """The name of a table's file in its home, or of one partition's."""
+    partitioning = TABLES[key].partitioning
+    return f"{LAKE}/{key}.parquet" if partitioning is None else f"{LAKE}/{key}/{partitioning}={partition}.parquet"
 
 
-def rows_hash(frame: pl.DataFrame) -> str:
-    """Sha256 of the values of a frame, whichever larger frame they are a part of, and whatever memory they lie in."""
-    digest = hashlib.sha256()
-    for rows in frame.iter_slices(HASHED_ROWS):
-        digest.update(rows.write_ndjson().encode())
-    return digest.hexdigest()
-
-
-def earlier_hash(frame: pl.DataFrame) -> str:
-    """What fingerprints of earlier versions have in place of `rows_hash`; it depends on how polars keeps the rows."""
-    buffer = io.BytesIO()
-    frame.rechunk().write_ipc(buffer)
-    return hashlib.sha256(buffer.getbuffer()).hexdigest()
+def _words(key: str, partition: str | None) -> str:
+    return f"{key} {partition}" if partition else key
 
 
 def _filled(frame: pl.DataFrame) -> pl.DataFrame:
     """The columns in which some row has a value: one that a later version adds, and fills for none, changes nothing."""
     return frame.select(column.name for column in frame if frame.is_empty() or column.null_count() < frame.height)
-
-
-def fingerprint_of(parts: Mapping[str, Any]) -> str:
-    """Sha256 of a JSON-able description."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @by_state
@@ -342,14 +355,6 @@ def _record_in(path: Path) -> FileRecord:
         raise _unreadable(path, error) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
         raise DamagedFile(path, first_line(error)) from error
-
-
-def _move(path: Path, place: Path) -> None:
-    try:
-        place.parent.mkdir(exist_ok=True)
-        os.replace(path, place)
-    except OSError as error:
-        raise cannot_be_written(place, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> LakeError:

@@ -6,8 +6,11 @@ A page of any site can have the reader's browser send requests to 127.0.0.1. The
     Origin: https://evil.example         a page of another site, a form or a web socket of it      403
     GET /graphql?query=mutation{…}       what an <img> can send, without an Origin                 405
 
-No page of another site may show ours in a frame either.
+No page of another site may show ours in a frame either. Behind a proxy the pages have another address, which is given:
+its name is a further host, and it is a further origin.
 """
+
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -20,31 +23,43 @@ HOSTS = ("127.0.0.1", "localhost")
 GRAPHQL = "/graphql"
 
 
-def guard(app: Starlette) -> Starlette:
-    """Have an application refuse requests that are not of its own pages."""
-    app.add_middleware(OwnPagesOnly)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)
+def guard(app: Starlette, origin: str | None = None) -> Starlette:
+    """Have an application refuse requests that are not of its own pages.
+
+    Args:
+        origin: under which users reach it behind a proxy, such as `https://dagster.example.org`.
+
+    Raises:
+        ValueError: it is not a scheme and a host.
+    """
+    proxy = urlsplit(origin or "")
+    if origin and (proxy.scheme not in ("http", "https") or not proxy.hostname or origin != origin.rstrip("/")):
+        raise ValueError(f"`{origin}` is not an origin; write one such as https://dagster.example.org")
+    app.add_middleware(OwnPagesOnly, origin=origin)
+    hosts = [*HOSTS, *filter(None, [proxy.hostname])]
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     return app
 
 
 class OwnPagesOnly:
     """Middleware that refuses what a page of another site can send."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, origin: str | None = None) -> None:
         self._app = app
+        self._origin = origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refusal, or pass the request on."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = _refusal(HTTPConnection(scope))
+        refusal = _refusal(HTTPConnection(scope), self._origin)
         await (refusal or self._app)(scope, receive, _without_frames(send))
 
 
-def _refusal(request: HTTPConnection) -> PlainTextResponse | None:
+def _refusal(request: HTTPConnection, own: str | None) -> PlainTextResponse | None:
     host = request.headers.get("host", "")
-    if any(origin != f"http://{host}" for origin in request.headers.getlist("origin")):
+    if any(origin not in (f"http://{host}", own) for origin in request.headers.getlist("origin")):
         return PlainTextResponse("this server answers its own pages only", 403)
     if request.url.path.rstrip("/").endswith(GRAPHQL) and "query" in request.query_params:
         return PlainTextResponse("send the query in the body of a POST, as application/json", 405)

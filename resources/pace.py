@@ -5,11 +5,11 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.files.whole_files import write_whole
 
 FILE_NAME = "pace.json"
 
@@ -55,7 +55,7 @@ class Pace:
 
     @property
     def _time(self) -> float:
-        """Of one chunk after another, what they cost; less where several were made at once."""
+        """Wall time of this run; the summed cost of the chunks where they were made one at a time."""
         return min(self.seconds, self.cost.wall_seconds) if self.seconds else self.cost.wall_seconds
 
     @property
@@ -84,10 +84,6 @@ class Pace:
         }
         return shown if self.peak_share is None else {**shown, "share_of_peak": round(self.peak_share, 4)}
 
-    def write(self, folder: Path) -> None:
-        """Keep it beside the partition's finished chunks, from where `read_pace` has it."""
-        write_whole(folder / FILE_NAME, json.dumps(asdict(self)))
-
 
 def read_pace(folder: Path) -> Pace | None:
     """The pace kept in a folder of chunks, or None."""
@@ -104,7 +100,11 @@ def unfinished(work: Path) -> Iterator[tuple[str, Pace]]:
     Args:
         work: the table's folder of unfinished work.
     """
-    files = sorted(work.glob(f"*/{FILE_NAME}"), key=lambda file: file.stat().st_mtime_ns)
-    for file in files:
-        if pace := read_pace(file.parent):
-            yield file.parent.name.rpartition("-")[0], pace
+    begun = []
+    for file in work.glob(f"*/{FILE_NAME}"):
+        # a run that finishes the partition removes the file
+        with suppress(FileNotFoundError):
+            begun.append((file.stat().st_mtime_ns, file.parent))
+    for _, folder in sorted(begun):
+        if pace := read_pace(folder):
+            yield folder.name.rpartition("-")[0], pace

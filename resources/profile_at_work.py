@@ -2,7 +2,8 @@
 
 <home>/lake/.locks/profiles/miniature-5f0c1f2a-9d3b….lock     held by a process that makes rows for these settings
 
-Any number of processes may work for the same settings. A lock file that nobody holds is of a process that is gone.
+Any number of processes may work for the same settings. A lock file that nobody holds is of a process that is gone: a
+process holds its file from the moment others can see it.
 """
 
 from collections.abc import Iterator
@@ -11,9 +12,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.files.locks import locked, locked_if_free
+from cpmi_dagster.files.life_locks import hold, life_of
 from cpmi_dagster.profiles.settings import Settings
-from resources.lake import fingerprint_of
+from resources.fingerprints import fingerprint_of
 
 CHARACTERS = 8
 CHANGES_NO_ROW = {"home", "orchestration"}
@@ -27,27 +28,26 @@ def profile_at_work(settings: Settings) -> Iterator[None]:
         LakeError: another process makes rows on this home for other settings.
         StorageError: the home cannot be written, or its file system has no locks.
     """
-    folder = settings.home / "lake" / ".locks" / "profiles"
+    folder = settings.folder / "lake" / ".locks" / "profiles"
     settings_hash = fingerprint_of(settings.model_dump(mode="json", exclude=CHANGES_NO_ROW))[:CHARACTERS]
     mine = f"{settings.profile}-{settings_hash}"
-    own = folder / f"{mine}-{uuid4().hex}.lock"
-    with locked(own):
-        try:
-            for path in sorted(set(folder.glob("*.lock")) - {own}):
-                name = path.stem.rpartition("-")[0]
-                if not _is_gone(path) and name != mine:
-                    raise _refused(settings, name.rpartition("-")[0])
-            yield
-        finally:
-            own.unlink(missing_ok=True)
+    own = hold(folder / f"{mine}-{uuid4().hex}.lock")
+    try:
+        for path in sorted(set(folder.glob("*.lock")) - {own.path}):
+            name = path.stem.rpartition("-")[0]
+            if not _is_gone(path) and name != mine:
+                raise _refused(settings, name.rpartition("-")[0])
+        yield
+    finally:
+        own.close()
 
 
 def _is_gone(path: Path) -> bool:
     """Whether the process of a lock file is gone; then the file goes too."""
-    with locked_if_free(path) as is_free:
-        if is_free:
-            path.unlink(missing_ok=True)
-        return is_free
+    if life_of(path) == "held":
+        return False
+    path.unlink(missing_ok=True)
+    return True
 
 
 def _refused(settings: Settings, other: str) -> LakeError:

@@ -19,6 +19,7 @@ import polars as pl
 import psutil
 
 from cpmi_dagster.errors import CpmiError, SourceError, first_line
+from resources.home_files import HomeFiles
 from resources.process_memory import at_most
 from resources.read_only_lake import GIVEN, HOME, ReadOnlyLake
 
@@ -67,13 +68,13 @@ class Answer:
 
 
 def locked_connection(
-    database: Path, home: Path, home_variable: str, files: Sequence[Path] = ()
+    database: Path, home: HomeFiles, home_variable: str, files: Sequence[Path] = ()
 ) -> duckdb.DuckDBPyConnection:
     """A connection that reads a database, the lake of a home and files that are named here, and reaches nothing else.
 
     Args:
         database: the file; it is attached under its own name.
-        home: the folder that holds the lake.
+        home: the files of the home that holds the lake.
         home_variable: the variable in which the database's views find the home.
         files: each is a view with the name of the file: `rows` for `rows.jsonl`.
 
@@ -122,7 +123,7 @@ def answer(
     """What a user's query gives; `show tables` lists the tables of every schema.
 
     Args:
-        most_rows: the first so many rows; all by default.
+        most_rows: how many rows at most; all by default.
         seconds: until it is stopped.
 
     Raises:

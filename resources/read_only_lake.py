@@ -18,6 +18,8 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from resources.home_files import HomeFiles
+
 PROTOCOL = "lake"
 # what stands for the home in the views' paths
 HOME = f"{PROTOCOL}://"
@@ -29,7 +31,7 @@ class ReadOnlyLake(AbstractFileSystem):
     """The folder `lake` of a home, without what is hidden in it, and files that the user gave.
 
     Args:
-        home: the folder that holds `lake`.
+        home: the files of the home that holds `lake`; a folder that is looked into has current copies of them.
         given: files by their names.
     """
 
@@ -37,7 +39,7 @@ class ReadOnlyLake(AbstractFileSystem):
     root_marker = "/"
     cachable = False
 
-    def __init__(self, home: Path, given: Mapping[str, Path]) -> None:
+    def __init__(self, home: HomeFiles, given: Mapping[str, Path]) -> None:
         super().__init__(use_listings_cache=False)
         self._home = home
         self._given = given
@@ -63,7 +65,9 @@ class ReadOnlyLake(AbstractFileSystem):
         return datetime.fromtimestamp(self.info(path)["mtime"], UTC)
 
     def _entries(self, folder: str) -> Iterator[dict[str, Any]]:
-        for name in sorted(os.listdir(self._place(folder))):
+        place = self._place(folder)
+        self._home.fetch("/".join(part for part in folder.split("/") if part), deep=False)
+        for name in sorted(os.listdir(place)):
             try:
                 yield self.info(f"{folder}/{name}")
             except FileNotFoundError:
@@ -81,7 +85,7 @@ class ReadOnlyLake(AbstractFileSystem):
             return self._given[parts[1]]
         if parts[:1] != [FOLDER] or any(part.startswith(".") or "\0" in part for part in parts):
             raise FileNotFoundError(name)
-        return self._home.joinpath(*parts)
+        return self._home.folder.absolute().joinpath(*parts)
 
 
 class _File:

@@ -3,8 +3,9 @@
 cpmi run                          takes the lock before the run exists
 UI, schedule, backfill, `dg`      the executor takes it as the run's first act
 
-Whoever finds the lock of an unfinished run free knows that its process is gone, on this machine or another that shares
-the home.
+A free lock of an unfinished run means that its process has exited, on this machine or another that shares the home. For
+a home on an object store the lock is one of PostgreSQL, where the profile names it; without it, nothing is known of
+runs of other machines, and none is taken for orphaned.
 """
 
 import time
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
+from resources.run_log import with_console
+from resources.shared_locks import SharedLock, SharedLocks, noted_locks
 
 if TYPE_CHECKING:
     from dagster._core.execution.context.system import PlanOrchestrationContext
@@ -29,13 +33,20 @@ SECONDS_TO_TAKE_LOCK = 60.0
 DIED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
 
 
-def hold_run(folder: Path, run_id: str) -> LifeLock:
+def hold_run(folder: Path, run_id: str, locks: SharedLocks | None = None) -> LifeLock | SharedLock:
     """Hold the lock of a run that this process executes.
 
     Args:
         folder: the home's `dagster`.
+        locks: of a home on an object store; those noted in the folder by default.
     """
-    return hold(_lock(folder, run_id))
+    locks = locks or noted_locks(folder)
+    if locks is None or locks.postgres is None:
+        return hold(_lock(folder, run_id))
+    lock = locks.hold(_name(run_id))
+    if lock is None:
+        raise StorageError(f"another process executes the run {run_id}; wait for it to end")
+    return lock
 
 
 def has_died(folder: Path, record: dg.RunRecord) -> bool:
@@ -44,8 +55,14 @@ def has_died(folder: Path, record: dg.RunRecord) -> bool:
     Args:
         folder: the home's `dagster`.
     """
-    life = life_of(_lock(folder, record.dagster_run.run_id))
+    run_id, locks = record.dagster_run.run_id, noted_locks(folder)
+    if locks is not None and locks.postgres is not None:
+        life = "held" if locks.is_held(_name(run_id)) else "absent"
+    else:
+        life = life_of(_lock(folder, run_id))
     if life == "absent":
+        if locks is not None and locks.postgres is None:
+            return False
         return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
     return life == "free"
 
@@ -84,10 +101,14 @@ def free_slots_of_ended_runs(instance: dg.DagsterInstance, run_ids: Set[str]) ->
 
 
 def _remove_ended(instance: dg.DagsterInstance, folder: Path) -> None:
-    """Remove the lock files of runs that have ended."""
-    for path in (folder / ALIVE).glob("*.lock"):
-        run = instance.get_run_by_id(path.stem)
-        if run is not None and run.is_finished and life_of(path) == "free":
+    """Remove the lock files of runs that have ended, or were deleted."""
+    free = [path for path in (folder / ALIVE).glob("*.lock") if life_of(path) == "free"]
+    if not free:
+        return
+    runs = instance.get_runs(dg.RunsFilter(run_ids=[path.stem for path in free]))
+    unfinished = {run.run_id for run in runs if not run.is_finished}
+    for path in free:
+        if path.stem not in unfinished:
             path.unlink(missing_ok=True)
 
 
@@ -95,14 +116,23 @@ def _lock(folder: Path, run_id: str) -> Path:
     return folder / ALIVE / f"{run_id}.lock"
 
 
-def watched_executor(home: Path) -> dg.ExecutorDefinition:
-    """Dagster's in-process executor; whoever executes a run of the home by it holds the run's lock."""
+def _name(run_id: str) -> str:
+    return f"run {run_id}"
+
+
+def watched_executor(folder: Path, locks: SharedLocks | None = None) -> dg.ExecutorDefinition:
+    """Dagster's in-process executor; whoever executes a run of the home by it holds the run's lock.
+
+    Args:
+        folder: the home's `dagster`.
+        locks: of a home on an object store.
+    """
     plain = dg.in_process_executor
     create = plain.executor_creation_fn
     assert create is not None
 
     def watched(context: dg.InitExecutorContext) -> dg.Executor:
-        return _WatchedExecutor(create(context), home / "dagster")
+        return _WatchedExecutor(create(context), folder, locks)
 
     schema = plain.config_schema
     return dg.ExecutorDefinition(plain.name, schema, executor_creation_fn=watched)  # pyright: ignore[reportArgumentType]
@@ -111,10 +141,11 @@ def watched_executor(home: Path) -> dg.ExecutorDefinition:
 class _WatchedExecutor(dg.Executor):
     """An executor that holds the run's lock until the run has been recorded as ended."""
 
-    def __init__(self, executor: dg.Executor, folder: Path) -> None:
+    def __init__(self, executor: dg.Executor, folder: Path, locks: SharedLocks | None) -> None:
         self._executor = executor
         self._folder = folder
-        self._lock: LifeLock | None = None
+        self._locks = locks
+        self._lock: LifeLock | SharedLock | None = None
 
     @property
     def retries(self) -> "RetryMode":
@@ -131,5 +162,5 @@ class _WatchedExecutor(dg.Executor):
     ) -> Iterator[dg.DagsterEvent]:
         """See `dagster.Executor`."""
         # kept after the last step: the run is recorded as ended later
-        self._lock = hold_run(self._folder, plan_context.run_id)
-        yield from self._executor.execute(plan_context, execution_plan)
+        self._lock = hold_run(self._folder, plan_context.run_id, self._locks)
+        yield from self._executor.execute(with_console(plan_context), execution_plan)

@@ -15,7 +15,6 @@ import polars as pl
 
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.file_states import by_state
-from cpmi_dagster.files.whole_files import whole_file
 
 SEAL_KEY = "cpmi.seal"
 MARK = "sha256:"
@@ -31,17 +30,11 @@ class DamagedFile(LakeError):
         super().__init__(f"lake file {path} is damaged ({reason}); run `cpmi run`, which makes it again")
 
 
-def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> str:
-    """Write a file whole or not at all, with a seal.
+def sealed(frame: pl.DataFrame, footer: Mapping[str, str]) -> tuple[bytearray, str]:
+    """The bytes of a Parquet file with a seal, and the seal.
 
     Args:
         footer: texts to keep in the file beside its rows.
-
-    Returns:
-        The seal.
-
-    Raises:
-        StorageError: there is no room, or its folder cannot be written.
     """
     buffer = io.BytesIO()
     frame.write_parquet(buffer, metadata={**footer, SEAL_KEY: MARK + ZEROS.decode()})
@@ -49,9 +42,7 @@ def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> 
     place = data.rindex(ZEROS)
     digits = sha256(data).hexdigest()
     data[place : place + len(ZEROS)] = digits.encode()
-    with whole_file(path) as unfinished:
-        unfinished.write_bytes(data)
-    return digits
+    return data, digits
 
 
 @by_state

@@ -158,7 +158,8 @@ class _ShardWork:
                 if may_pass(error):
                     raise
                 self.failures.append(f"{stage.name} {shard}: {with_notes(error)}")
-                self.context.log.error(self.failures[-1])
+                with stage.named_in_logs(run, shard):
+                    self.context.log.error(self.failures[-1])
                 return
             yield from self._recorded(stage, run, shard, shown)
             checks = (check for check in self.checks if check.table in stage.tables)

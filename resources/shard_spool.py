@@ -11,6 +11,7 @@ last of them, or when another version of the source is read; a lock keeps it whi
 import json
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -54,15 +55,15 @@ class ShardSpool:
         self.folder.mkdir()
         writers: dict[str, pa.RecordBatchStreamWriter] = {}
         columns = pl.DataFrame()
-        for rows in batches:
-            columns = rows.drop("shard").clear()
-            for (shard,), part in rows.partition_by("shard", as_dict=True, include_key=False).items():
-                table = part.to_arrow()
-                if shard not in writers:
-                    writers[shard] = pa.ipc.new_stream(self._path(shard), table.schema, options=OPTIONS)
-                writers[shard].write_table(table)
-        for writer in writers.values():
-            writer.close()
+        with ExitStack() as open_files:
+            for rows in batches:
+                columns = rows.drop("shard").clear()
+                for (shard,), part in rows.partition_by("shard", as_dict=True, include_key=False).items():
+                    table = part.to_arrow()
+                    if shard not in writers:
+                        writer = pa.ipc.new_stream(self._path(shard), table.schema, options=OPTIONS)
+                        writers[shard] = open_files.enter_context(writer)
+                    writers[shard].write_table(table)
         columns.write_ipc_stream(self._path(EMPTY))
         write_whole(self._filled, json.dumps(sorted(writers)))
 

@@ -2,9 +2,9 @@
 
     labels/template_scores    "1-5f3a90c2"    code version 1, and a hash of the settings, models and sources below it
 
-Dagster shows an asset as stale when this differs from what its last materialization bears, or when the data version of
+Dagster shows an asset as stale when this differs from that of its last materialization, or when the data version of
 a direct input does. It does not look further up, so the settings and models of all that a table is made from are in the
-hash. Sources count for the tables that read them: which shards follow a changed row, data versions tell.
+hash. Sources count for the tables that read them: data versions decide which shards follow a changed row.
 Nothing is read for it but the names, sizes and times of files: Dagster asks for it whenever it loads the code.
 """
 
@@ -21,7 +21,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from resources.declaration import Declaration
 from resources.extent import setting_values
-from resources.lake import fingerprint_of
+from resources.fingerprints import fingerprint_of
 
 HASH_CHARACTERS = 8
 

@@ -12,9 +12,11 @@ atomic write, and what Dagster shows (schema, lineage, row counts, preview, cost
 partition; its data version is the hash of the rows: only what follows changed rows is stale for Dagster.
 """
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Concatenate, ParamSpec
@@ -24,12 +26,15 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
 from cpmi_dagster.errors import LakeError
+from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.declaration import StageBody
 from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, setting_values, widened
-from resources.lake import FileRecord, Lake, Version, earlier_hash, fingerprint_of, rows_hash
-from resources.pace import Pace, read_pace
+from resources.fingerprints import earlier_hash, fingerprint_of, rows_hash
+from resources.home_files import LateWrite
+from resources.lake import Begun, Contents, FileRecord, Lake
+from resources.pace import Pace
 from resources.profile_at_work import profile_at_work
 from resources.spec_version import spec_version
 from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
@@ -45,6 +50,7 @@ GPU_POOL = "gpu"
 EARLIER_MODEL_FACTS = 2
 """Identity and precision, which earlier versions put into fingerprints."""
 CATEGORIES = re.compile(r"Enum\(categories=\[[^\]]*\]\)")
+LOG = logging.getLogger(__name__)
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 RUN_CONFIG = {
     "force": dg.Field(bool, default_value=False, description="make the rows again even where nothing has changed"),
@@ -98,7 +104,7 @@ class Stage(Maker):
         """
         used = {name: getattr(context.resources, name) for name in RESOURCES}
         if context.op_execution_context.op_config["force"]:
-            used["lake"] = Lake(used["lake"].home, frozenset(self.tables))
+            used["lake"] = used["lake"].remaking(self.tables)
         return StageRun(
             self.name,
             self.tables,
@@ -119,15 +125,33 @@ class Stage(Maker):
         Raises:
             CpmiError: an input is missing, or the body could not make the rows.
         """
+        with self.named_in_logs(run, partition):
+            return self._bring_up_to_date(run, partition)
+
+    def named_in_logs(self, run: StageRun, partition: str | None) -> AbstractContextManager[None]:
+        """Lines logged within the block name the run, this stage, and its shard, recipe or question set."""
+        part = {self.partitioning: partition} if self.partitioning and partition else {}
+        return logged_as(run_id=run.run_id, stage=self.name, **part)
+
+    def _bring_up_to_date(self, run: StageRun, partition: str | None) -> dict[str, Metadata]:
         began = time.monotonic()
+        run.lake.files.check()
         with run.lake.making(self.table, partition, run.log):
+            begun = run.lake.begun(self.tables, partition)
             for key in self.tables:
                 run.lake.tidy(key, partition, run.log)
             refuse_stale(Staleness(run, run.makers), self)
             if self.is_up_to_date(run, partition):
                 return self._skip(run, partition, began)
-            with profile_at_work(run.settings):
-                made, records, pace = self._make(run, partition)
+            try:
+                with profile_at_work(run.settings):
+                    made, records, pace = self._make(run, partition, begun)
+            except LateWrite as error:
+                run.log(str(error))
+                LOG.warning(str(error))
+                if not self.is_up_to_date(run, partition):
+                    raise
+                return self._skip(run, partition, began)
         if not all(run.database.shows(key) for key in self.tables):
             run.database.publish()
         seconds = time.monotonic() - began
@@ -135,9 +159,15 @@ class Stage(Maker):
         rates = pace.metadata() if pace else {}
         return {record.table: presentation.written(self, record, made, seconds) | rates for record in records}
 
-    def _make(self, run: StageRun, partition: str | None) -> tuple[StageOutput, list[FileRecord], Pace | None]:
-        """Call the body, and write its rows unless what they depend on has changed meanwhile."""
-        asked, version = self.asked(run.settings), self._version_of_inputs(run, partition)
+    def _make(
+        self, run: StageRun, partition: str | None, begun: Begun
+    ) -> tuple[StageOutput, list[FileRecord], Pace | None]:
+        """Call the body, and write its rows unless what they depend on, or they themselves, have changed meanwhile.
+
+        Args:
+            begun: the files that were in place at the start.
+        """
+        asked, contents = self.asked(run.settings), self._contents_of_inputs(run, partition)
         before = self._extent_before(run, partition, asked)
         extent = widened(before or self._extent_on_disk(run, partition, asked), asked)
         facts = self.dependencies(run, partition, extent)
@@ -146,15 +176,16 @@ class Stage(Maker):
         chunks = run.lake.chunks(self.table, partition, unfinished)
         if self.table in run.lake.remake:
             chunks.clear()
-        lake = run.lake.at(version)
+        lake = run.lake.at(contents, begun)
         fixed = replace(run, lake=lake, chunks=chunks, facts=facts, extent=extent, extent_before=before)
         made = self._nothing() if is_nothing(asked) else self.body(*((fixed, partition) if partition else (fixed,)))
+        run.lake.files.look_again()
         if changed := _differing(facts, self.dependencies(run, partition, extent)):
             chunks.clear()  # some of them may be made of what it changed to
             where = f"{self.table} {partition}" if partition else self.table
             raise LakeError(f"the {changed} of {where} changed while its rows were made; nothing is written, run again")
         records = self._write(fixed, made, partition, fingerprint)
-        pace = read_pace(chunks.folder)
+        pace = chunks.pace
         chunks.clear()
         return made, records, pace
 
@@ -254,7 +285,7 @@ class Stage(Maker):
         columns = {key: _columns(key, with_categories=True) for key in facts.get("columns", {})}
         yield fingerprint_of({**facts, "columns": columns})
 
-    def _version_of_inputs(self, run: StageRun, partition: str | None) -> Version:
+    def _contents_of_inputs(self, run: StageRun, partition: str | None) -> Contents:
         """The content of every file that the body may read."""
         return {
             (key, name): _content(run.lake, key, name)

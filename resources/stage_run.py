@@ -12,10 +12,11 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
+from resources.chunk_store import ChunkStore
 from resources.chunks import ChunkMaker, chunk_jobs, made
 from resources.data_sources import DataSources
 from resources.extent import Extent
-from resources.lake import ChunkStore, Lake
+from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.pace import Pace
 from resources.progress import Progress
@@ -131,7 +132,17 @@ class StageRun:
     @property
     def checkpoints(self) -> Path | None:
         """Where unfinished work on this partition may be kept; it goes when the partition is done."""
-        return self.chunks.folder / "checkpoints" if self.chunks else None
+        return self.chunks.checkpoints() if self.chunks else None
+
+    def saving_checkpoints(self, advance: Callable[[int], None]) -> Callable[[int], None]:
+        """A function for progress that also commits the checkpoints which have become whole."""
+
+        def advanced(count: int) -> None:
+            advance(count)
+            if self.chunks:
+                self.chunks.commit_checkpoints()
+
+        return advanced
 
     def once(self, version: str, make: Callable[[], Any]) -> Any:
         """A value that all partitions made by this process share, by a name that has its version in it."""
@@ -203,7 +214,7 @@ class StageRun:
         if pace.made:
             self.log(f"{self.name} {partition}: {pace}")
         if self.chunks:
-            pace.write(self.chunks.folder)
+            self.chunks.show(pace)
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

@@ -62,7 +62,7 @@ class Staleness:
     def of(self, key: str, partition: str | None) -> str:
         """Why a file is stale, itself or through what it is made from; empty where it is not, or not on disk."""
         maker = self._makers.get(key)
-        if maker is None or not self._run.lake.path(key, partition).is_file():
+        if maker is None or not self._run.lake.has(key, partition):
             return ""
         if self._run.lake.intact_record(key, partition) is None:
             return f"{key} {partition} is damaged" if partition else f"{key} is damaged"

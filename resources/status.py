@@ -17,7 +17,7 @@ from resources.database import Database
 from resources.failed_runs import PARTITION_TAG, shards_of
 from resources.lake import Lake
 from resources.language_models import LanguageModels
-from resources.pace import Pace, unfinished
+from resources.pace import Pace
 from resources.progress import LoggedProgress
 from resources.run_life import AT_WORK, has_died
 from resources.stage_run import StageRun, partitions_of
@@ -117,7 +117,7 @@ def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetSta
     found = (lake.intact_record(key, name if TABLES[key].partitioning else None) for name in done)
     records = [record for record in found if record]
     cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
-    paces = dict(unfinished(lake.work_folder(key)))
+    paces = lake.paces(key)
     return AssetStatus(key, states, sum(record.rows for record in records), cost, paces)
 
 

@@ -21,6 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.files.text import printable
 
 LINE_EVERY_SECONDS = 60.0
@@ -113,7 +114,8 @@ class TerminalProgress:
         else:
             some = f", {tally.skipped} unchanged" if tally.skipped else ""
             result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
-        self._print(f"  {stage:<28}{parts:>14}  {result}")
+        with logged_as(stage=stage, rows=tally.rows, seconds=round(tally.seconds, 1)):
+            self._print(f"  {stage:<28}{parts:>14}  {result}")
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()

@@ -63,16 +63,16 @@ def _places(lake: Lake, key: str) -> list[Place]:
 def _models(lake: Lake) -> Iterator[str]:
     """Reward models whose weights are not those that training wrote."""
     for recipe in filter(lambda name: lake.is_whole(MODELS, name), lake.partitions(MODELS)):
-        for path, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
+        for folder, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
             try:
-                is_same = weights_hash(lake.home / path) == fingerprint
+                path = lake.file(folder, MODELS, recipe)
+                is_same = weights_hash(path) == fingerprint
             except CpmiError as error:
                 yield f"{error}; or run `cpmi run --only {MODELS} --force`"
             else:
                 if not is_same:
                     yield (
-                        f"the weights in {lake.home / path} are not those that were trained; run "
-                        f"`cpmi run --only {MODELS} --force`"
+                        f"the weights in {path} are not those that were trained; run `cpmi run --only {MODELS} --force`"
                     )
 
 

@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from filelock import FileLock
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from small_run import SMALL, run_all, write_profile
+from store_server import BUCKET, other_variables, s3_server
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
 
@@ -95,3 +97,22 @@ def flip() -> Callable[[Path, int], None]:
         path.write_bytes(data)
 
     return flipped
+
+
+@pytest.fixture(scope="session")
+def s3_variables() -> Iterator[dict[str, str]]:
+    """The variables by which an S3-compatible server on this machine is reached."""
+    pytest.importorskip("obstore", reason="the extra `store` is not installed")
+    pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
+    with s3_server() as variables:
+        yield variables
+
+
+@pytest.fixture
+def s3_home(s3_variables, monkeypatch, tmp_path) -> str:
+    """The address of an empty home on that server; its copies lie in a folder of the test."""
+    for name in other_variables():
+        monkeypatch.delenv(name)
+    for name, value in {**s3_variables, "CPMI_CACHE": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{uuid.uuid4().hex}/home"

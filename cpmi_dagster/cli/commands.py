@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
-from rich.markup import escape
 
 from cpmi_dagster.cli import views
+from cpmi_dagster.cli.logged_console import LOG, LoggedConsole
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.files.json_log import check_log_format, log_as_json, logs_are_json
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
@@ -54,7 +55,8 @@ FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="How
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
 # without a terminal rich assumes 80 columns, too few for the tables
-OUT, ERR = SafeConsole(width=None if sys.stdout.isatty() else 160), SafeConsole(stderr=True)
+OUT = SafeConsole(width=None if sys.stdout.isatty() else 160)
+ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True)
 
 
 @app.command(epilog="Example: `cpmi init --input trajectories.jsonl --model Qwen/Qwen3-8B-Base --output mine.yaml`")
@@ -91,14 +93,20 @@ def run(
     """Materialize what is missing or stale; ends with the headline table and where the report is."""
     from cpmi_dagster import definitions
 
+    if quiet:
+        LOG.setLevel("WARNING")
     settings = definitions.load_settings(profile)
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
     for message in (*outcome.waiting, *(f"check did not pass: {name}" for name in outcome.failed_checks)):
-        ERR.print(message, highlight=False, markup=False)
+        ERR.warn(message)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))
-    if not quiet and not outcome.waiting:
+    if quiet or outcome.waiting:
+        return
+    if logs_are_json():
+        ERR.print(f"the run has ended; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
+    else:
         views.show_results(OUT, definitions.headline(settings), settings)
 
 
@@ -183,7 +191,7 @@ def score(
             dtype=dtype,
         )
     for name, reason in result.rejected.select("id", "reason").iter_rows():
-        ERR.print(f"{name} was not scored: {reason}", highlight=False, markup=False)
+        ERR.warn(f"{name} was not scored: {reason}")
     if not quiet:
         scored = f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories"
         OUT.print(f"{scored} in {output}", markup=False)
@@ -206,7 +214,7 @@ def judge(
     with views.bar(ERR, "judging", quiet) as advance:
         done = judge_file(request, advance)
     for name, reason in done.rejected:
-        ERR.print(f"{name} was not judged: {reason}", highlight=False, markup=False)
+        ERR.warn(f"{name} was not judged: {reason}")
     if not quiet:
         OUT.print(f"{done.judged:,} solutions judged in {output}", highlight=False, markup=False)
 
@@ -250,7 +258,7 @@ def query(
     answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout, file or ())
     views.show_frame(OUT, answer.rows, format)
     if answer.has_more:
-        ERR.print(f"These are the first {most:,} rows, and there are more; `--limit 0` gives all.", highlight=False)
+        ERR.warn(f"These are the first {most:,} rows, and there are more; `--limit 0` gives all.")
 
 
 @app.command(epilog="Example: `cpmi trace t000000017 2`")
@@ -334,10 +342,13 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
 def main() -> None:
     """Entry point: errors that a user can correct are one sentence on stderr and exit code 1."""
     try:
+        check_log_format()
+        if logs_are_json():
+            log_as_json()
         app()
     except (CpmiError, OSError) as error:
         message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))
-        ERR.print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
+        ERR.complain(message)
         _leave(1)
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else 1)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 from cpmi_dagster.files.text import printable
@@ -18,6 +19,14 @@ class SafeConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Text of a line, cell or title, its control characters written out."""
         return super().render_str(printable(text), **options)
+
+    def warn(self, message: str) -> None:
+        """What went wrong beside a command's work, as it is: `[red]` in it is text."""
+        self.print(message, highlight=False, markup=False)
+
+    def complain(self, message: str) -> None:
+        """What made a command fail."""
+        self.print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
 
     def write(self, text: str) -> None:
         """Text as it is for a program that reads it; on a terminal as `render_str` shows it."""

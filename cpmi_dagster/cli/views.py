@@ -117,10 +117,10 @@ def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings
     """The headline table, the report, the database and further commands."""
     if headline.height:
         console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
-    report = settings.home / "report" / "index.html"
+    report = settings.folder / "report" / "index.html"
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Database  {settings.folder / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
     option = settings.profile_option
     commands = (
         f'cpmi ui{option} (the DAG in a browser), cpmi status{option}, cpmi query{option} "…", cpmi trace{option} …'

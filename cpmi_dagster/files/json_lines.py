@@ -55,7 +55,7 @@ def _parse(text: str, form: type[Form], place: str) -> Form:
     try:
         row: Any = json.loads(text)
         if not isinstance(row, dict):
-            raise SourceError(f"{place} is no JSON object of fields and values; correct or remove the line")
+            raise SourceError(f"{place} is not a JSON object of fields and values; correct or remove the line")
         return form.model_validate(row)
     except RecursionError as error:
         raise SourceError(f"{place} is nested too deeply; correct or remove the line") from error

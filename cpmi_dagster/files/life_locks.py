@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Literal
 
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.locks import no_lock
 
 Life = Literal["held", "free", "absent"]
 
@@ -38,38 +38,45 @@ class LifeLock:
 
 
 def hold(path: Path) -> LifeLock:
-    """Take a lock that no other process takes.
+    """Take a lock that no other process takes; its file is never seen unlocked while this process lives.
 
     Raises:
-        SettingsError: the file system has no locks.
+        StorageError: the file cannot be written, or its file system has no locks.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     # under a name of its own until it is locked: whoever finds the file finds it held
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.replace(unfinished, path)
     except OSError as error:
-        os.close(descriptor)
-        unfinished.unlink(missing_ok=True)
-        raise SettingsError(
-            f"{path.parent} is on a file system without locks ({error.strerror}), so nobody could see whether a run "
-            "lives; set CPMI_HOME to a folder on another"
-        ) from error
+        if descriptor is not None:
+            os.close(descriptor)
+            unfinished.unlink(missing_ok=True)
+        raise no_lock(path, error) from error
     return LifeLock(path, descriptor)
 
 
 def life_of(path: Path) -> Life:
-    """Whether the process that took a lock still lives; asking writes nothing."""
+    """Whether the process that took a lock still lives; asking writes nothing.
+
+    Raises:
+        StorageError: the file cannot be read, or its file system has no locks.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return "absent"
+    except OSError as error:
+        raise no_lock(path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return "held"
+    except OSError as error:
+        raise no_lock(path, error) from error
     finally:
         os.close(descriptor)
     return "free"

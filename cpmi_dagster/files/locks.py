@@ -74,10 +74,15 @@ def _acquire(lock: FileLock, timeout: float = -1) -> None:
     except Timeout:
         raise
     except OSError as error:
-        raise StorageError(
-            f"{path} cannot be locked ({error.strerror or error}); put CPMI_HOME on a disk that you may write to and "
-            "that has file locks"
-        ) from error
+        raise no_lock(path, error) from error
+
+
+def no_lock(path: Path, error: OSError) -> StorageError:
+    """What a user reads where a file cannot be written, or its file system has no locks."""
+    return StorageError(
+        f"{path} cannot be locked ({error.strerror or error}); put CPMI_HOME on a disk that you may write to and "
+        "that has file locks"
+    )
 
 
 def _check_file_system(path: Path) -> None:

@@ -1,9 +1,23 @@
-"""Paths as people write them: `~/data` is below the home of this user."""
+"""Places as people write them: `~/data` is below the home of this user, `s3://bucket/prefix` on an object store.
+
+s3://bucket/prefix    its objects are the home; copies, locks and Dagster's own files lie in a folder of this machine:
+                      ~/.cache/cpmi-dagster/bucket-prefix-5f0c1f2a, or below CPMI_CACHE
+"""
 
 import re
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.environment import environment_variable
+
+CACHE_VARIABLE = "CPMI_CACHE"
+SCHEMES = ("s3", "gs", "az")
+# what every store and every file system takes in names
+STORE_NAME = re.compile(r"[A-Za-z0-9][\w.\-/]*", re.ASCII)
+HASH_CHARACTERS = 8
 
 # patterns of files, codes and queries of URLs, and what DuckDB takes for a slash
 MEANS_MORE = re.compile(r"[%?*\[\]\\\x00-\x1f\x7f]")
@@ -36,3 +50,53 @@ def folder_for_all(path: str | Path) -> Path:
             "its files; set CPMI_HOME to a folder without it"
         )
     return folder
+
+
+def home_of(place: str | Path) -> Path | str:
+    """Where a home is: a folder, or the address of an object store.
+
+    Raises:
+        SettingsError: no home can be there, or the extra for object stores is not installed.
+    """
+    if "://" not in str(place):
+        return folder_for_all(place)
+    scheme, _, rest = str(place).partition("://")
+    # the address itself is not shown before it is known to hold no key
+    if scheme.lower() not in SCHEMES:
+        raise SettingsError(
+            f"the home is no folder, and begins with none of {', '.join(f'{name}://' for name in SCHEMES)}; correct "
+            "CPMI_HOME"
+        )
+    name = rest.rstrip("/")
+    if not STORE_NAME.fullmatch(name) or {"", ".", ".."} & set(name.split("/")):
+        raise SettingsError(
+            f"the home on an object store is written {scheme}://bucket/prefix, in letters, digits and ._-/ alone; keys "
+            "come from the environment"
+        )
+    if find_spec("obstore") is None:
+        raise SettingsError(
+            f"the home {scheme}://{name} needs a package that is not installed; run `pip install "
+            "'cpmi-dagster[store]'`, or set CPMI_HOME to a folder"
+        )
+    return f"{scheme.lower()}://{name}"
+
+
+def local_folder(home: Path | str) -> Path:
+    """The folder of this machine for a home: itself, or that of its copies.
+
+    Raises:
+        SettingsError: the folder of copies has a name that does not do; see `folder_for_all`.
+    """
+    if isinstance(home, Path):
+        return home
+    address = urlsplit(home)
+    name = "-".join([address.netloc, *address.path.strip("/").split("/")]).strip("-")
+    return _caches() / f"{name}-{sha256(home.encode()).hexdigest()[:HASH_CHARACTERS]}"
+
+
+def _caches() -> Path:
+    if chosen := environment_variable(CACHE_VARIABLE):
+        return folder_for_all(chosen)
+    import platformdirs
+
+    return folder_for_all(platformdirs.user_cache_path("cpmi-dagster"))

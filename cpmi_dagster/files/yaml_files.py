@@ -60,7 +60,7 @@ class _StrictLoader(yaml.SafeLoader):
         seen = set()
         for key, _ in mapping.value:
             if key.tag not in (TEXT, MERGE):
-                raise yaml.YAMLError(f"the key in line {_line(key)} is no text; put it in quotes or correct it")
+                raise yaml.YAMLError(f"the key in line {_line(key)} is not text; put it in quotes or correct it")
             if key.value in seen:
                 raise yaml.YAMLError(f"line {_line(key)} has the key `{key.value}` again; remove one of the two")
             seen.add(key.value)

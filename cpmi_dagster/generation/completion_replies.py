@@ -32,7 +32,7 @@ def checked_reply(text: str, samples: int) -> dict[str, Any]:
     """The reply as JSON, its first `samples` choices in the order of their index; fewer where the server gave fewer.
 
     Raises:
-        MalformedReply: it is no JSON object, has no choices, or a choice is without text or not finished.
+        MalformedReply: it is not a JSON object, has no choices, or a choice is without text or not finished.
     """
     try:
         reply = json.loads(text)

@@ -123,7 +123,7 @@ class Endpoint:
             raise self._failure(error, place, f"{type(error.__cause__).__name__}: {error.__cause__}") from None
 
     def _failure(self, error: openai.APIError, place: str, message: str) -> PassingError:
-        tries = int(error.request.headers["x-stainless-retry-count"]) + 1
+        tries = int(error.request.headers.get("x-stainless-retry-count", 0)) + 1
         return PassingError(
             f"endpoint {self.url} failed {tries} times at {place}, at last with: "
             f"{without_key(message, self.api_key)}; see that the server runs, or raise `timeout_seconds` or "

@@ -1,8 +1,8 @@
 """Sample continuations of many prompts in one batch; the row of a finished text is given to a waiting prompt.
 
 The model reads a prompt once, and what it shares with an earlier prompt not again (see `prompt_reading`); its samples
-start from copies of its keys and values. Prompts come longest first, so that a new prompt always fits beside the rows
-in the batch (see `kv_cache`).
+start from copies of its keys and values (`row_states`) or read them together (`shared_prompts`). Where they are copied,
+prompts come longest first, so that a new prompt always fits beside the rows in the batch (see `kv_cache`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import torch
-from transformers.cache_utils import Cache
 
-from cpmi_dagster.generation.kv_cache import has_room, overwrite, repack
-from cpmi_dagster.generation.prompt_reading import PromptReader, next_logits
+from cpmi_dagster.generation.prompt_reading import PromptReader
+from cpmi_dagster.generation.row_states import CopiedPrompts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import Beginning
+from cpmi_dagster.generation.shared_prompts import SharedPrompts
 from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.generation.token_sampling import draw_tokens
 from cpmi_dagster.models.tokens import TokenIds
@@ -44,6 +44,7 @@ class Start:
 
 # numbered starts, the next one last
 Waiting = list[tuple[int, Start]]
+RowStates = CopiedPrompts | SharedPrompts
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,6 @@ class Batch:
     """Rows being decoded; first dimension of every tensor: rows.
 
     Attributes:
-        mask: columns of the cache that hold the row's text, (rows, length).
         logits: of each row's next token, (rows, vocabulary).
         owners: sample each row belongs to.
         numbers: uniform numbers, (rows, limit).
@@ -70,7 +70,6 @@ class Batch:
         active: rows that have not ended.
     """
 
-    mask: torch.Tensor
     logits: torch.Tensor
     owners: torch.Tensor
     numbers: torch.Tensor
@@ -84,12 +83,9 @@ class Batch:
         return Batch(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def overwrite(self, rows: torch.Tensor, source: "Batch") -> None:
-        """Replace some rows by those of `source`, whose mask may be narrower."""
+        """Replace some rows by those of `source`."""
         for field in fields(self):
-            own, other = getattr(self, field.name), getattr(source, field.name)
-            if field.name == "mask":
-                other = torch.nn.functional.pad(other, (own.shape[1] - other.shape[1], 0))
-            own[rows] = other
+            getattr(self, field.name)[rows] = getattr(source, field.name)
 
 
 @dataclass(frozen=True)
@@ -101,42 +97,46 @@ class Decoder:
         sampling: how tokens are drawn.
         stop_rule: when a continuation ends.
         batch_sequences: most rows at once.
+        states: how rows keep their prompts.
     """
 
     model: "PreTrainedModel"
     sampling: Sampling
     stop_rule: StopRule
     batch_sequences: int
+    states: type[RowStates] = CopiedPrompts
 
     @torch.inference_mode()
     def run(self, starts: Sequence[Start], beginnings: Sequence[Beginning | None] = ()) -> Iterator[Continuation]:
         """Continue every prompt; continuations come in the order they end.
 
         Args:
-            starts: prompts by falling length, none with more samples than the batch has rows.
+            starts: prompts none of which has more samples than the batch has rows; by falling length where they are
+                copied, else as `by_text` orders them.
             beginnings: what each prompt takes from an earlier one (`shared_beginnings`); nothing when empty.
         """
         prompts = [start.prompt for start in starts]
         reader = PromptReader(self.model, prompts, beginnings or [None] * len(starts))
         waiting = list(reversed(list(enumerate(starts))))
-        batch, cache = self._admit(reader, waiting, self.batch_sequences)
+        batch, states = self._admit(reader, waiting, self.batch_sequences)
         while True:
             yield from self._draw(batch)
             if not bool(batch.active.any()):
                 if not waiting:
                     return
-                batch, cache = self._admit(reader, waiting, self.batch_sequences)
+                batch, states = self._admit(reader, waiting, self.batch_sequences)
                 continue
-            self._forward(batch, cache)
+            self._forward(batch, states)
             idle = (~batch.active).nonzero()[:, 0]
             if waiting and len(idle) >= max(len(waiting[-1][1].owners), REFILL_SHARE * len(batch.active)):
                 # the rows of ended texts go to waiting prompts
-                fresh, fresh_cache = self._admit(reader, waiting, len(idle))
+                fresh, fresh_states = self._admit(reader, waiting, len(idle))
                 rows = idle[: len(fresh.active)]
+                states.overwrite(rows, fresh_states, batch.active)  # pyright: ignore[reportArgumentType] - same type
                 batch.overwrite(rows, fresh)
-                overwrite(cache, rows, fresh_cache)
-            if not has_room(cache) or (not waiting and len(idle) > SHRINK_SHARE * len(batch.active)):
-                batch, cache = self._tighten(batch, cache, keep_idle=bool(waiting))
+            if not states.has_room() or (not waiting and len(idle) > SHRINK_SHARE * len(batch.active)):
+                rows = (batch.active | bool(waiting)).nonzero()[:, 0]  # idle rows only where there is a use for them
+                batch, states = batch.select(rows), states.kept(rows, batch.active)
 
     def _draw(self, batch: Batch) -> Iterator[Continuation]:
         """Draw a token for every active row; yields the rows that end with it."""
@@ -153,14 +153,13 @@ class Decoder:
             yield Continuation(int(batch.owners[row]), tokens, bool(ended[row]))
         batch.active &= ~finished
 
-    def _forward(self, batch: Batch, cache: Cache) -> None:
+    def _forward(self, batch: Batch, states: RowStates) -> None:
         """Read the newest token of every row; ended rows are computed too, at the same position."""
-        batch.mask = torch.nn.functional.pad(batch.mask, (0, 1), value=True)
         newest = batch.tokens.gather(1, (batch.counts - 1)[:, None])
-        batch.logits = next_logits(self.model, newest, batch.mask, batch.lengths[:, None], cache)
+        batch.logits = states.read(self.model, newest, batch.lengths[:, None])
         batch.lengths += batch.active
 
-    def _admit(self, reader: PromptReader, waiting: Waiting, places: int) -> tuple[Batch, Cache]:
+    def _admit(self, reader: PromptReader, waiting: Waiting, places: int) -> tuple[Batch, RowStates]:
         """Take prompts off the waiting list and read them; one row for each of their samples."""
         taken: list[tuple[int, Start]] = []
         while waiting and len(waiting[-1][1].owners) <= places:
@@ -173,7 +172,6 @@ class Decoder:
         numbers = torch.cat([start.numbers for start in starts]).to(mask.device)
         owners = torch.tensor([owner for start in starts for owner in start.owners], device=mask.device)
         batch = Batch(
-            mask=mask[rows],
             logits=logits[rows],
             owners=owners,
             numbers=numbers,
@@ -182,12 +180,4 @@ class Decoder:
             lengths=mask.sum(dim=1)[rows],
             active=torch.ones_like(owners, dtype=torch.bool),
         )
-        return batch, repack(cache, rows, mask.shape[1])
-
-    def _tighten(self, batch: Batch, cache: Cache, keep_idle: bool) -> tuple[Batch, Cache]:
-        """Drop the columns no active row uses, and the rows that have ended unless their places are needed."""
-        length = int((batch.lengths * batch.active).max())
-        rows = (batch.active | keep_idle).nonzero()[:, 0]
-        kept = batch.select(rows)
-        kept.mask = kept.mask[:, -length:]
-        return kept, repack(cache, rows, length)
+        return batch, self.states.of(cache, mask, [start.prompt for start in starts], rows)

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.generation.decoding import Continuation, Decoder, Start
 from cpmi_dagster.generation.engine import Stop
+from cpmi_dagster.generation.row_states import CopiedPrompts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import Beginning, shared_beginnings
+from cpmi_dagster.generation.shared_prompts import SharedPrompts, by_text, worth_sharing
 from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
@@ -57,9 +59,13 @@ def decode_fitting(
     drawn, rule = Drawn(), StopRule(loaded, stop)
     while left := list(_unfinished(starts, {one.owner for one in drawn.continuations})):
         rows = min(batch_sequences, loaded.remembered.get(FITTING_SEQUENCES, batch_sequences))
+        states = SharedPrompts if worth_sharing(loaded, [start.prompt for start in left]) else CopiedPrompts
+        if states is SharedPrompts:
+            left = [left[number] for number in by_text([start.prompt for start in left])]
         turns = list(_in_turns(left, rows))
-        beginnings = shared_beginnings([start.prompt for start in turns], rows * len(turns[0].prompt))
-        shortage = _decode(Decoder(loaded.model, sampling, rule, rows), turns, beginnings, drawn)
+        prompts = [start.prompt for start in turns]
+        beginnings = shared_beginnings(prompts, rows * len(prompts[0]))
+        shortage = _decode(Decoder(loaded.model, sampling, rule, rows, states), turns, beginnings, drawn)
         if shortage is not None:
             release_memory(loaded.device)
             loaded.remembered[FITTING_SEQUENCES] = _fewer(loaded, left, rows, shortage)

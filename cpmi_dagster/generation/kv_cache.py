@@ -20,7 +20,7 @@ from cpmi_dagster.errors import ModelError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# keys and values of one text by layer, (heads, length, width) each
+# keys and values by layer, of one text (heads, length, width) or of rows (rows, heads, length, width)
 States = list[tuple[torch.Tensor, torch.Tensor]]
 
 ROOM = 64
@@ -103,6 +103,19 @@ def texts_cache(texts: Sequence[States], lengths: Sequence[int]) -> Cache:
                 values[row, :, longest - length : longest] = text[depth][1][:, :length]
         layers.append(RoomyLayer().adopt(keys, values, longest))
     return Cache(layers=layers)
+
+
+def stacked(texts: Sequence[States]) -> States:
+    """Texts side by side, (texts, heads, longest, width) by layer, each from the first column on."""
+    layers = []
+    for pairs in zip(*texts, strict=True):
+        longest = max(keys.shape[1] for keys, _ in pairs)
+        keys, values = (some.new_zeros((len(pairs), len(some), longest, some.shape[2])) for some in pairs[0])
+        for row, pair in enumerate(pairs):
+            for states, own in zip((keys, values), pair, strict=True):
+                states[row, :, : own.shape[1]] = own
+        layers.append((keys, values))
+    return layers
 
 
 def has_room(cache: Cache) -> bool:

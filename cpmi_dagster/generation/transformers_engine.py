@@ -72,7 +72,7 @@ class TransformersEngine:
         starts = []
         for index, (prompt, occurrence, tokens) in enumerate(zip(prompts, occurrences(prompts), ids, strict=True)):
             numbers = uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens, first)
-            if samples and 0 < len(tokens) <= room:
+            if 0 < len(tokens) <= room:
                 starts.append(Start(tokens, range(index * samples, (index + 1) * samples), numbers))
         return sorted(starts, key=lambda start: -len(start.prompt))
 

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from cpmi_dagster.models.attention import attention_implementation
 from cpmi_dagster.prm.batching import token_batches
 from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.shared_prefix import can_share_prefix
 from cpmi_dagster.prm.solution_rows import SolutionRow, solution_rows
 from cpmi_dagster.scoring.readers.blocked import IMPLEMENTATION, blocked_inputs
-from cpmi_dagster.scoring.readers.reader import attention_implementation
 
 ROW_TOKENS = 2048
 """What a core's cache holds the activations of; longer rows take longer a token."""

@@ -1,8 +1,9 @@
 """Train in as many processes as accelerate is configured for: several GPUs, FSDP.
 
-    this process   writes job.json, examples.parquet and accelerate.yaml into a job folder, then runs
+    this process   writes job.json, examples.parquet and accelerate.yaml into a job folder, holds alive.lock, and runs
                    accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.launch JOB_FOLDER
-    the others     train together; the first one writes model/, progress and fitted.json (or error.txt)
+    the others     train together while the lock is held; the first one writes model/, progress and fitted.json (or
+                   error.txt)
 
 `accelerate config` asks for the configuration and writes its file.
 """
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ import yaml
 
 from cpmi_dagster.errors import CpmiError, TrainingError
 from cpmi_dagster.files.environment import environment_variable
-from cpmi_dagster.files.process_identity import has_died, this_process
+from cpmi_dagster.files.life_locks import hold, life_of
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.settings import LanguageModel
@@ -40,6 +42,7 @@ ONE_PROCESS: Mapping[str, Any] = {
     "num_processes": 1,
 }
 """Defaults of accelerate's configuration."""
+ALIVE = "alive.lock"
 POLL_SECONDS = 0.2
 GRACE_SECONDS = 10
 LAST_LINES = 3
@@ -54,11 +57,12 @@ def launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: C
 
     Raises:
         TrainingError: a process failed; the message has its last lines of output.
+        StorageError: the folder is on a file system without locks.
     """
     place = Path(tempfile.mkdtemp(prefix=".job-", dir=folder))
     _write_job(job, configuration, place)
     command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(place / "accelerate.yaml")]
-    with (place / "output.txt").open("wb") as output:
+    with closing(hold(place / ALIVE)), (place / "output.txt").open("wb") as output:
         process = subprocess.Popen(
             [*command, "-m", "cpmi_dagster.prm.launch", str(place)],
             stdin=subprocess.DEVNULL,
@@ -82,10 +86,10 @@ def launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: C
 def main(place: Path) -> None:
     """What each launched process runs."""
     try:
-        job, parent = _read_job(place)
+        job = _read_job(place)
         model = place / "model"
         model.mkdir(exist_ok=True)
-        fitted = fit(job, model, _ProgressFile(place / "progress", parent))
+        fitted = fit(job, model, _ProgressFile(place))
     except CpmiError as error:
         if place.is_dir():
             write_whole(place / "error.txt", str(error))
@@ -97,12 +101,12 @@ def main(place: Path) -> None:
 class _ProgressFile:
     """Writes how many trajectories are done; ends the training when the process that started it has died."""
 
-    def __init__(self, file: Path, parent: str) -> None:
-        self._file, self._parent, self._done = file, parent, 0
+    def __init__(self, place: Path) -> None:
+        self._file, self._alive, self._done = place / "progress", place / ALIVE, 0
         self._launcher = os.getppid()
 
     def __call__(self, count: int) -> None:
-        if os.getppid() != self._launcher or has_died(self._parent):
+        if os.getppid() != self._launcher or life_of(self._alive) != "held":
             raise TrainingError("the run that started this training has ended")
         self._done += count
         if _is_first():
@@ -122,21 +126,20 @@ def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
     training = {**dict(job.training), "accelerate": None}
     checkpoints = str(job.checkpoints.absolute()) if job.checkpoints else None
     changed = {"training": training, "backbone": backbone, "checkpoints": checkpoints, "examples": None}
-    facts = {**vars(job), **changed, "parent": this_process()}
+    facts = {**vars(job), **changed}
     job.examples.write_parquet(place / "examples.parquet")
     (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
     text = json.dumps(facts, default=lambda value: value.model_dump())
     (place / "job.json").write_text(text, encoding="utf-8")
 
 
-def _read_job(place: Path) -> tuple[Job, str]:
+def _read_job(place: Path) -> Job:
     facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
-    parent = facts.pop("parent")
     facts["examples"] = pl.read_parquet(place / "examples.parquet")
     facts["training"] = Training.model_validate(facts["training"])
     facts["backbone"] = LanguageModel.model_validate(facts["backbone"])
     facts["checkpoints"] = Path(facts["checkpoints"]) if facts["checkpoints"] else None
-    return Job(**facts), parent
+    return Job(**facts)
 
 
 def _follow(process: "subprocess.Popen[bytes]", file: Path, progress: Callable[[int], None]) -> None:

@@ -30,7 +30,9 @@ from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
-from cpmi_dagster.files.places import expanded, folder_for_all
+from cpmi_dagster.files.environment import LOG_FORMAT
+from cpmi_dagster.files.json_log import check_log_format
+from cpmi_dagster.files.places import CACHE_VARIABLE, expanded, home_of, local_folder
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.miniature.names import MINIATURE
@@ -87,7 +89,7 @@ class Settings(BaseSettings):
     )
 
     profile: str
-    home: Path
+    home: Path | str = Field(description="a folder, or the address of an object store")
     seed: int = Field(default=0, ge=0, lt=2**31)
     shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
     sources: Sources
@@ -211,6 +213,11 @@ class Settings(BaseSettings):
         """Partition keys of the models."""
         return [recipe.name for recipe in self.recipes]
 
+    @property
+    def folder(self) -> Path:
+        """The folder of this machine for what is not shared: the home, or that of an object store's copies."""
+        return local_folder(self.home)
+
     def recipe(self, name: str) -> Recipe:
         """The recipe of that name.
 
@@ -225,7 +232,7 @@ class Settings(BaseSettings):
         )
 
 
-def load_settings(profile: str | Path | None = None, home: Path | None = None) -> Settings:
+def load_settings(profile: str | Path | None = None, home: Path | str | None = None) -> Settings:
     """Read a profile by name or file; without one, `CPMI_PROFILE`, else the miniature.
 
     A profile that `extends` another replaces its lists and merges its mappings, as the module says.
@@ -242,7 +249,7 @@ def load_settings(profile: str | Path | None = None, home: Path | None = None) -
     values = _read_profile(chosen)
     check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
-    values["home"] = folder_for_all(values["home"])
+    values["home"] = home_of(values["home"])
     try:
         settings = Settings(**values)
     except EnvironmentNotRead as error:
@@ -271,7 +278,8 @@ def _check_training(recipe: Recipe, training: Training) -> None:
 
 def _check_environment() -> None:
     """Refuse unknown `CPMI_` variables: pydantic would ignore a mistyped one."""
-    variables = {f"CPMI_{name}".upper() for name in Settings.model_fields}
+    check_log_format()
+    variables = {LOG_FORMAT, CACHE_VARIABLE, *(f"CPMI_{name}".upper() for name in Settings.model_fields)}
     for variable in os.environ:
         if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
@@ -281,11 +289,13 @@ def check_name(chosen: str, name: Any) -> None:
     """The name of a profile is that of its folder below `.cpmi`.
 
     Raises:
-        SettingsError: it is no plain file name.
+        SettingsError: it is not a plain file name.
     """
     is_name = isinstance(name, str) and name.strip() and name.isprintable() and Path(name).name == name != ".."
     if not is_name or len(name) > LONGEST_NAME:
-        raise SettingsError(f"profile `{chosen}`: `profile: {name!r}` is no plain file name; write one such as `mine`")
+        raise SettingsError(
+            f"profile `{chosen}`: `profile: {name!r}` is not a plain file name; write one such as `mine`"
+        )
 
 
 def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -343,8 +353,10 @@ def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:
     if "home" not in own:
         return own
     if not isinstance(own["home"], str) or not own["home"].strip():
-        raise SettingsError(f"profile {profile}: `home: {own['home']!r}` is no folder; write its path, or leave it out")
-    return {**own, "home": str(folder / expanded(own["home"]))}
+        raise SettingsError(
+            f"profile {profile}: `home: {own['home']!r}` is not a folder; write its path, or leave it out"
+        )
+    return own if "://" in own["home"] else {**own, "home": str(folder / expanded(own["home"]))}
 
 
 def _resolve_below(values: Any, field: str, folder: Path) -> Any:

@@ -55,7 +55,7 @@ def check_own_name(name: str) -> None:
     """Refuse a name that a profile of one's own cannot have.
 
     Raises:
-        SettingsError: it is no plain file name, or that of a shipped profile, whose results it would mix with.
+        SettingsError: it is not a plain file name, or that of a shipped profile, whose results it would mix with.
     """
     check_name(name, name)
     if (PROFILES / f"{name}.yaml").is_file():

@@ -60,7 +60,7 @@ def test_every_asset_has_an_owner_a_description_a_schema_and_a_link_to_its_code(
 @pytest.mark.parametrize("cron", ["foo", "99 * * * *", ""])
 def test_a_schedule_that_is_no_cron_expression_is_refused(tmp_path, cron):
     (tmp_path / "mine.yaml").write_text(f"extends: miniature\norchestration: {{schedule: '{cron}'}}\n")
-    with pytest.raises(SettingsError, match=f"`orchestration.schedule` is `{re.escape(cron)}`, no cron expression"):
+    with pytest.raises(SettingsError, match=f"`orchestration.schedule` is `{re.escape(cron)}`, which is not a cron"):
         build_definitions(load_settings(tmp_path / "mine.yaml", tmp_path))
 
 

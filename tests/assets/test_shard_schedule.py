@@ -214,6 +214,8 @@ def test_a_run_of_recipes_is_of_no_shard(tmp_path):
 
 def test_running_shards_count_in_the_days_budget(tmp_path):
     assert Budget(10.0, 6.5, 1.2).shards(running=2) == 0
+    # what the running shards have spent is not reserved again
+    assert Budget(10.0, 6.5, 1.2, begun=2.0).shards(running=2) == 2
     assert Budget(10.0, 6.5, 1.2).shards(running=0) == 2
     assert Budget(None, 6.5, 1.2).shards(running=0) is None
     assert Budget(5.0, 0.0, None).shards(running=1) == 0

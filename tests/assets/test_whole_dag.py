@@ -29,13 +29,13 @@ LOGPROBS = "labels/answer_logprobs"
 KILLED_AFTER_A_CHUNK = """
 import os, signal, sys
 from cpmi_dagster.cli.commands import main
-from resources.lake import ChunkStore
+from resources.chunk_store import ChunkStore
 
 save = ChunkStore.save
 
 def save_and_die(store, chunk, frames, facts):
     save(store, chunk, frames, facts)
-    if store.work.name == "answer_logprobs":
+    if store.folder.parent.name == "answer_logprobs":
         os.kill(os.getpid(), signal.SIGKILL)
 
 ChunkStore.save = save_and_die

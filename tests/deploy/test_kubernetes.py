@@ -16,6 +16,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cpmi_dagster.profiles.settings import load_settings
+from resources.dagster_home import write_dagster_yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART, CRD = os.environ.get("DAGSTER_CHART"), os.environ.get("RAYCLUSTER_CRD")
@@ -84,6 +85,31 @@ def test_the_claim_of_the_home_is_the_one_that_is_mounted():
         if "persistentVolumeClaim" in volume
     }
     assert claims == {read("home.yaml")["metadata"]["name"]}
+
+
+def test_a_run_is_tried_again_as_on_a_home_of_its_own(tmp_path):
+    """What the user must correct fails at once; a run whose process is gone is started once more."""
+    chart = read("dagster-values.yaml")["dagsterDaemon"]["runRetries"]
+    folder = write_dagster_yaml(load_settings("miniature", tmp_path))
+    own = yaml.safe_load((folder / "dagster.yaml").read_text(encoding="utf-8"))["run_retries"]
+    assert chart["maxRetries"] == own["max_retries"]
+    assert chart["retryOnAssetOrOpFailure"] is own["retry_on_asset_or_op_failure"] is False
+
+
+def test_the_number_of_gpus_is_the_same_wherever_it_stands(monkeypatch, tmp_path):
+    gpus = {entry["name"]: entry.get("value") for entry in deployment()["env"]}["CPMI_ORCHESTRATION__GPUS"]
+    concurrency = read("dagster-values.yaml")["concurrency"]
+    assert int(gpus) == concurrency["pools"]["defaultLimit"] == concurrency["runs"]["maxConcurrentRuns"]
+    monkeypatch.setenv("CPMI_ORCHESTRATION__GPUS", gpus)
+    team = load_settings(DEPLOY / "profiles" / "team.yaml", tmp_path).orchestration
+    assert team.shards_per_tick >= team.gpus
+
+
+def test_the_profile_of_the_ray_cluster_asks_for_its_nodes_by_number(tmp_path):
+    ray = load_settings(DEPLOY / "profiles" / "ray.yaml", tmp_path).orchestration.ray
+    cluster = read("raycluster.yaml")
+    assert ray.actors == cluster["spec"]["workerGroupSpecs"][0]["maxReplicas"]
+    assert ray.address == f"ray://{cluster['metadata']['name']}-head-svc:10001"
 
 
 @pytest.mark.skipif(CHART is None, reason="DAGSTER_CHART names no folder of Dagster's Helm chart")

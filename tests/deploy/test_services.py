@@ -2,20 +2,19 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
-from postgres_server import programs, temporary_server
+from postgres_server import free_port, programs, temporary_server
 
 ROOT = Path(__file__).parents[2]
 SERVICES = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))["services"]
@@ -29,12 +28,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)"),
 ]
-
-
-def free_port() -> str:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def command(service: str, **changes: str) -> list[str]:
@@ -89,7 +82,7 @@ def until(answer, wanted) -> object:
 
 
 def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(tmp_path):
-    home, code_port, ui_port = tmp_path / "home", free_port(), free_port()
+    home, code_port, ui_port = tmp_path / "home", str(free_port()), str(free_port())
     workspace = yaml.safe_load((ROOT / "deploy" / "workspace.yaml").read_text())
     workspace["load_from"][0]["grpc_server"] |= {"host": "127.0.0.1", "port": int(code_port)}
     (tmp_path / "workspace.yaml").write_text(yaml.safe_dump(workspace))

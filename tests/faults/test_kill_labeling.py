@@ -5,7 +5,7 @@ import shutil
 import pytest
 from kill_labeling import compare, label_and_kill, leftovers
 
-KILLS, SECONDS = 2, 12.0
+KILLS, SECONDS = 2, 8.0
 
 
 @pytest.mark.slow

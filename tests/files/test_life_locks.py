@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files import life_locks
 from cpmi_dagster.files.life_locks import hold, life_of
 
@@ -46,10 +46,20 @@ def test_asking_does_not_take_the_lock(tmp_path):
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    held = hold(tmp_path / "held.lock")
+
     def refuse(*_):
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(life_locks.fcntl, "flock", refuse)
-    with pytest.raises(SettingsError, match=r"without locks \(Function not implemented\).* set CPMI_HOME"):
-        hold(tmp_path / "run.lock")
-    assert not list(tmp_path.iterdir())
+    for ask in (hold, life_of):
+        with pytest.raises(StorageError, match=r"cannot be locked \(Function not implemented\); put CPMI_HOME"):
+            ask(held.path)
+    assert list(tmp_path.iterdir()) == [held.path]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    for ask in (hold, life_of):
+        with pytest.raises(StorageError, match=r"run\.lock cannot be locked"):
+            ask(tmp_path / "file" / "run.lock")

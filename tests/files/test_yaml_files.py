@@ -16,9 +16,9 @@ def test_merged_keys_may_be_replaced(tmp_path):
     [
         ("seed: 1\nseed: 2\n", "line 2 has the key `seed` again"),
         ("a: {b: 1, b: 2}\n", "line 1 has the key `b` again"),
-        ("5: 6\n", "the key in line 1 is no text"),
-        ("null: 6\n", "the key in line 1 is no text"),
-        ("? [1]\n: 6\n", "the key in line 1 is no text"),
+        ("5: 6\n", "the key in line 1 is not text"),
+        ("null: 6\n", "the key in line 1 is not text"),
+        ("? [1]\n: 6\n", "the key in line 1 is not text"),
         ("a: 1\nsources: &a {math_shepherd: *a}\n", "line 2 refers to itself"),
         ("a: &a [*a]\n", "line 1 refers to itself"),
         ("[" * 10_000, "nested too deeply"),

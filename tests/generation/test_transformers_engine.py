@@ -9,7 +9,9 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.decoding import Decoder, Start
 from cpmi_dagster.generation.engine import Generation, timed_generate
 from cpmi_dagster.generation.kv_cache import empty_cache
+from cpmi_dagster.generation.row_states import CopiedPrompts
 from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.shared_prompts import SharedPrompts
 from cpmi_dagster.generation.stopping import StopRule, token_endings
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 
@@ -72,12 +74,13 @@ def test_a_repeated_prompt_gets_continuations_of_its_own(engine):
     assert generations[0] != generations[3]
 
 
+@pytest.mark.parametrize("states", [CopiedPrompts, SharedPrompts])
 @pytest.mark.parametrize("batch_sequences", [3, 64])
-def test_cold_sampling_is_greedy_decoding_of_each_prompt_by_itself(tiny_model, tokenizer, batch_sequences):
+def test_cold_sampling_is_greedy_decoding_of_each_prompt_by_itself(tiny_model, tokenizer, batch_sequences, states):
     prompts = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
     order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
     starts = [Start(prompts[i], [i], torch.full((1, GREEDY.max_new_tokens), 0.5)) for i in order]
-    decoder = Decoder(tiny_model.model, GREEDY, NeverStops(), batch_sequences)
+    decoder = Decoder(tiny_model.model, GREEDY, NeverStops(), batch_sequences, states)
     drawn = {one.owner: one.tokens for one in decoder.run(starts)}
     for index, prompt in enumerate(prompts):
         assert drawn[index] == greedy_by_hand(tiny_model.model, prompt, GREEDY.max_new_tokens)
@@ -96,12 +99,14 @@ def test_rows_that_end_at_different_times_make_place_without_disturbing_the_rest
         for i in range(14)
     ]
     sampling = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=64)
-    by_batch = [
-        {one.owner: one.tokens for one in Decoder(tiny_model.model, sampling, StopsByLength(), rows).run(starts)}
+    decoders = [
+        Decoder(tiny_model.model, sampling, StopsByLength(), rows, states)
         for rows in (2, 9)
+        for states in (CopiedPrompts, SharedPrompts)
     ]
-    assert len(by_batch[0]) == 28
-    assert by_batch[0] == by_batch[1]
+    first, *others = ({one.owner: one.tokens for one in decoder.run(starts)} for decoder in decoders)
+    assert len(first) == 28
+    assert all(other == first for other in others)
 
 
 def test_more_samples_than_the_batch_has_rows_are_drawn_in_turns(engine):

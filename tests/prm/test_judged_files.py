@@ -115,7 +115,7 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
         ({"question": "x", "steps": []}, "line 2: `id`: it is missing"),
         ({"id": True, "question": "x", "steps": []}, "line 2: `id`: it must be a text or a whole number"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1 too; give each line its own"),
-        ("[]", "line 2 is no JSON object"),
+        ("[]", "line 2 is not a JSON object"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_written(request_of, line, message):

@@ -117,16 +117,16 @@ def test_an_unknown_key_is_named(tmp_path):
         ("seed: 1\n", "is missing; add it"),
         ("extends: nowhere\n", "there is no profile `nowhere`"),
         ("extends: miniature\nrecipes: 5\n", "`recipes` is wrong"),
-        ("5: 6\n", "the key in line 1 is no text"),
+        ("5: 6\n", "the key in line 1 is not text"),
         ("seed: 1\nseed: 2\n", "line 2 has the key `seed` again"),
         ("sources: &a {math_shepherd: *a}\n", "line 1 refers to itself"),
         ("extends: miniature\nhome: ~nosuchuser/x\n", "a user this machine lacks"),
         ("extends: miniature\nmodels: {labeler: {name: ~nosuchuser/x}}\n", "a user this machine lacks"),
         ("extends: miniature\nbenchmarks: {judges: {a: ~nosuchuser/x}}\n", "a user this machine lacks"),
         ('extends: miniature\nhome: "a\\0b"\n', "holds a NUL character"),
-        ("extends: miniature\nhome: 5\n", "`home: 5` is no folder"),
-        ("extends: miniature\nhome: null\n", "`home: None` is no folder"),
-        ('extends: miniature\nhome: ""\n', "`home: ''` is no folder"),
+        ("extends: miniature\nhome: 5\n", "`home: 5` is not a folder"),
+        ("extends: miniature\nhome: null\n", "`home: None` is not a folder"),
+        ('extends: miniature\nhome: ""\n', "`home: ''` is not a folder"),
         (
             "extends: miniature\nsources: {references: [{source: given, path: .}]}\n",
             "`sources.references.0.source` is wrong: `given` cannot name references",
@@ -145,7 +145,7 @@ def test_a_mistake_is_one_sentence(tmp_path, text, message):
 
 @pytest.mark.parametrize("name", ["../x", "''", ".", "..", "' '", "5", "null", '"a\\0b"', "a" * 201])
 def test_a_profile_is_named_as_a_folder_can_be(tmp_path, name):
-    with pytest.raises(SettingsError, match="is no plain file name; write one such as `mine`"):
+    with pytest.raises(SettingsError, match="is not a plain file name; write one such as `mine`"):
         load_settings(write(tmp_path, f"extends: miniature\nprofile: {name}\n"))
 
 

@@ -34,6 +34,19 @@ def test_the_pool_has_as_many_slots_as_there_are_gpus(settings):
     assert written["telemetry"] == {"enabled": False}
 
 
+def test_a_home_on_a_store_has_dagsters_folder_here_or_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("CPMI_CACHE", str(tmp_path / "copies"))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    settings = load_settings("miniature", "s3://bucket/home")
+    assert write_dagster_yaml(settings) == tmp_path / "dagster"
+    (tmp_path / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: true}")
+    write_dagster_yaml(settings)
+    assert (tmp_path / "dagster" / "dagster.yaml").read_text() == "telemetry: {enabled: true}"
+    monkeypatch.delenv("DAGSTER_HOME")
+    assert dagster_folder(settings) == settings.folder / "dagster"
+    assert settings.folder.is_relative_to(tmp_path / "copies")
+
+
 def test_a_home_that_is_a_file_is_named(tmp_path):
     (tmp_path / "home").touch()
     with pytest.raises(

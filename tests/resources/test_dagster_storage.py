@@ -1,9 +1,11 @@
 """Where Dagster keeps its runs: a PostgreSQL that the profile names, and what is said where it cannot be used."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
+import psycopg2
 import pytest
 import yaml
 
@@ -63,6 +65,20 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password(monkeyp
     with pytest.raises(SettingsError, match=r"`dagster` at 127\.0\.0\.1:1 refuses `dagster` \(.*refused") as caught:
         storage_configuration(Postgres(host="127.0.0.1", port=1))
     assert PASSWORD not in str(caught.value)
+
+
+@needs_server
+def test_a_user_who_may_make_no_tables_reads_what_to_allow_and_of_no_folder(tmp_path, profile, monkeypatch):
+    with temporary_server() as server:
+        monkeypatch.setenv("PG_PASSWORD", server.password)
+        place = {"host": "127.0.0.1", "port": server.port}
+        with closing(psycopg2.connect(**place, dbname="dagster", user="dagster", password=server.password)) as admin:
+            admin.autocommit = True
+            admin.cursor().execute("create role guest login password %s", [server.password])
+        settings = load_settings(profile(**place, user="guest"), tmp_path / "home")
+        with pytest.raises(SettingsError, match=r"`dagster` at .* \(permission denied .* let `guest` create") as caught:
+            open_instance(settings)
+    assert "folder" not in str(caught.value)
 
 
 @needs_server

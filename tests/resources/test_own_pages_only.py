@@ -24,7 +24,9 @@ async def accepted(websocket: WebSocket) -> None:
     await websocket.close()
 
 
-def ask(path: str, method: str = "GET", kind: str = "http", **headers: str) -> tuple[int, dict[str, str]]:
+def ask(
+    path: str, method: str = "GET", kind: str = "http", proxy: str | None = None, **headers: str
+) -> tuple[int, dict[str, str]]:
     """Status and headers of the answer to a request; 101 for a web socket that is accepted."""
     routes = [Route("/{path:path}", said, methods=["GET", "POST"]), WebSocketRoute("/{path:path}", accepted)]
     sent: list[dict[str, Any]] = []
@@ -49,7 +51,7 @@ def ask(path: str, method: str = "GET", kind: str = "http", **headers: str) -> t
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(guard(Starlette(routes=routes))(scope, receive, send))
+    asyncio.run(guard(Starlette(routes=routes), proxy)(scope, receive, send))
     status = 101 if sent[0]["type"] == "websocket.accept" else sent[0]["status"]
     return status, {name.decode(): value.decode() for name, value in sent[0].get("headers", [])}
 
@@ -89,3 +91,23 @@ def test_no_query_is_taken_from_an_address(method, path):
 
 def test_no_page_of_another_site_shows_ours_in_a_frame():
     assert ask("/", host=OWN)[1]["x-frame-options"] == "DENY"
+
+
+PROXY = "https://dagster.example.org"
+
+
+@pytest.mark.parametrize("host", ["dagster.example.org", "127.0.0.1:3000"])
+def test_behind_a_proxy_its_address_is_one_of_our_own(host):
+    assert ask("/graphql", "POST", proxy=PROXY, host=host, origin=PROXY)[0] == 200
+
+
+def test_behind_a_proxy_other_addresses_are_still_refused():
+    assert ask("/", proxy=PROXY, host="evil.example")[0] == 400
+    assert ask("/", "POST", proxy=PROXY, host="dagster.example.org", origin="https://evil.example")[0] == 403
+    assert ask("/", "POST", host=OWN, origin=PROXY)[0] == 403
+
+
+@pytest.mark.parametrize("origin", ["dagster.example.org", "ftp://dagster.example.org", "https://", f"{PROXY}/"])
+def test_an_address_that_is_not_an_origin_is_refused(origin):
+    with pytest.raises(ValueError, match="is not an origin; write one such as"):
+        guard(Starlette(), origin)

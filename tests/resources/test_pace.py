@@ -4,7 +4,10 @@ import pytest
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning.hardware import peak_flops
-from resources.pace import Pace, read_pace, unfinished
+from resources.lake import Lake
+from resources.pace import Pace, unfinished
+
+TABLE = "labels/policy_rollouts"
 
 
 def test_the_pace_is_that_of_what_this_run_made():
@@ -22,9 +25,11 @@ def test_before_the_first_chunk_nothing_is_foretold():
 
 def test_the_pace_lies_beside_the_chunks_and_is_found_there(tmp_path):
     pace = Pace(100, peak_share=0.31).after(20, Cost(4.0, 2_000, 0, 3.5))
-    pace.write(tmp_path / "003-1f0c")
-    assert read_pace(tmp_path / "003-1f0c") == pace
-    assert dict(unfinished(tmp_path)) == {"003": pace}
+    lake = Lake(tmp_path)
+    chunks = lake.chunks(TABLE, "003", "1f0c")
+    chunks.show(pace)
+    assert chunks.pace == pace
+    assert lake.paces(TABLE) == {"003": pace}
     assert "31% of the card's peak" in str(pace)
 
 

@@ -1,5 +1,7 @@
 """One profile at a time works on a home, in any number of processes."""
 
+import fcntl
+
 import pytest
 from filelock import FileLock
 
@@ -47,3 +49,23 @@ def test_a_run_that_was_killed_keeps_nobody_out(settings, tmp_path, profile):
     mine.touch()  # as a kill leaves it
     with profile_at_work(settings):
         assert not mine.exists()
+
+
+def test_a_run_shows_its_lock_once_it_holds_it_so_that_none_who_looks_in_removes_it(settings, tmp_path, monkeypatch):
+    other, flock, shown = settings.model_copy(update={"profile": "other"}), fcntl.flock, []
+
+    def look_in_first(descriptor: int, operation: int) -> None:
+        if not shown:
+            shown.append(list(tmp_path.rglob("*.lock")))
+            with profile_at_work(other):
+                pass
+        flock(descriptor, operation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", look_in_first)
+        at_work = profile_at_work(settings)
+        at_work.__enter__()
+    assert shown == [[]]
+    with pytest.raises(LakeError, match="is at work"), profile_at_work(other):
+        pass
+    at_work.__exit__(None, None, None)

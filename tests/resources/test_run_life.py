@@ -119,7 +119,7 @@ def test_the_executor_of_every_launched_run_holds_its_lock(settings):
     def look(context: dg.OpExecutionContext) -> None:
         seen.append(run_life.life_of(folder / ALIVE / f"{context.run_id}.lock"))
 
-    @dg.job(executor_def=watched_executor(settings.home))
+    @dg.job(executor_def=watched_executor(dagster_folder(settings)))
     def looks() -> None:
         look()
 
@@ -159,8 +159,10 @@ def test_the_locks_of_ended_runs_are_removed(settings):
         assert not list((dagster_folder(settings) / ALIVE).iterdir())
 
 
-def test_a_lock_of_a_run_that_is_unknown_is_left_alone(settings):
+def test_the_lock_of_an_unknown_run_stays_as_long_as_a_process_holds_it(settings):
     lock = hold_run(dagster_folder(settings), str(uuid.uuid4()))
     with open_instance(settings):
         assert lock.path.exists()
     lock.close()
+    with open_instance(settings):
+        assert not lock.path.exists()

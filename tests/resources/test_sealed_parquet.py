@@ -1,11 +1,19 @@
 """A bit that flips anywhere in a file of the lake is found."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
-from resources.sealed_parquet import DamagedFile, checked_seal, write_sealed
+from resources.sealed_parquet import DamagedFile, checked_seal, sealed
 
 ROWS = pl.DataFrame({"trajectory_id": [f"t{number}" for number in range(200)], "logprob": [0.5, 1.5] * 100})
+
+
+def write_sealed(frame: pl.DataFrame, path: Path, footer: dict[str, str]) -> str:
+    data, seal = sealed(frame, footer)
+    path.write_bytes(data)
+    return seal
 
 
 def test_a_sealed_file_is_parquet_like_any_other(tmp_path):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cpmi_dagster.models.attention import UNKNOWN_TERMS, check_terms, shown_mask
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
+from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import Integers
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 STRETCH = 128
 IMPLEMENTATION = "cpmi_blocked"
-UNKNOWN_TERMS = ("softcap", "position_bias", "s_aux")
 
 
 class Block(NamedTuple):

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpmi_dagster.models.attention import check_terms, shown_mask
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import PackedRow
-from cpmi_dagster.scoring.readers.reader import MaskReader, check_terms, shown_mask
+from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.transfer import upload
 from cpmi_dagster.scoring.trees import Integers
 

@@ -1,13 +1,12 @@
 """The reader that all masks share."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.models.attention import attention_implementation
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.readers.projection import target_logprobs
@@ -57,40 +56,3 @@ class MaskReader:
         }
         with torch.inference_mode(), attention_implementation(self.model.model, self.implementation):
             return target_logprobs(self.model, inputs, row.predictors, row.predicted)
-
-
-@contextmanager
-def attention_implementation(model: Any, implementation: str | None) -> Iterator[None]:
-    """Use another attention implementation within the block; generation keeps the model's own."""
-    # private in transformers 5.23: `set_attn_implementation` would check it against the model and change sub-models
-    config = model.config.get_text_config()
-    before = config._attn_implementation
-    try:
-        config._attn_implementation = implementation or before
-        yield
-    finally:
-        config._attn_implementation = before
-
-
-def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tuple[str, ...]) -> None:
-    """Refuse a layer whose attention has terms that a reader does not compute.
-
-    Args:
-        structure: the reader's mask or blocks; None where the model did not pass them to its layers.
-        terms: further arguments of the layer's call.
-        unknown: names of terms that the reader's attention does not compute.
-
-    Raises:
-        ModelError: the structure is missing, or one of the unknown terms is given.
-    """
-    given = [name for name in unknown if terms.get(name) is not None]
-    if structure is None or given:
-        reason = f"it adds {', '.join(given)}" if given else "it does not pass their structure to its layers"
-        raise ModelError(f"{type(module).__name__} cannot read trees this way: {reason}")
-
-
-def shown_mask(size: int, device: "torch.device") -> "torch.Tensor":
-    """A 4-D mask without content: transformers makes no causal mask where it gets one."""
-    import torch
-
-    return torch.ones((1, 1, 1, size), dtype=torch.bool, device=device)

@@ -1,0 +1,118 @@
+"""Labels that no model made, within their contracts: what follows labeling can then be measured at any size.
+
+Each function has the arguments and tables of its namesake in `assets.label_chunks`; numbers come from a hash of their
+key. The gold answer is a little likelier than the others, and rollouts are right in half of the cases.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+import polars as pl
+
+from assets import labels
+from assets.label_chunks import LOGPROBS, NEGATIVES, REJECTED
+from cpmi_dagster.contracts.contexts import contexts_of
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES
+from resources.chunks import ChunkRun
+from resources.stage_run import StageOutput
+
+LOWEST = -12.0
+"""Of a log-probability, in nats."""
+TOKENS_OF_ROLLOUT = 150
+
+
+@contextmanager
+def no_models() -> Iterator[None]:
+    """Within the block the stages of `assets.labels` make labels up; hard negatives are the usual edits."""
+    made_up = {"score_chunk": score_chunk, "score_by_prover": score_by_prover, "score_controls": score_controls}
+    with ExitStack() as stack:
+        for name, function in {**made_up, "roll_out": roll_out}.items():
+            stack.enter_context(patch.object(labels, name, function))
+        yield
+
+
+def score_chunk(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, scoring, **_) -> StageOutput:
+    """Log-probabilities under every context, template and answer."""
+    kept = ["trajectory_id", "context", "step_index"]
+    rows = _contexts(chunk, scoring.conditionings).select(kept).join(_answers(own, chunk), on="trajectory_id")
+    frames = {LOGPROBS: _scored(rows, scoring.templates, LOGPROBS), REJECTED: TABLES[REJECTED].schema.create_empty()}
+    advance(chunk.height)
+    return StageOutput(frames, own.models.identity(role), _cost(rows.height * scoring.templates))
+
+
+def score_by_prover(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring) -> StageOutput:
+    """Likewise, for the prover's table."""
+    made = score_chunk(own, chunk, advance, role="prover", scoring=scoring)
+    return StageOutput(made.frame(LOGPROBS), made.model, made.cost)
+
+
+def score_controls(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring, names, **_) -> StageOutput:
+    """Log-probabilities of the controls' targets."""
+    contexts = _contexts(chunk, scoring.conditionings)
+    steps = _contexts(chunk, ["incremental"]).filter(pl.col("step_index") < pl.col("steps").list.len() - 1)
+    targets = {
+        "step_surprisal": steps.with_columns(answer_rank=pl.lit(0, pl.Int64)),
+        "other_gold": contexts.with_columns(answer_rank=pl.lit(0, pl.Int64)),
+        "other_step": contexts.join(_answers(own, chunk), on="trajectory_id"),
+    }
+    columns = ["trajectory_id", "context", "step_index", "answer_rank"]
+    named = [targets[name].select(columns).with_columns(control=pl.lit(name)) for name in names]
+    rows = (
+        pl.concat(named) if named else pl.DataFrame(schema={**dict.fromkeys(columns, pl.String), "control": pl.String})
+    )
+    advance(chunk.height)
+    frame = _scored(rows, scoring.templates, "labels/control_logprobs")
+    return StageOutput(frame, own.models.identity("labeler"), _cost(frame.height))
+
+
+def roll_out(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, count, include_question, steps, **_) -> StageOutput:
+    """Rollouts of the prefixes."""
+    shortest, longest = 0 if include_question else 1, pl.col("steps").list.len()
+    longest = longest if steps is None else pl.min_horizontal(longest, steps)
+    rows = (
+        chunk.select("trajectory_id", "gold_answer", prefix_length=pl.int_ranges(shortest, longest + 1))
+        .explode("prefix_length")
+        .join(pl.DataFrame({"rollout": range(count)}), how="cross")
+        .with_columns(correct=pl.struct("trajectory_id", "prefix_length", "rollout").hash() % 2 == 0)
+    )
+    answer = pl.when("correct").then("gold_answer").otherwise(pl.col("gold_answer") + "1")
+    frame = rows.with_columns(answer=answer, generated_tokens=TOKENS_OF_ROLLOUT, truncated=False)
+    (key,) = {"prover": ["labels/prover_rollouts"]}.get(role, ["labels/policy_rollouts"])
+    schema = TABLES[key].schema
+    advance(chunk.height)
+    cost = _cost(frame.height * TOKENS_OF_ROLLOUT, frame.height * TOKENS_OF_ROLLOUT)
+    return StageOutput(schema.cast(frame.select(schema.column_names())), own.models.identity(role), cost)
+
+
+def _contexts(chunk: pl.DataFrame, conditionings) -> pl.DataFrame:
+    """One row per trajectory and context."""
+    rows = [
+        (count, context.kind, context.step_index)
+        for count in chunk["steps"].list.len().unique()
+        for context in contexts_of(conditionings, count)
+    ]
+    schema = {"count": pl.UInt32(), "context": pl.String(), "step_index": pl.Int64()}
+    counted = chunk.with_columns(count=pl.col("steps").list.len())
+    return counted.join(pl.DataFrame(rows, schema=schema, orient="row"), on="count")
+
+
+def _answers(own: ChunkRun, chunk: pl.DataFrame) -> pl.DataFrame:
+    """trajectory_id, answer_rank: the gold answer and the hard negatives."""
+    gold = chunk.select("trajectory_id", answer_rank=pl.lit(0, pl.Int64))
+    return pl.concat([gold, own.beside[NEGATIVES].select("trajectory_id", answer_rank="rank")])
+
+
+def _scored(rows: pl.DataFrame, templates: int, key: str) -> pl.DataFrame:
+    """The rows under every template, with log-probabilities; columns of a table."""
+    schema = TABLES[key].schema
+    rows = rows.join(pl.DataFrame({"template": range(templates)}), how="cross")
+    drawn = (pl.struct("trajectory_id", "template", "context", "step_index", "answer_rank").hash() % 10_000) / 10_000
+    gold = pl.when(pl.col("answer_rank") == 0).then(0.8).otherwise(1.0)
+    scored = rows.with_columns(logprob_sum=LOWEST * drawn * gold, token_count=pl.lit(6, pl.Int64))
+    return schema.cast(scored.select(schema.column_names()))
+
+
+def _cost(forward: int, generated: int = 0) -> Cost:
+    return Cost(wall_seconds=forward / 10_000, forward_tokens=forward, generated_tokens=generated)

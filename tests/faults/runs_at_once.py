@@ -1,0 +1,94 @@
+"""Eight runs at once on overlapping shards, and an analyst who asks every second: none fails, shards are seen whole.
+
+    PYTHONPATH=.:tests python tests/faults/runs_at_once.py --runs 8
+
+Each run labels half of the shards, beginning with another one. The labels end as those of one undisturbed run.
+"""
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, compare, start
+from small_run import SMALL, write_profile
+
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources.database import query
+from resources.lake import Lake
+
+SHARDS = 8
+TABLES = ("answer_logprobs", "policy_rollouts", "step_rewards")
+ASK_EVERY_SECONDS = 1.0
+
+
+def label_at_once(profile: str, home: Path, runs: int) -> list[subprocess.Popen[bytes]]:
+    """Start runs on half of the shards each."""
+    started = []
+    for number in range(runs):
+        shards = [str((number + shard) % SHARDS) for shard in range(SHARDS // 2)]
+        started.append(start(profile, home, "labels", shards=",".join(shards)))
+    return started
+
+
+def watch(settings: Settings, runs: list[subprocess.Popen[bytes]]) -> dict[tuple[str, str], set[int]]:
+    """Ask until all runs have ended; the numbers of rows that each table's shards were seen with.
+
+    Raises:
+        CpmiError: a query failed.
+        AssertionError: the runs do not end.
+    """
+    seen: dict[tuple[str, str], set[int]] = defaultdict(set)
+    deadline, asked, slowest = time.monotonic() + LONGEST_RUN_SECONDS, 0, 0.0
+    while any(run.poll() is None for run in runs):
+        assert time.monotonic() < deadline, "the runs do not end"
+        for table in TABLES:
+            began = time.monotonic()
+            answer = query(settings, f"select shard, count(*) from labels.{table} group by shard")
+            slowest, asked = max(slowest, time.monotonic() - began), asked + 1
+            for shard, rows in answer.rows.iter_rows():
+                seen[table, shard].add(rows)
+        time.sleep(ASK_EVERY_SECONDS)
+    print(f"{asked} queries beside the runs, the slowest in {slowest:.1f} s")
+    return seen
+
+
+def check_whole(seen: dict[tuple[str, str], set[int]], home: Path) -> None:
+    """Make sure that shards were seen with all of their rows or not at all.
+
+    Raises:
+        AssertionError: a part of a shard was seen.
+    """
+    lake = Lake(home)
+    for (table, shard), counts in seen.items():
+        rows = lake.read(f"labels/{table}", shard).height
+        assert counts == {rows}, f"{table} {shard} has {rows} rows and was seen with {sorted(counts)}"
+
+
+def main() -> None:
+    """Label a home by one run and a copy of it by many at once, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=8)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        values = {**SMALL, "shards": SHARDS, "selection": {"trajectories": 4 * SHARDS}}
+        profile, undisturbed, home = write_profile(folder / "small.yaml", values), folder / "one", folder / "many"
+        assert start(profile, undisturbed, *BEFORE_LABELS).wait(LONGEST_RUN_SECONDS) == 0
+        shutil.copytree(undisturbed, home)
+        assert start(profile, undisturbed, "labels").wait(LONGEST_RUN_SECONDS) == 0
+        began = time.monotonic()
+        runs = label_at_once(profile, home, chosen.runs)
+        seen = watch(load_settings(profile, home), runs)
+        assert [run.returncode for run in runs] == [0] * chosen.runs, "a run failed"
+        compare(home, undisturbed)
+        check_whole(seen, home)
+        taken = time.monotonic() - began
+        print(f"{chosen.runs} runs at once, {taken:.0f} s: {SHARDS} shards, each seen whole or not at all")
+
+
+if __name__ == "__main__":
+    main()

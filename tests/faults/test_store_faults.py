@@ -1,0 +1,74 @@
+"""Faults on an object store: a writer that comes late (with whole runs: `store_writers.py`), runs that are killed."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, compare, start
+
+from resources.lake import FileRecord, Lake
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "labels/hard_negatives"
+ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})
+SECONDS = 60
+# writes rows of its own, and stops itself when it is about to send them
+LATE = f"""
+import os, signal, sys
+import obstore, polars as pl
+from cpmi_dagster.errors import CpmiError
+from resources.lake import FileRecord, Lake
+
+put = obstore.put
+def stop(*args, **options):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return put(*args, **options)
+
+lake = Lake(sys.argv[1])
+lake = lake.at({{}}, lake.begun(["{KEY}"], "000"))
+obstore.put = stop
+rows = pl.DataFrame({{"trajectory_id": ["t1"], "rank": [1], "answer": ["late"], "source": ["model"]}})
+try:
+    lake.write(rows, FileRecord("{KEY}", "000", "late", "late", "m", "1"))
+except CpmiError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("replaces", [False, True], ids=["a new object", "a replacement"])
+def test_a_writer_frozen_in_its_write_is_refused_when_another_has_finished(s3_home, replaces):
+    lake = Lake(s3_home)
+    if replaces:
+        lake.write(ROWS.head(1), FileRecord(KEY, "000", "first", "r", "m", "1"))
+    late = subprocess.Popen([sys.executable, "-c", LATE, s3_home], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        while psutil.Process(late.pid).status() != psutil.STATUS_STOPPED:
+            assert late.poll() is None
+        lake.write(ROWS, FileRecord(KEY, "000", "second", "r", "m", "1"))
+    finally:
+        late.send_signal(signal.SIGCONT)
+    said, _ = late.communicate(timeout=SECONDS)
+    assert said.startswith(f"{KEY} 000 was made by another run while this one was making it too")
+    lake.files.look_again()
+    assert lake.record(KEY, "000").fingerprint == "second"
+    assert lake.read(KEY, "000").equals(ROWS)
+
+
+@pytest.mark.slow
+def test_a_labeling_that_is_killed_on_a_store_continues_and_ends_as_an_undisturbed_one(
+    s3_home, small_profile, finished_home
+):
+    assert start(small_profile, s3_home, *BEFORE_LABELS).wait(LONGEST_RUN_SECONDS) == 0
+    for seconds in (9.0, 14.0):
+        run = start(small_profile, s3_home, "labels")
+        try:
+            run.wait(seconds)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.wait()
+    assert start(small_profile, s3_home, "labels").wait(LONGEST_RUN_SECONDS) == 0
+    compare(s3_home, finished_home)

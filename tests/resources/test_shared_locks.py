@@ -1,0 +1,130 @@
+"""Locks of several machines: a database frees them with the connection, and without one work goes on."""
+
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from cpmi_dagster.profiles.postgres import Postgres
+from cpmi_dagster.profiles.settings import load_settings
+from resources import run_life, shared_locks
+from resources.lake import Lake
+from resources.run_life import has_died, hold_run
+from resources.shared_locks import SharedLocks, note_locks, noted_locks
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
+from postgres_server import programs, temporary_server
+
+HOME, TABLE = "s3://bucket/home", "labels/hard_negatives"
+UNREACHED = Postgres(host="127.0.0.1", port=9)
+needs_server = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)")
+HOLD_AND_DIE = """
+import os, sys
+from cpmi_dagster.profiles.postgres import Postgres
+from resources.shared_locks import SharedLocks
+lock = SharedLocks(sys.argv[1], Postgres(host="127.0.0.1", port=int(sys.argv[2]))).hold("table")
+print(lock is not None, flush=True)
+os._exit(9)
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with temporary_server() as found:
+        yield found
+
+
+@pytest.fixture
+def postgres(server, monkeypatch) -> Postgres:
+    monkeypatch.setenv("PG_PASSWORD", server.password)
+    return Postgres(host="127.0.0.1", port=server.port)
+
+
+@needs_server
+def test_a_lock_is_held_by_one_and_free_when_it_is_closed(postgres):
+    one, other = SharedLocks(HOME, postgres), SharedLocks(HOME, postgres)
+    with closing(one.hold("table")):
+        assert other.hold("table") is None
+        assert other.is_held("table")
+        assert not other.is_held("another table")
+        assert not SharedLocks("s3://bucket/another", postgres).is_held("table")
+    assert not other.is_held("table")
+
+
+@needs_server
+def test_a_lock_is_free_when_its_process_is_gone(postgres):
+    command = [sys.executable, "-c", HOLD_AND_DIE, HOME, str(postgres.port)]
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == "True\n"
+    with closing(SharedLocks(HOME, postgres).hold("table")) as lock:
+        assert lock is not None
+
+
+@needs_server
+def test_two_machines_make_a_file_one_after_the_other_and_the_wait_is_said(postgres, monkeypatch, tmp_path):
+    monkeypatch.setenv("CPMI_CACHE", str(tmp_path))
+    monkeypatch.setattr(shared_locks, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(shared_locks, "POLL_SECONDS", 0.05)
+    lakes = [Lake(HOME, locks=SharedLocks(HOME, postgres)) for _ in range(2)]
+    seen, said = [], []
+
+    def second() -> None:
+        with lakes[1].making(TABLE, "000", said.append):
+            seen.append("second")
+
+    thread = threading.Thread(target=second)
+    with lakes[0].making(TABLE, "000"):
+        thread.start()
+        while not said:
+            thread.join(0.05)
+        seen.append("first")
+    thread.join()
+    assert seen == ["first", "second"]
+    assert "another process makes labels.hard_negatives.000" in said[0]
+
+
+def test_without_a_database_that_answers_work_goes_on_and_says_so():
+    said, done = [], []
+    with SharedLocks(HOME, UNREACHED).locked("table", said.append):
+        done.append(True)
+    assert done
+    assert "gives no locks" in said[0]
+    assert "other machines may do the same work" in said[0]
+
+
+def test_the_password_is_not_in_what_is_noted(tmp_path, monkeypatch):
+    monkeypatch.setenv("PG_PASSWORD", "not-in-any-file")
+    monkeypatch.setenv("CPMI_ORCHESTRATION__POSTGRES__HOST", "127.0.0.1")
+    settings = load_settings("miniature", HOME)
+    note_locks(settings, tmp_path)
+    assert noted_locks(tmp_path) == SharedLocks(HOME, settings.orchestration.postgres)
+    assert "not-in-any-file" not in (tmp_path / shared_locks.FILE_NAME).read_text()
+    note_locks(load_settings("miniature", tmp_path / "folder"), tmp_path / "other")
+    assert noted_locks(tmp_path / "other") is None
+
+
+class Record:
+    """A run that began long ago, as Dagster records it."""
+
+    def __init__(self, run_id: str) -> None:
+        self.dagster_run, self.start_time = dg.DagsterRun("job", run_id=run_id), 1.0
+
+
+@needs_server
+def test_a_run_of_another_machine_lives_as_long_as_it_holds_its_lock(postgres, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_life, "noted_locks", lambda _: SharedLocks(HOME, postgres))
+    record = Record("0b0b0b0b-0000-0000-0000-000000000000")
+    with closing(hold_run(tmp_path / "one machine", record.dagster_run.run_id)):
+        assert not has_died(tmp_path / "another machine", record)
+    assert has_died(tmp_path / "another machine", record)
+
+
+def test_without_a_database_no_run_of_another_machine_is_taken_for_dead(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_life, "noted_locks", lambda _: SharedLocks(HOME, None))
+    record = Record("0b0b0b0b-0000-0000-0000-000000000000")
+    assert not has_died(tmp_path, record)
+    with closing(hold_run(tmp_path, record.dagster_run.run_id)):
+        assert not has_died(tmp_path, record)

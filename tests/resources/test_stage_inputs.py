@@ -1,0 +1,91 @@
+"""A stage reads what it declares, as it was when the fingerprint was taken, and beside no other profile."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from stage_examples import LABELS, NEGATIVES, SCORES, counting_stage, negatives, rewards, select, write
+
+from cpmi_dagster.errors import LakeError
+from cpmi_dagster.profiles.sources import DataSource
+from resources.chunks import Advance, ChunkRun
+from resources.profile_at_work import profile_at_work
+from resources.stage import stage
+from resources.stage_run import SELECTED, StageOutput, StageRun
+
+
+def test_a_missing_input_says_what_to_run(run_of):
+    declared = counting_stage([])
+    with pytest.raises(LakeError, match=f"{SELECTED} has not been made yet; run `cpmi run --only {SELECTED}` first"):
+        declared.bring_up_to_date(run_of(declared), "000")
+
+
+def test_a_table_that_a_stage_does_not_declare_cannot_be_read(run_of):
+    @stage(LABELS, inputs=[SCORES])
+    def undeclared(run: StageRun) -> StageOutput:
+        return StageOutput(run.read(NEGATIVES))
+
+    run = replace(run_of(undeclared), inputs=undeclared.inputs)
+    with pytest.raises(LakeError, match=r"the stage undeclared reads labels/hard_negatives without declaring it"):
+        undeclared.body(run)
+
+
+def test_rows_are_not_written_where_an_input_changed_after_it_was_read(run_of):
+    @stage(NEGATIVES, inputs=[SELECTED])
+    def overtaken(run: StageRun, shard: str) -> StageOutput:
+        read = run.read(SELECTED)
+        write(run, SELECTED, read.with_columns(task=pl.lit("MATH")))
+        return StageOutput(negatives("t1"))
+
+    run = run_of(overtaken)
+    select(run, {"t1": "000"})
+    with pytest.raises(LakeError, match=r"the inputs of labels/hard_negatives 000 changed .* nothing is written"):
+        overtaken.bring_up_to_date(run, "000")
+    assert not run.lake.exists(NEGATIVES)
+
+
+def test_an_input_that_was_replaced_since_the_fingerprint_is_not_read(run_of):
+    @stage(NEGATIVES, inputs=[SELECTED])
+    def overtaken(run: StageRun, shard: str) -> StageOutput:
+        select(run, {"t1": "000", "t2": "000"})
+        return StageOutput(negatives(*run.read(SELECTED)["trajectory_id"]))
+
+    run = run_of(overtaken)
+    select(run, {"t1": "000"})
+    with pytest.raises(LakeError, match="selected_trajectories was made again while this run was about to read it"):
+        overtaken.bring_up_to_date(run, "000")
+    assert not run.lake.exists(NEGATIVES)
+
+
+def test_chunks_made_while_a_source_changed_are_not_used_later(run_of, tmp_path):
+    source = DataSource(path=str(tmp_path / "rows.jsonl"))
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    calls: list[str] = []
+
+    @stage(SCORES, sources=lambda _: {"rows": source})
+    def score(run: StageRun, shard: str) -> StageOutput:
+        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+            calls.append((tmp_path / "rows.jsonl").read_text())
+            return StageOutput(rewards("a"), "model")
+
+        if not calls:
+            (tmp_path / "rows.jsonl").write_text("{} \n")
+        return run.in_chunks(shard, pl.DataFrame({"trajectory_id": ["a"]}), 1, make)
+
+    run = run_of(score)
+    with pytest.raises(LakeError, match="the sources of labels/step_rewards 000 changed"):
+        score.bring_up_to_date(run, "000")
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    score.bring_up_to_date(run, "000")
+    assert calls == ["{} \n", "{}\n"]
+
+
+def test_no_rows_are_made_beside_a_run_of_another_profile(run_of):
+    declared = counting_stage([])
+    run = run_of(declared)
+    select(run, {"t1": "000"})
+    with (
+        profile_at_work(run.settings.model_copy(update={"profile": "other"})),
+        pytest.raises(LakeError, match="a run of profile `other` is at work"),
+    ):
+        declared.bring_up_to_date(run, "000")
