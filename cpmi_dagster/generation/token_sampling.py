@@ -64,7 +64,7 @@ def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampl
     """
     import torch
 
-    probabilities, tokens = _most_likely(torch.softmax(logits.float() / sampling.temperature, dim=-1), sampling)
+    probabilities, tokens = _most_likely(logits, sampling)
     cumulative = probabilities.cumsum(dim=-1)
     if sampling.top_p < 1:
         kept = cumulative - probabilities < sampling.top_p
@@ -74,12 +74,13 @@ def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampl
     return (chosen if tokens is None else tokens.gather(1, chosen))[:, 0]
 
 
-def _most_likely(probabilities: "torch.Tensor", sampling: Sampling) -> "tuple[torch.Tensor, torch.Tensor | None]":
+def _most_likely(logits: "torch.Tensor", sampling: Sampling) -> "tuple[torch.Tensor, torch.Tensor | None]":
     """The most likely tokens and their probabilities, descending; all probabilities, in place, where nothing is cut."""
-    width = probabilities.shape[-1]
+    width = logits.shape[-1]
     if 0 < sampling.top_k < width:
-        likely, tokens = probabilities.topk(sampling.top_k, dim=-1)
-        return likely / likely.sum(dim=-1, keepdim=True), tokens
+        highest, tokens = logits.topk(sampling.top_k, dim=-1)
+        return (highest.float() / sampling.temperature).softmax(dim=-1), tokens
+    probabilities = (logits.float() / sampling.temperature).softmax(dim=-1)
     if sampling.top_p == 1:
         return probabilities, None
     # A nucleus rarely holds more than a few tokens: sort the whole vocabulary only where it does.

@@ -115,7 +115,7 @@ def _read_row(row: SolutionRow, model: RewardModel) -> Scores:
 def _states(row: SolutionRow, backbone: PreTrainedModel) -> Tensor:
     """Last hidden state of every node, (nodes, hidden size)."""
     tokens, depth = torch.from_numpy(row.tokens)[None], torch.from_numpy(row.depth)[None]
-    structure = blocked_inputs(row.end, backbone.device)
+    structure = blocked_inputs(row.end, backbone)
     return backbone(input_ids=tokens, position_ids=depth, use_cache=False, **structure).last_hidden_state[0]
 
 

@@ -5,10 +5,13 @@
     other_step       log p(answer | question, a step of another question's solution)
 
 The other question is the next in an order that the seed decides, whatever the order of the rows; a trajectory takes the
-gold answer of that question, and of its first trajectory the steps at the same relative places.
+gold answer of that question, and of its first trajectory the steps at the same relative places. All controls are in
+one tree a question, so what they share is read once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,10 +21,13 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.contracts.tables import ControlLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs
+from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.logprobs import admitted_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 
 CONTROL_KEY = ControlLogprobs.primary_key()
+SEPARATOR = ":"
+"""Between a control and a trajectory's id; no control has it in its name."""
 
 
 class ControlScores(NamedTuple):
@@ -50,43 +56,62 @@ def control_logprobs(
         negatives: columns of `labels.hard_negatives` of the trajectories.
         names: of `SCORED_CONTROLS`.
         seed: decides which other question a question is paired with.
-        progress: called with the number of trajectories just finished, once whatever the number of controls.
+        progress: called with the number of trajectories just finished.
 
     Raises:
         ModelError: as `answer_logprobs`.
     """
-    frames, notes, cost = [ControlLogprobs.create_empty()], [], Cost.zero()
-    for name in names:
-        scored, lacking = _score(name, trajectories, pool, negatives, model, scoring, seed)
-        frames.append(ControlLogprobs.cast(scored.logprobs.with_columns(control=pl.lit(name))))
-        reasons = [*scored.rejected["trajectory_id", "reason"].iter_rows(), *lacking]
-        notes += [f"{trajectory_id} has no `{name}`: {reason}" for trajectory_id, reason in reasons]
-        cost += scored.cost
-    if progress:
-        progress(trajectories.height)
-    return ControlScores(pl.concat(frames).sort(CONTROL_KEY), cost, notes)
+    exchanged = {name: _exchanged_for(name, trajectories, pool, seed) for name in names}
+    admit_part = partial(_admit, exchanged=exchanged, negatives=negatives, model=model, scoring=scoring)
+    scored = admitted_logprobs(trajectories, admit_part, model, scoring, progress)
+    key = pl.col("trajectory_id").str.splitn(SEPARATOR, 2)
+    by_control = key.struct.field("field_0").alias("control"), key.struct.field("field_1").alias("trajectory_id")
+    logprobs = ControlLogprobs.cast(scored.logprobs.with_columns(*by_control))
+    notes = [
+        f"{trajectory_id} has no `{name}`: its shard has no other question to take one from"
+        for name, own in exchanged.items()
+        for trajectory_id in trajectories.join(own, on="trajectory_id", how="anti")["trajectory_id"]
+    ]
+    for named, reason in scored.rejected["trajectory_id", "reason"].iter_rows():
+        name, _, trajectory_id = named.partition(SEPARATOR)
+        notes.append(f"{trajectory_id} has no `{name}`: {reason.replace(named, trajectory_id)}")
+    return ControlScores(logprobs.sort(CONTROL_KEY), scored.cost, notes)
 
 
-def _score(
-    name: str,
-    trajectories: pl.DataFrame,
-    pool: pl.DataFrame,
+def _exchanged_for(name: str, trajectories: pl.DataFrame, pool: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """The trajectories as a control reads them."""
+    if name == "other_gold":
+        return with_other_gold(trajectories, pool, seed)
+    return with_other_steps(trajectories, pool, seed) if name == "other_step" else trajectories
+
+
+def _admit(
+    part: pl.DataFrame,
+    exchanged: Mapping[str, pl.DataFrame],
     negatives: pl.DataFrame,
     model: LoadedModel,
     scoring: Scoring,
-    seed: int,
-) -> tuple[ScoredAnswers, list[tuple[str, str]]]:
-    if name == "step_surprisal":
-        return answer_logprobs(trajectories, negatives.clear(), model, scoring, contrasted=False, of_steps=True), []
-    if name == "other_gold":
-        exchanged = with_other_gold(trajectories, pool, seed)
-        scored = answer_logprobs(exchanged, negatives.clear(), model, scoring, contrasted=False)
-    else:
-        exchanged = with_other_steps(trajectories, pool, seed)
-        alone = scoring.model_copy(update={"conditionings": ("marginal",)})
-        scored = answer_logprobs(exchanged, negatives.join(exchanged, on="trajectory_id", how="semi"), model, alone)
-    left = trajectories.join(exchanged, on="trajectory_id", how="anti")["trajectory_id"]
-    return scored, [(trajectory_id, "its shard has no other question to take one from") for trajectory_id in left]
+) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
+    """What each control reads of some trajectories; ids bear the control's name before them."""
+    admitted: list[TokenizedTrajectory] = []
+    refused: list[tuple[str, str]] = []
+    for name, own in exchanged.items():
+        contrasted = name == "other_step"
+        rows = own.join(part, on="trajectory_id", how="semi")
+        answers = negatives.join(rows, on="trajectory_id", how="semi") if contrasted else negatives.clear()
+        alone = scoring.model_copy(update={"conditionings": ("marginal",)}) if contrasted else scoring
+        fitting, others = admit(
+            rows,
+            answers,
+            model.tokenizer,
+            model.context_length,
+            alone,
+            contrasted=contrasted,
+            of_steps=name == "step_surprisal",
+        )
+        admitted += [replace(item, trajectory_id=f"{name}{SEPARATOR}{item.trajectory_id}") for item in fitting]
+        refused += [(f"{name}{SEPARATOR}{trajectory_id}", reason) for trajectory_id, reason in others]
+    return admitted, refused
 
 
 def with_other_gold(trajectories: pl.DataFrame, pool: pl.DataFrame, seed: int) -> pl.DataFrame:

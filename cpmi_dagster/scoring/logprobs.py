@@ -22,6 +22,8 @@ from cpmi_dagster.scoring.windows import Scored, Window, ahead, slices, trees_of
 
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()
+Admit = Callable[[pl.DataFrame], tuple[list[TokenizedTrajectory], list[tuple[str, str]]]]
+"""From trajectories to tokenized ones, and (trajectory_id, reason) of those that cannot be scored."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,11 @@ def answer_logprobs(
     progress: Callable[[int], None] | None = None,
     scored: ScoredAlready | None = None,
     contrasted: bool = True,
-    of_steps: bool = False,
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
 
     Trajectories are scored a window of whole questions at a time; the next window is prepared meanwhile. Their order,
-    the windows and the length of rows change values by rounding only: 1e-5 nats in float32, 0.01 nats a token in
+    the windows and the length of rows change values by rounding only: 1e-5 nats a token in float32, 0.01 in
     float16, 0.05 in bfloat16.
 
     Args:
@@ -61,18 +62,10 @@ def answer_logprobs(
         progress: called with the number of trajectories just finished, rejected ones included.
         scored: what is scored already; only what is missing is computed.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
-        of_steps: every step is scored after the question and the steps before it, as answer 0 of that context; answers
-            are not.
 
     Raises:
         ModelError: the model cannot read token trees, or no trajectory fits its attention windows.
     """
-    stopwatch = Stopwatch()
-    frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
-    rejected: list[tuple[str, str]] = []
-    forward_tokens = 0
-    advance = progress or (lambda _: None)
-    too_long: list[int] = []
     admit_part = partial(
         admit,
         negatives=negatives,
@@ -81,8 +74,31 @@ def answer_logprobs(
         scoring=scoring,
         scored=scored,
         contrasted=contrasted,
-        of_steps=of_steps,
     )
+    return admitted_logprobs(trajectories, admit_part, model, scoring, progress)
+
+
+def admitted_logprobs(
+    trajectories: pl.DataFrame,
+    admit_part: Admit,
+    model: LoadedModel,
+    scoring: Scoring,
+    progress: Callable[[int], None] | None = None,
+) -> ScoredAnswers:
+    """Score what is admitted of every window of trajectories, as `answer_logprobs` does.
+
+    Args:
+        admit_part: called with the trajectories of a window; what it returns bears ids of its own choice.
+
+    Raises:
+        ModelError: as `answer_logprobs`.
+    """
+    stopwatch = Stopwatch()
+    frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
+    rejected: list[tuple[str, str]] = []
+    forward_tokens = 0
+    advance = progress or (lambda _: None)
+    too_long: list[int] = []
     windows = _admitted(ahead(_windows(trajectories, admit_part, model, scoring, too_long)), rejected, advance)
     for window in _scores(model, windows, scoring, advance):
         finite, broken = _split_finite(window.logprobs)
@@ -111,7 +127,7 @@ def joined(before: ScoredAnswers, added: ScoredAnswers) -> ScoredAnswers:
 
 def _windows(
     trajectories: pl.DataFrame,
-    admit_part: Callable[[pl.DataFrame], tuple[list[TokenizedTrajectory], list[tuple[str, str]]]],
+    admit_part: Admit,
     model: LoadedModel,
     scoring: Scoring,
     too_long: list[int],

@@ -49,37 +49,41 @@ def label_and_kill(profile: str, home: Path, undisturbed: Path, kills: int, seco
         seconds: how long an undisturbed run takes; a moment is drawn from it.
 
     Raises:
-        AssertionError: rows differ, something is left over, or every kill came before or after the work.
+        AssertionError: rows differ, or something is left over.
     """
-    moments, left, interrupted = random.Random(seed), kills, 0
+    moments, left = random.Random(seed), kills
     while left:
         run = start(profile, home, "labels")
-        if left % 2:  # every other kill is counted from the first work on, the others from the start of the process
-            wait_for_work(run, home)
-        try:
-            assert run.wait(moments.uniform(0, seconds)) == 0, "a resumed run failed"
-        except subprocess.TimeoutExpired:
+        moment = time.monotonic() + moments.uniform(0, seconds)
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(moment - time.monotonic())
+        if left % 2:  # every other kill finds unfinished work
+            freeze_at_work(run, home)
+        if run.poll() is None:
             os.killpg(run.pid, signal.SIGKILL)
             run.wait()
             left -= 1
-            interrupted += any(map(Path.is_file, (home / "lake" / ".work" / "labels").rglob("*")))
         else:
+            assert run.returncode == 0, "a resumed run failed"
             compare(home, undisturbed)
             shutil.rmtree(home / "lake" / "labels")
-    assert interrupted, "no kill found unfinished work"
     assert start(profile, home, "labels").wait(LONGEST_RUN_SECONDS) == 0, "the last run failed"
     compare(home, undisturbed)
 
 
-def wait_for_work(run: subprocess.Popen[bytes], home: Path) -> None:
-    """Wait until a run has written something among the unfinished work or the labels, or has ended."""
-    lake, began = home / "lake", time.time()
+def freeze_at_work(run: subprocess.Popen[bytes], home: Path) -> None:
+    """Stop a run (SIGSTOP) at the next moment in which it has unfinished work on disk, unless it ends before."""
+
+    def unfinished() -> bool:
+        return any(map(Path.is_file, (home / "lake" / ".work" / "labels").rglob("*")))
+
     while run.poll() is None:
-        files = [*(lake / ".work" / "labels").rglob("*"), *(lake / "labels").rglob("*.parquet")]
-        with suppress(FileNotFoundError):
-            if any(file.stat().st_mtime >= began for file in files):
+        if unfinished():
+            os.killpg(run.pid, signal.SIGSTOP)
+            if unfinished():
                 return
-        time.sleep(0.1)
+            os.killpg(run.pid, signal.SIGCONT)
+        time.sleep(0.02)
 
 
 def compare(home: Path | str, undisturbed: Path, tables: Sequence[str] = LABEL_TABLES, shards: int = MANY) -> None:

@@ -30,7 +30,7 @@ SCORING = Scoring(templates=2)
 def largest_difference(left, right):
     keys = ["trajectory_id", "template", "context", "step_index", "answer_rank"]
     assert left.select(keys).equals(right.select(keys))
-    return (left["logprob_sum"] - right["logprob_sum"]).abs().max()
+    return ((left["logprob_sum"] - right["logprob_sum"]) / left["token_count"]).abs().max()
 
 
 @pytest.fixture

@@ -134,8 +134,8 @@ def test_a_small_slice_of_the_vocabulary_at_a_time_changes_no_value(qwen3, monke
 def test_blocks_show_each_node_exactly_its_ancestors(left, right):
     row = lay_out(whole(*[left, right] * 4))
     seen = torch.zeros(len(row), len(row), dtype=torch.bool)
-    for start, stop, keys, mask in blocks_of(row.end, torch.device("cpu")):
-        seen[start:stop, keys] = mask
+    for start, stop, keys, added in blocks_of(row.end, torch.device("cpu"), torch.float32):
+        seen[start:stop, keys] = added == 0
     assert torch.equal(seen, ancestor_mask(torch.from_numpy(row.end)))
 
 

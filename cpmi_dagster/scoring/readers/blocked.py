@@ -18,26 +18,32 @@ from cpmi_dagster.scoring.trees import Integers
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
 STRETCH = 128
 IMPLEMENTATION = "cpmi_blocked"
 
 
 class Block(NamedTuple):
-    """Nodes `start` to `stop` of a row, the nodes they can see, [keys], and which sees which, [stop - start, keys]."""
+    """Nodes `start` to `stop` of a row, the nodes they can see, and which sees which.
+
+    Attributes:
+        keys: indices of nodes, [keys].
+        added: to scores, minus infinity where a node does not see a key, [stop - start, keys].
+    """
 
     start: int
     stop: int
     keys: "torch.Tensor"
-    mask: "torch.Tensor"
+    added: "torch.Tensor"
 
 
 def blocked_reader(model: LoadedModel) -> MaskReader:
     """A reader with blocked sdpa, for models whose attention implementation can be replaced."""
-    return MaskReader("blocked", model, IMPLEMENTATION, lambda row, _: blocked_inputs(row.end, model.device))
+    return MaskReader("blocked", model, IMPLEMENTATION, lambda row, _: blocked_inputs(row.end, model.model))
 
 
-def blocked_inputs(end: Integers, device: "torch.device") -> dict[str, Any]:
+def blocked_inputs(end: Integers, model: "PreTrainedModel") -> dict[str, Any]:
     """Arguments that give a model under `IMPLEMENTATION` the structure of a row.
 
     Args:
@@ -46,18 +52,24 @@ def blocked_inputs(end: Integers, device: "torch.device") -> dict[str, Any]:
     from transformers import AttentionInterface
 
     AttentionInterface.register(IMPLEMENTATION, blocked_attention)
-    return {"attention_mask": shown_mask(len(end), device), "tree_blocks": blocks_of(end, device)}
+    return {
+        "attention_mask": shown_mask(len(end), model.device),
+        "tree_blocks": blocks_of(end, model.device, model.dtype),
+    }
 
 
-def blocks_of(end: Integers, device: "torch.device") -> list[Block]:
+def blocks_of(end: Integers, device: "torch.device", dtype: "torch.dtype") -> list[Block]:
     """A row in stretches of `STRETCH` nodes; arguments as above."""
+    import torch
+
     blocks = []
     for start in range(0, len(end), STRETCH):
         stop = min(start + STRETCH, len(end))
         queries = np.arange(start, stop)
         keys = np.concatenate([np.flatnonzero(end[:start] > start), queries])
         seen = (keys[None, :] <= queries[:, None]) & (queries[:, None] < end[keys][None, :])
-        blocks.append(Block(start, stop, upload(keys, device), upload(seen, device)))
+        added = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~upload(seen, device), -torch.inf)
+        blocks.append(Block(start, stop, upload(keys, device), added))
     return blocks
 
 
@@ -80,17 +92,17 @@ def blocked_attention(
     import torch
 
     check_terms(module, tree_blocks, terms, UNKNOWN_TERMS)
-    heads = query.shape[1] // key.shape[1]
+    groups, heads = key.shape[1], query.shape[1] // key.shape[1]
     parts = []
-    for start, stop, keys, mask in tree_blocks or ():
+    for start, stop, keys, added in tree_blocks or ():
         seen, read = (states.index_select(2, keys.to(query.device)) for states in (key, value))
-        parts.append(
-            torch.nn.functional.scaled_dot_product_attention(
-                query[:, :, start:stop],
-                seen.repeat_interleave(heads, dim=1),
-                read.repeat_interleave(heads, dim=1),
-                attn_mask=mask.to(query.device),
-                scale=scaling,
-            )
+        # the heads of a group are further queries of the same keys: one product in place of a copy for each
+        output = torch.nn.functional.scaled_dot_product_attention(
+            query[:, :, start:stop].reshape(1, groups, heads * (stop - start), -1),
+            seen,
+            read,
+            attn_mask=added.to(query.device).repeat(heads, 1),
+            scale=scaling,
         )
+        parts.append(output.reshape(1, groups * heads, stop - start, -1))
     return torch.cat(parts, dim=2).transpose(1, 2), None

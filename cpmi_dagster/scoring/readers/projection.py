@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SLICE_BYTES = 128 * 2**20
 FLOAT32_BYTES = 4
+CPU_ROWS = 32
 
 
 def target_logprobs(
@@ -71,6 +72,19 @@ def _returning(decoder: Any, output: Any) -> Iterator[None]:
 
 
 def _picked(logits: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor") -> "torch.Tensor":
-    """log p of `tokens[n]` under `logits[rows[n]]`, float32, [n]."""
-    logits, rows, tokens = logits.float(), rows.to(logits.device), tokens.to(logits.device)
-    return logits[rows, tokens] - logits.logsumexp(-1)[rows]
+    """log p of `tokens[n]` under `logits[rows[n]]`, rows ascending; float32, [n]."""
+    import torch
+
+    rows, tokens = rows.to(logits.device), tokens.to(logits.device)
+    if logits.device.type != "cpu":
+        logits = logits.float()
+        return logits[rows, tokens] - logits.logsumexp(-1)[rows]
+    # on a CPU log_softmax takes a tenth of the time of logsumexp, on copies that fit the cache
+    parts = logits.split(CPU_ROWS)
+    bounds = torch.searchsorted(rows, torch.arange(len(parts) + 1) * CPU_ROWS).tolist()
+    return torch.cat(
+        [
+            part.float().log_softmax(-1)[rows[first:last] - number * CPU_ROWS, tokens[first:last]]
+            for number, (part, (first, last)) in enumerate(zip(parts, pairwise(bounds), strict=True))
+        ]
+    )
