@@ -303,7 +303,7 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
     targets = costs.target_tokens(run.read(LOGPROBS, shard))
-    # templates and negatives that are on disk and not asked for any more are no part of a method's cost
+    # templates and negatives that are on disk and not asked for any more are not part of a method's cost
     everything = int(run.lake.read(LOGPROBS, shard, ["token_count"])["token_count"].sum())
     share = costs.tokens_of(targets) / max(everything, 1)
     spent["answer_logprobs"] = spent["answer_logprobs"].times(share)

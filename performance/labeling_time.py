@@ -5,7 +5,7 @@
 
 Both label the same trajectories with the same loaded model, one after the other, `--repeats` rounds; the ratio is taken
 within each round, so that the load of the machine, which changes between rounds, cancels out. Hard negatives are read
-from the home: sampling them is no part of either time.
+from the home: sampling them is not part of either time.
 """
 
 import argparse

@@ -73,7 +73,7 @@ def main() -> None:
         finished = lake.partitions(LAST)
         assert len(ends) > 2, "too few shards were finished to say anything; give it more minutes"
         each = lake.read("selection/selected_trajectories").height / chosen.shards
-        # from the end of the first shard on: the start of the process is no part of a shard
+        # from the end of the first shard on: the start of the process is not part of a shard
         whole = (ends[-1][0] - ends[0][0]) / (len(ends) - 1)
         model = sum(by_model(lake, shard) for shard in finished[1 : len(ends)]) / (len(ends) - 1)
         real = 3600 * ONE_H100_HOURS * each / TRAJECTORIES_OF_PLAN

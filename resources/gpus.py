@@ -13,6 +13,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from cpmi_dagster.files.locks import file_lock
+
 LOG = logging.getLogger(__name__)
 
 
@@ -41,7 +43,7 @@ class GpuDealer:
         self._folder.mkdir(parents=True, exist_ok=True)
         shares = -(-self._processes // len(names))
         for share, (index, name) in product(range(shares), enumerate(names)):
-            lock = FileLock(self._folder / f"{name}-{share}.lock", fallback_to_soft=False)
+            lock = file_lock(self._folder / f"{name}-{share}.lock")
             with suppress(Timeout):
                 lock.acquire(blocking=False)
                 return f"cuda:{index}", lock

@@ -56,15 +56,17 @@ def has_died(folder: Path, record: dg.RunRecord) -> bool:
         folder: the home's `dagster`.
     """
     run_id, locks = record.dagster_run.run_id, noted_locks(folder)
-    if locks is not None and locks.postgres is not None:
-        life = "held" if locks.is_held(_name(run_id)) else "absent"
-    else:
-        life = life_of(_lock(folder, run_id))
-    if life == "absent":
-        if locks is not None and locks.postgres is None:
-            return False
-        return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
-    return life == "free"
+    life = life_of(_lock(folder, run_id)) if locks is None or locks.postgres is None else _shared_life(locks, run_id)
+    if life != "absent":
+        return life == "free"
+    if locks is not None and locks.postgres is None:
+        return False  # it may live on another machine, of whose locks nothing is known
+    return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
+
+
+def _shared_life(locks: SharedLocks, run_id: str) -> str:
+    """As `life_of`; PostgreSQL keeps nothing of a lock that is free."""
+    return "held" if locks.is_held(_name(run_id)) else "absent"
 
 
 def dead_runs(instance: dg.DagsterInstance, folder: Path) -> Iterator[dg.RunRecord]:

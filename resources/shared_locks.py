@@ -1,4 +1,4 @@
-"""Locks of processes on several machines, for a home that is no folder: advisory locks of the profile's PostgreSQL.
+"""Locks of processes on several machines, for a home that is not a folder: advisory locks of the profile's PostgreSQL.
 
 lock        pg_try_advisory_lock(hash of "s3://bucket/prefix labels.hard_negatives.003")
 freed       when the connection ends, however the process ends

@@ -51,7 +51,7 @@ def write_starter(
 
     Raises:
         SettingsError: the profile is there already, or its name is none for a profile.
-        ModelError: the model is no model folder, no GGUF file and no hub id.
+        ModelError: the model is not a model folder, a GGUF file or a hub id.
         SourceError: there is no such file, it holds no trajectories, or the profile cannot be written.
     """
     source, output = expanded(source), expanded(output or f"{source.name.partition('.')[0]}.yaml")

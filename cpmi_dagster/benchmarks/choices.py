@@ -102,7 +102,7 @@ def _only(fits: Sequence[bool]) -> int | None:
 
 
 def _verdict(answer: str) -> str:
-    """What a verdict says of its conclusion, or its words where it is no verdict."""
+    """What a verdict says of its conclusion, or its words where it is not a verdict."""
     plain = WORDING.sub("", answer).strip()
     clauses = (plain, REASON.split(plain, 1)[0])
     phrases = [phrase for clause in clauses for phrase in (_words(clause), LEAD_IN.sub("", _words(clause), 1))]

@@ -31,7 +31,7 @@ class QuestionSet:
         label: of its columns in the report, as in the paper where it has them.
         read: brings its rows to one shape.
         table: the artifact that its accuracy stands in.
-        origin: where to get the file, for sets that are no plain download.
+        origin: where to get the file, for sets that cannot be downloaded directly.
         shares_questions: some of its questions are also in the training splits of GSM8K and MATH, as published.
     """
 
@@ -54,7 +54,7 @@ class StepBenchmark:
         metric: `first_error` is the F1 of ProcessBench, over problems with `first_error`; `error_steps` the PRMScore.
         subset: its short name among the sets with one metric; its name where it has none.
         in_average: counts in the mean of the paper's four sets.
-        origin: where to get the file, for sets that are no plain download.
+        origin: where to get the file, for sets that cannot be downloaded directly.
         shares_questions: some of its questions are also in the training splits of GSM8K and MATH, as published.
     """
 

@@ -13,7 +13,7 @@ class SafeConsole(Console):
     """Rich's console for commands, all of which print text that comes from data, files and servers."""
 
     def __init__(self, **options: Any) -> None:
-        # `:100:` in a text is no emoji
+        # `:100:` in a text is not an emoji
         super().__init__(emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:

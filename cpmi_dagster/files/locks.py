@@ -29,7 +29,7 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
     """
-    lock = _lock(path)
+    lock = file_lock(path)
     try:
         _acquire(lock, PATIENCE_SECONDS)
     except Timeout:
@@ -49,7 +49,7 @@ def locked_if_free(path: Path) -> Iterator[bool]:
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
     """
-    lock = _lock(path)
+    lock = file_lock(path)
     try:
         _acquire(lock, 0)
     except Timeout:
@@ -61,8 +61,8 @@ def locked_if_free(path: Path) -> Iterator[bool]:
         lock.release()
 
 
-def _lock(path: Path) -> FileLock:
-    # a soft lock in place of a real one would stay when its process is killed, and be waited for without an end
+def file_lock(path: Path) -> FileLock:
+    """A lock that ends with its process; a soft lock in its place would stay when the process is killed."""
     return FileLock(path, fallback_to_soft=False)
 
 
@@ -89,7 +89,7 @@ def _check_file_system(path: Path) -> None:
     """Take a lock that nobody else knows of: where that fails, no lock can be had."""
     probe = path.with_name(f".probe-{uuid4().hex}")
     try:
-        _acquire(_lock(probe), PATIENCE_SECONDS)
+        _acquire(file_lock(probe), PATIENCE_SECONDS)
     except Timeout as error:
         raise StorageError(
             f"the file system of {path} has no file locks (flock), so two runs could do the same work; put CPMI_HOME "

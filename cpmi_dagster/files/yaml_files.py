@@ -37,7 +37,7 @@ def read_yaml(path: Path) -> Any:
 class _StrictLoader(yaml.SafeLoader):
     """Refuses what YAML allows and no settings file means.
 
-    A key twice, keys that are no text, aliases in a circle, and aliases that multiply.
+    A key twice, keys that are not text, aliases in a circle, and aliases that multiply.
     """
 
     def get_single_node(self) -> Node | None:

@@ -7,7 +7,7 @@
 
 `openai` sends and retries: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits of 0.5, 1, 2, 4, 8,
 8 … s or as the server's Retry-After says, up to two minutes. Added here: a time limit for a whole reply, and a retry
-after a reply that is no completion. Other refusals end the call at once. No message contains the key (`redaction`).
+after a reply that is not a completion. Other refusals end the call at once. No message contains the key (`redaction`).
 
 Requests are tasks of an event loop in a separate thread, so that the caller may have a loop or none; the first that
 fails finally, or an interrupt of the caller, cancels the rest; no request is left open.
@@ -132,7 +132,7 @@ class Endpoint:
 
 
 class _WholeReplies(httpx2.AsyncClient):
-    """Fails, as a lost connection does, where a reply is late as a whole or is no completion."""
+    """Fails, as a lost connection does, where a reply is late as a whole or is not a completion."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request. `timeout` bounds each read, and a reply may trickle, so the whole is bounded too."""

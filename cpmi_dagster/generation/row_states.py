@@ -1,7 +1,7 @@
 """Keys and values of the rows being decoded, a copy of its prompt in every row.
 
 row 0   q q q a a        columns of the cache; all rows end in the same one
-row 1   . p p b b        `.` is no column of the row: False in its mask
+row 1   . p p b b        `.` is not a column of the row: False in its mask
 """
 
 from collections.abc import Sequence

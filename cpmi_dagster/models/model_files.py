@@ -68,7 +68,9 @@ def _named(index: Path) -> list[str]:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         outside = [name for name in names if Path(name).name != name]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{index} is no index of safetensors files; save the model with `save_pretrained`") from error
+        raise ModelError(
+            f"{index} is not an index of safetensors files; save the model with `save_pretrained`"
+        ) from error
     if outside:
         raise ModelError(f"{index} names `{outside[0]}`, which does not lie beside it; save the model anew")
     return sorted(names)

@@ -25,7 +25,7 @@ def check_weights_index(folder: Path) -> None:
     """Refuse an index of weights that names a file outside of the model's folder.
 
     Raises:
-        ModelError: it does, or it is no such index.
+        ModelError: it does, or it is not such an index.
     """
     index = folder / INDEX
     if not index.is_file():
@@ -33,7 +33,7 @@ def check_weights_index(folder: Path) -> None:
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{index} is no index of weights; save the model again with `save_pretrained`") from error
+        raise ModelError(f"{index} is not an index of weights; save the model again with `save_pretrained`") from error
     for name in names:
         if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelError(f"{index} names the file {name!r}; weights are *.safetensors files in the model's folder")

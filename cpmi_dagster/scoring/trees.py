@@ -1,7 +1,7 @@
 """The token tree of a question: it has every distinct prefix of its contexts and answers once.
 
 Question `q`, one step `s`, answers `a b` and `a c` under the contexts q and q s; a target's last token is only
-predicted, never read, so it is no node:
+predicted, never read, so it is not a node:
 
     node      0    1    2    3
     token     q    a    s    a          q ── a            predicts b, c

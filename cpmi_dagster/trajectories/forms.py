@@ -160,7 +160,7 @@ def answer_text(value: Any) -> str | None:
     """A gold answer as text; a number is an answer too, a blank text is none.
 
     Raises:
-        ValueError: it is neither, as a truth value, a list, or what is no finite number.
+        ValueError: it is neither, as a truth value, a list, or what is not a finite number.
     """
     if value is None:
         return None
@@ -249,7 +249,7 @@ class ProcessBenchRow(BaseModel):
 
 
 def id_text(value: Any) -> str | None:
-    """The id of a row of question and steps, as text; None for none, and for what is no id."""
+    """The id of a row of question and steps, as text; None for none, and for what is not an id."""
     is_id = isinstance(value, str | int) and not isinstance(value, bool)
     return (clean(encodable(str(value))) or None) if is_id else None
 

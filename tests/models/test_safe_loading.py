@@ -85,5 +85,5 @@ def test_an_index_that_leads_out_of_the_folder_is_refused(folder, name):
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": 3}', "[" * 100_000])
 def test_an_index_that_is_none_is_named(folder, text):
     (folder / "model.safetensors.index.json").write_text(text)
-    with pytest.raises(ModelError, match="is no index of weights"):
+    with pytest.raises(ModelError, match="is not an index of weights"):
         model_on_disk(str(folder))

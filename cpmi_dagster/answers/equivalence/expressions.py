@@ -71,7 +71,7 @@ def work_out(text: str, arithmetic: Arithmetic[Value]) -> Value:
     """The value of a text in the given arithmetic.
 
     Raises:
-        Undecidable: the text is no expression, or the arithmetic cannot carry it out.
+        Undecidable: the text is not an expression, or the arithmetic cannot carry it out.
     """
     reader = _Reader(text, arithmetic)
     value = reader.sum()

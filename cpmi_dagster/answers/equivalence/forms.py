@@ -60,7 +60,7 @@ class InBase:
 
 @dataclass(frozen=True)
 class Equation:
-    """An equation that is no assignment, as left side minus right side."""
+    """An equation that is not an assignment, as left side minus right side."""
 
     difference: Polynomial
 

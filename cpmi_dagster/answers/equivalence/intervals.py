@@ -20,7 +20,7 @@ BRACKETS = {"()", "(]", "[)", "[]"}
 
 
 def intervals(form: Form) -> list[Interval] | None:
-    """The separate intervals a form covers, in order; None where it is no set of real numbers."""
+    """The separate intervals a form covers, in order; None where it is not a set of real numbers."""
     found = _pieces(form)
     return None if found is None else _merged(sorted(piece for piece in found if piece[0] <= piece[1]))
 

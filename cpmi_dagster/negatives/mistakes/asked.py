@@ -57,7 +57,7 @@ def what_is_asked(question: str, gold: str) -> Asked:
 
 
 def is_possible(answer: str, asked: Asked) -> bool:
-    """Whether an answer is of the size that is asked for; one that is no number always is."""
+    """Whether an answer is of the size that is asked for; one that is not a number always is."""
     value = quantity_value(answer) if any(asked) else None
     if value is None:
         return True

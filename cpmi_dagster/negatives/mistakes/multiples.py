@@ -54,7 +54,7 @@ def propose_multiples(answer: str) -> Iterator[Proposal]:
 
 
 def _is_text(answer: str) -> bool:
-    """Whether there are words in the answer; up to three small letters that are no known word are a product."""
+    """Whether there are words in the answer; up to three small letters that are not a known word are a product."""
     if _TEXT.search(answer) or others_of_group(answer):
         return True
     return bool(_WORD.fullmatch(answer)) and not (answer.islower() and len(answer) <= _LONGEST_PRODUCT)
