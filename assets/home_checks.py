@@ -15,6 +15,7 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from resources.failed_runs import FIRST_TAG, PARTITION_TAG
 from resources.lake import Lake
+from resources.materializations import asset_key
 from resources.stage_run import partitions_of
 from resources.staleness import Maker, Staleness
 from resources.status import staleness_of
@@ -25,7 +26,7 @@ MEANINGS = {
     CURRENT: "What is on disk is what the profile's settings, models, sources and code would give.",
 }
 REWARDS_ARE_CURRENT = dg.AssetCheckKey(dg.AssetKey(["labels", "step_rewards"]), CURRENT)
-KEYS = [dg.AssetCheckKey(dg.AssetKey(key.split("/")), name) for key in TABLES for name in MEANINGS]
+KEYS = [dg.AssetCheckKey(asset_key(key), name) for key in TABLES for name in MEANINGS]
 
 
 def home_checks(makers: Mapping[str, Maker]) -> dg.AssetChecksDefinition:
@@ -65,7 +66,7 @@ def home_checks(makers: Mapping[str, Maker]) -> dg.AssetChecksDefinition:
 
 def _gone(instance: dg.DagsterInstance, lake: Lake, settings: Settings, table: str) -> dict[str, str]:
     """Partitions that Dagster has as materialized, and which are not on disk whole."""
-    key, partitions = dg.AssetKey(table.split("/")), partitions_of(table, settings)
+    key, partitions = asset_key(table), partitions_of(table, settings)
     if partitions is None:
         made: list[str | None] = [None] if instance.get_latest_materialization_event(key) else []
     else:

@@ -13,6 +13,7 @@ from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, column
 from cpmi_dagster.files.text import cut, in_markdown
 from resources.declaration import Declaration
 from resources.lake import FileRecord
+from resources.materializations import asset_key
 from resources.stage_run import StageOutput
 
 OWNERS = ["team:cpmi"]
@@ -38,8 +39,8 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
     table = TABLES[key]
     days = fresh_within_days if table.group == "dataset" else None
     return dg.AssetSpec(
-        key.split("/"),
-        deps=[dg.AssetKey(name.split("/")) for name in stage.inputs],
+        asset_key(key),
+        deps=[asset_key(name) for name in stage.inputs],
         description="\n\n".join(dict.fromkeys([table.meaning, inspect.getdoc(stage.body) or ""])),
         group_name=table.group,
         code_version=code_version,
@@ -77,13 +78,13 @@ def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
     """Which input columns each column is made from: those of the same name, and those the stage names."""
     upstream = {key: set(TABLES[key].schema.columns()) for key in stage.inputs}
     deps = {
-        column: [dg.TableColumnDep(key.split("/"), column) for key, columns in upstream.items() if column in columns]
+        column: [dg.TableColumnDep(asset_key(key), column) for key, columns in upstream.items() if column in columns]
         for column in table.schema.columns()
     }
     for column, sources in stage.lineage.items():
         named = [source.rsplit(".", maxsplit=1) for source in sources]
         if column in deps:
-            deps[column] += [dg.TableColumnDep(key.split("/"), name) for key, name in named]
+            deps[column] += [dg.TableColumnDep(asset_key(key), name) for key, name in named]
     return dg.TableColumnLineage({column: list(dict.fromkeys(found)) for column, found in deps.items() if found})
 
 

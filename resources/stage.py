@@ -34,6 +34,7 @@ from resources.extent import Extent, covers, earlier_extent, is_nothing, recorde
 from resources.fingerprints import earlier_hash, fingerprint_of, rows_hash
 from resources.home_files import LateWrite
 from resources.lake import Begun, Contents, FileRecord, Lake
+from resources.materializations import asset_key
 from resources.pace import Pace
 from resources.profile_at_work import profile_at_work
 from resources.spec_version import spec_version
@@ -342,7 +343,7 @@ class Stage(Maker):
         for key in self.tables:
             record = run.lake.record(key, partition)
             version = dg.DataVersion(record.content) if record else None
-            yield dg.MaterializeResult(asset_key=key.split("/"), metadata=shown[key], data_version=version)
+            yield dg.MaterializeResult(asset_key=asset_key(key), metadata=shown[key], data_version=version)
 
 
 def _declares(

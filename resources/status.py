@@ -17,6 +17,7 @@ from resources.database import Database
 from resources.failed_runs import PARTITION_TAG, shards_of
 from resources.lake import Lake
 from resources.language_models import LanguageModels
+from resources.materializations import asset_key
 from resources.pace import Pace
 from resources.progress import LoggedProgress
 from resources.run_life import AT_WORK, has_died
@@ -141,14 +142,14 @@ def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: s
     if partitions is None:
         return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
     definition = dg.StaticPartitionsDefinition(partitions)
-    statuses = instance.get_status_by_partition(dg.AssetKey(key.split("/")), partitions, definition) or {}
+    statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}
     on_disk = set(lake.partitions(key))
     return {partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions}
 
 
 def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
     """The state that its last run left, if that run did not make it; else whether it is on disk."""
-    records = instance.get_asset_records([dg.AssetKey(key.split("/"))])
+    records = instance.get_asset_records([asset_key(key)])
     entry = records[0].asset_entry if records else None
     last, made = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
     run = instance.get_run_by_id(last) if last and (made is None or made.run_id != last) else None
