@@ -3,7 +3,7 @@
     256 at once    a b c d    memory runs out when a has ended
     128 at once    b c d      start again with their own random numbers, so their texts do not change
 
-The number that fits is kept with the loaded model, for later calls.
+The number that fits is kept with the loaded model, for later calls; twice as many are tried again after a while.
 """
 
 import logging
@@ -20,7 +20,7 @@ from cpmi_dagster.generation.shared_beginnings import Beginning, shared_beginnin
 from cpmi_dagster.generation.shared_prompts import SharedPrompts, by_text, worth_sharing
 from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.memory import is_out_of_memory, release_memory
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory, remember_size, size_that_fits
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def decode_fitting(
     """
     drawn, rule = Drawn(), StopRule(loaded, stop)
     while left := list(_unfinished(starts, {one.owner for one in drawn.continuations})):
-        rows = min(batch_sequences, loaded.remembered.get(FITTING_SEQUENCES, batch_sequences))
+        rows = size_that_fits(loaded.remembered, FITTING_SEQUENCES, batch_sequences)
         states = SharedPrompts if worth_sharing(loaded, [start.prompt for start in left]) else CopiedPrompts
         if states is SharedPrompts:
             left = [left[number] for number in by_text([start.prompt for start in left])]
@@ -68,7 +68,7 @@ def decode_fitting(
         shortage = _decode(Decoder(loaded.model, sampling, rule, rows, states), turns, beginnings, drawn)
         if shortage is not None:
             release_memory(loaded.device)
-            loaded.remembered[FITTING_SEQUENCES] = _fewer(loaded, left, rows, shortage)
+            remember_size(loaded.remembered, FITTING_SEQUENCES, _fewer(loaded, left, rows, shortage))
     return drawn
 
 

@@ -7,6 +7,7 @@ tokens. Longer rows stop being faster long before that: at 16,384 tokens on a GP
 from typing import Any
 
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.memory import size_that_fits
 
 LONGEST_ROW = {"cuda": 16_384, "cpu": 4_096}
 SHORTEST_ROW = 128
@@ -21,7 +22,7 @@ ROW_TOKENS = "row tokens"
 
 def row_budget(model: LoadedModel) -> int:
     """Tokens of a row that fit the device's memory: at least `SHORTEST_ROW`, fewer than ran out of memory before."""
-    return min(_by_free_memory(model), model.remembered.get(ROW_TOKENS, LONGEST_ROW["cuda"]))
+    return size_that_fits(model.remembered, ROW_TOKENS, _by_free_memory(model))
 
 
 def _by_free_memory(model: LoadedModel) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cpmi_dagster.errors import PassingError, first_line
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.memory import is_out_of_memory, release_memory
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory, remember_size
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.budget import ROW_TOKENS, SHORTEST_ROW, row_budget
 from cpmi_dagster.scoring.half_precision import in_float32
@@ -106,7 +106,7 @@ class TreeScorer:
                 f"{self._model.identity} has no memory for a row of {len(rows[0])} tokens ({shortage}); use a smaller "
                 "dtype, `device_map: auto` over several GPUs, or a device with more memory"
             )
-        self._model.remembered[ROW_TOKENS] = self._row_tokens
+        remember_size(self._model.remembered, ROW_TOKENS, self._row_tokens)
         return rows_of((piece for row in rows for piece in row.pieces), self._row_tokens)
 
     def _finish(self, launched: Launched) -> Scored:
