@@ -48,8 +48,7 @@ RESOURCES = {"settings", "lake", "models", "sources", "database", "progress"}
 Options = ParamSpec("Options")
 HashOf = Callable[[pl.DataFrame], str]
 GPU_POOL = "gpu"
-EARLIER_MODEL_FACTS = 2
-"""Identity and precision, which earlier versions put into fingerprints."""
+EARLIER_MODEL_FACTS = 2  # identity and precision, which earlier versions put into fingerprints
 CATEGORIES = re.compile(r"Enum\(categories=\[[^\]]*\]\)")
 LOG = logging.getLogger(__name__)
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
@@ -150,7 +149,7 @@ class Stage(Maker):
             except LateWrite as error:
                 run.log(str(error))
                 LOG.warning(str(error))
-                if not self.is_up_to_date(run, partition):
+                if not self._is_made_by_another(run, partition):
                     raise
                 return self._skip(run, partition, began)
         if not all(run.database.shows(key) for key in self.tables):
@@ -189,6 +188,15 @@ class Stage(Maker):
         pace = chunks.pace
         chunks.clear()
         return made, records, pace
+
+    def _is_made_by_another(self, run: StageRun, partition: str | None) -> bool:
+        """Whether the run that wrote first has made the same; of several tables it may still write the last."""
+        for seconds in (0, 1, 2, 4, 8):
+            time.sleep(seconds)
+            run.lake.files.look_again()
+            if self.is_up_to_date(run, partition):
+                return True
+        return False
 
     def _skip(self, run: StageRun, partition: str | None, began: float) -> dict[str, Metadata]:
         run.log(f"{self.name}{f' {partition}' if partition else ''}: skipped, unchanged")

@@ -1,4 +1,4 @@
-"""One frozen `Settings` object per profile: the only place that reads the environment.
+"""One frozen `Settings` object per profile: the only place that reads settings from the environment.
 
 A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and hold only what differs.
 Mappings are merged key by key, except a source or model (a mapping with `path`, `hub` or `name`), which is replaced

@@ -1,6 +1,7 @@
 """A stage goes on after a kill, a full disk or damage, and what comes out is the same."""
 
 import shutil
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -18,6 +19,7 @@ from stage_examples import (
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import StorageError
+from resources.home_files import LateWrite
 from resources.lake import FileRecord, Lake
 from resources.stage import Stage, stage
 from resources.stage_run import StageOutput, StageRun
@@ -153,3 +155,26 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(run_of, full_disk)
     declared.bring_up_to_date(run, "000")
     assert calls == [["a", "b"], ["a", "b"], ["c", "d"], ["e"]]
     assert run.lake.read(SCORES, "000").height == 5
+
+
+def test_a_run_that_is_late_waits_for_the_other_to_write_the_last_of_its_tables(run_of, monkeypatch):
+    @stage(LOGPROBS, also=[REJECTED], inputs=[])
+    def score(run: StageRun, shard: str) -> StageOutput:
+        """Scores nothing."""
+        return StageOutput({key: TABLES[key].schema.create_empty() for key in (LOGPROBS, REJECTED)})
+
+    run, write, first = run_of(score), Lake.write, []
+
+    def late(lake: Lake, frame: pl.DataFrame, record: FileRecord) -> None:
+        first.append(write(lake, frame, record))  # by the other run, which has the second table still to write
+        raise LateWrite("another run was first")
+
+    def sleep(seconds: float) -> None:
+        if seconds == 1:
+            write(run.lake, TABLES[LOGPROBS].schema.create_empty(), replace(first[0], table=LOGPROBS))
+
+    monkeypatch.setattr(Lake, "write", late)
+    monkeypatch.setattr("resources.stage.time.sleep", sleep)
+    shown = score.bring_up_to_date(run, "000")
+    assert [record.table for record in first] == [REJECTED]
+    assert shown[LOGPROBS]["skipped"]
