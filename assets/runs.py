@@ -12,7 +12,7 @@ from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRA
 from assets.idle_runs import IdleRuns
 from assets.shard_schedule import stretches
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import dagster_folder, wait_for_pool
 from resources.failed_runs import range_tags
@@ -135,16 +135,14 @@ def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = 
         only: `group/asset` keys or group names; all tables by default.
 
     Raises:
-        SettingsError: a name is neither.
+        UsageError: a name is neither.
     """
     if not only:
         return set(TABLES)
     groups = {table.group for table in TABLES.values()}
     for name in only:
         if name not in TABLES and name not in groups:
-            raise SettingsError(
-                f"--only {name}: there is no such asset or group; groups are {', '.join(sorted(groups))}"
-            )
+            raise UsageError(f"--only {name}: there is no such asset or group; groups are {', '.join(sorted(groups))}")
     named = {key for key, table in TABLES.items() if key in only or table.group in only}
     return named.union(*(tables for tables in made_together if named & set(tables)))
 

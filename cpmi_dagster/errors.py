@@ -14,6 +14,10 @@ class SettingsError(CpmiError):
     """A profile, setting or environment variable is wrong."""
 
 
+class UsageError(SettingsError):
+    """An option of a command is wrong; commands exit with 2."""
+
+
 class SourceError(CpmiError):
     """A data source cannot be read, or its rows lack a field."""
 

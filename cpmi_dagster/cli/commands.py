@@ -10,6 +10,8 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -19,7 +21,7 @@ from cpmi_dagster.cli import views
 from cpmi_dagster.cli.logged_console import LOG, LoggedConsole
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
-from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.json_log import check_log_format, log_as_json, logs_are_json
 
 if TYPE_CHECKING:
@@ -27,9 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="cpmi",
-    help="Step-level reward labels for reasoning data, without Monte-Carlo rollouts.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -38,6 +38,7 @@ BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_
 ROWS_OF_A_TABLE = 1_000
 PLANNED_ROLES = ("labeler", "rollouts", "prover")
 WITHOUT_PROFILE = re.compile(r"`cpmi run(?! -p)")
+DISTRIBUTION = "cpmi-dagster"
 
 
 def _remember(profile: str | None) -> str | None:
@@ -52,11 +53,27 @@ ProfileOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
 # without a terminal rich assumes 80 columns, too few for the tables
 OUT = SafeConsole(width=None if sys.stdout.isatty() else 160)
 ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        OUT.print(f"cpmi {version(DISTRIBUTION)}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def cpmi(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Step-level reward labels for reasoning data, without Monte-Carlo rollouts."""
 
 
 @app.command(epilog="Example: `cpmi init --input trajectories.jsonl --model Qwen/Qwen3-8B-Base --output mine.yaml`")
@@ -114,17 +131,19 @@ def run(
 def status(
     profile: ProfileOption = None,
     verify: Annotated[bool, typer.Option(help="Read every file instead, and name those that are damaged.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Shards x assets: done, failed, missing; what labeling cost so far; time left."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
     if not verify:
-        views.show_status(OUT, definitions.home_status(settings), settings)
+        assets = definitions.home_status(settings)
+        views.show_json(OUT, views.status_facts(assets)) if json else views.show_status(OUT, assets, settings)
         return
     with views.bar(ERR, "verifying", False) as advance:
         found = definitions.verify_home(settings, advance)
-    views.show_verification(OUT, found, settings)
+    views.show_json(OUT, asdict(found)) if json else views.show_verification(OUT, found, settings)
     if found.damage:
         raise CpmiError(f"{len(found.damage)} of the files in {settings.home} are damaged")
 
@@ -265,13 +284,15 @@ def query(
 def trace(
     trajectory_id: Annotated[str, typer.Argument(help="As in alignment.trajectories, or the id of your row.")],
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
+    json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
     """Everything a label was made from: row, answers, template, model revision, code."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings)
+    found = definitions.trace(settings, trajectory_id, step)
+    views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
 
 
 @app.command(epilog="Example: `cpmi ui --port 3001`")
@@ -293,7 +314,7 @@ def parse_shards(text: str | None, settings: "Settings") -> list[str]:
     """Partition keys of `0-3` or `0,2,5-7`; all shards without a text.
 
     Raises:
-        SettingsError: it is not of that form, or the profile has no such shard.
+        UsageError: it is not of that form, or the profile has no such shard.
     """
     if text is None:
         return settings.shard_keys
@@ -301,9 +322,9 @@ def parse_shards(text: str | None, settings: "Settings") -> list[str]:
     for item in text.split(","):
         first, dash, last = item.strip().partition("-")
         if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))):
-            raise SettingsError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
+            raise UsageError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
         if int(last or first) >= settings.shards:
-            raise SettingsError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
+            raise UsageError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
         numbers |= set(range(int(first), int(last or first) + 1))
     return [settings.shard_keys[number] for number in sorted(numbers)]
 
@@ -312,12 +333,12 @@ def parse_conditionings(text: str) -> list[str]:
     """`all`, or comma-separated names.
 
     Raises:
-        SettingsError: a name is not a conditioning.
+        UsageError: a name is not a conditioning.
     """
     names = list(CONDITIONINGS) if text == "all" else [name.strip() for name in text.split(",")]
     unknown = [name for name in names if name not in CONDITIONINGS]
     if unknown:
-        raise SettingsError(f"--conditioning {unknown[0]}: choose from {', '.join(CONDITIONINGS)}, or all")
+        raise UsageError(f"--conditioning {unknown[0]}: choose from {', '.join(CONDITIONINGS)}, or all")
     return [name for name in CONDITIONINGS if name in names]
 
 
@@ -325,7 +346,7 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
     """Parameters by role, of texts such as `labeler=8.2e9`.
 
     Raises:
-        SettingsError: a text is not of that form.
+        UsageError: a text is not of that form.
     """
     given = {}
     for text in texts:
@@ -335,12 +356,12 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
         except (ValueError, OverflowError):
             given[role] = 0
         if role not in PLANNED_ROLES or given[role] < 1:
-            raise SettingsError(f"--parameters {text}: write a role and a number, such as labeler=8.2e9")
+            raise UsageError(f"--parameters {text}: write a role and a number, such as labeler=8.2e9")
     return given
 
 
 def main() -> None:
-    """Entry point: errors that a user can correct are one sentence on stderr and exit code 1."""
+    """Entry point: errors that a user can correct are one sentence on stderr."""
     try:
         check_log_format()
         if logs_are_json():
@@ -349,7 +370,7 @@ def main() -> None:
     except (CpmiError, OSError) as error:
         message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))
         ERR.complain(message)
-        _leave(1)
+        _leave(2 if isinstance(error, UsageError) else 1)
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else 1)
 

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,11 @@ def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
         console.write(_json_text([dict(zip(frame.columns, row, strict=True)) for row in _rows(frame)]) + "\n")
     else:
         console.print(table_of(frame))
+
+
+def show_json(console: SafeConsole, value: Any) -> None:
+    """A value as JSON, for programs."""
+    console.write(_json_text(value) + "\n")
 
 
 def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
@@ -126,6 +132,22 @@ def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings
         f'cpmi ui{option} (the DAG in a browser), cpmi status{option}, cpmi query{option} "…", cpmi trace{option} …'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
+
+
+def status_facts(assets: Sequence["AssetStatus"]) -> list[dict[str, Any]]:
+    """What `show_status` shows, with the state of each partition; seconds of wall time."""
+    return [
+        {
+            "asset": asset.key,
+            "partitions": dict(asset.partitions),
+            "rows": asset.rows,
+            "seconds": asset.cost.wall_seconds,
+            "generated_tokens": asset.cost.generated_tokens,
+            "seconds_left": asset.seconds_left,
+            "running": {name: asdict(pace) for name, pace in asset.paces.items()},
+        }
+        for asset in assets
+    ]
 
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
@@ -209,6 +231,12 @@ def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, fo
         console.print(table_of(readable(figures), f"{name}: percent (AUC and score means in [0, 1]), 95 % intervals"))
     else:
         show_frame(console, figures, form)
+
+
+def trace_facts(trace: "Trace") -> dict[str, Any]:
+    """What `show_trace` shows, its tables as lists of rows."""
+    tables = {title: frame.to_dicts() for title, frame in trace.tables.items()}
+    return {**trace.facts, **tables, "made by": {key: asdict(record) for key, record in trace.files.items()}}
 
 
 def show_trace(console: Console, trace: "Trace", settings: "Settings") -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import polars as pl
 import pytest
@@ -48,10 +49,10 @@ def test_every_command_explains_itself_with_an_example(command):
         (["query", "select 1"], 1, "run `cpmi run` first"),
         (["query", "-p", "paper", "select 1"], 1, "run `cpmi run -p paper` first"),
         (["status", "-p", "nowhere"], 1, "there is no profile `nowhere`"),
-        (["run", "--shards", "9-12"], 1, "has shards 0 to 3"),
-        (["run", "--shards", "3-1"], 1, "write numbers and ranges"),
-        (["run", "--shards", "²"], 1, "write numbers and ranges"),
-        (["run", "--only", "nothing"], 1, "there is no such asset or group"),
+        (["run", "--shards", "9-12"], 2, "has shards 0 to 3"),
+        (["run", "--shards", "3-1"], 2, "write numbers and ranges"),
+        (["run", "--shards", "²"], 2, "write numbers and ranges"),
+        (["run", "--only", "nothing"], 2, "there is no such asset or group"),
         (["score"], 2, "Missing option"),
         (["nothing"], 2, "No such command"),
     ],
@@ -62,6 +63,18 @@ def test_mistakes_exit_with_one_sentence_on_stderr(tmp_path, arguments, code, me
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_version_is_that_of_the_package():
+    assert invoke("--version").stdout == f"cpmi {version('cpmi-dagster')}\n"
+
+
+@pytest.mark.slow
+def test_status_for_programs_has_the_state_of_every_shard(home, finished):
+    found = {entry["asset"]: entry for entry in json.loads(invoke("status", "--json", "-p", home).stdout)}
+    shards = found["labels/step_rewards"]["partitions"]
+    assert list(shards) == finished.shard_keys and set(shards.values()) == {"done"}
+    assert json.loads(invoke("status", "--verify", "--json", "-p", home).stdout)["damage"] == []
 
 
 @pytest.mark.parametrize(
@@ -254,6 +267,10 @@ def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
     output = invoke("trace", name, "0", "-p", home).output
     for part in ("source row", "hard negatives", "CPMI by template", "rewards", "made by", "miniature:labeler"):
         assert part in output
+    found = json.loads(invoke("trace", name, "0", "--json", "-p", home).stdout)
+    assert found["trajectory"]["trajectory_id"] == name
+    assert {row["step_index"] for row in found["rewards"]} == {0}
+    assert found["made by"]["labels/step_rewards"]["partition"] == found["selection"]["shard"]
     with pytest.raises(CpmiError, match="has no step 99"):
         invoke("trace", name, "99", "-p", home)
     with pytest.raises(CpmiError, match=r"there is no trajectory `t0`; .* for example t0"):
