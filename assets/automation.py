@@ -47,7 +47,7 @@ def _assets(tables: list[str]) -> dg.AssetSelection:
 
 
 def jobs(settings: Settings) -> dict[str, Job]:
-    """A job for each purpose, by name; their runs bear the profile's name as a tag."""
+    """A job for each purpose, by name; their runs carry the profile's name as a tag."""
     return {
         name: dg.define_asset_job(
             name,

@@ -46,7 +46,7 @@ class IdleRuns:
         found = self._evaluations(definitions, phase, tables)
         if set(tables) & set(self._remake) or not all(map(_lets_pass, found)):
             return lambda _: False
-        # what earlier runs made counts: files are judged anew for each part of a run
+        # what earlier runs made counts: files are judged again for each part of a run
         staleness = staleness_of(self._settings, self._makers)
         versions = {key: spec_version(self._makers[key], self._settings, self._makers) for key in tables}
         return lambda partition: self._skips(staleness, versions, partition)

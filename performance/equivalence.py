@@ -59,7 +59,7 @@ def read_golds(path: Path) -> list[str]:
 
 
 def workload(golds: list[str], seed: int = 0) -> list[Pair]:
-    """Each gold beside itself written anew, and beside other golds."""
+    """Each gold beside itself written again, and beside other golds."""
     generator = random.Random(seed)
     pairs: list[Pair] = []
     for gold in golds:

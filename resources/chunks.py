@@ -64,7 +64,7 @@ class ChunkJob:
     models: Mapping[Role, str] = field(default_factory=dict)
 
     def made(self, settings: Settings, models: LanguageModels, advance: Advance) -> "StageOutput":
-        """Its rows, made in this process; an error bears a note on the trajectories among which it came up."""
+        """Its rows, made in this process; an error carries a note on the trajectories among which it came up."""
         try:
             return self.make(ChunkRun(settings, models, self.beside), self.rows, advance)
         except Exception as error:

@@ -109,7 +109,7 @@ class HomeFiles(ABC):
 
     @abstractmethod
     def look_again(self) -> None:
-        """Have what was seen a moment ago looked up anew."""
+        """Have what was seen a moment ago looked up again."""
 
     @abstractmethod
     def check(self) -> None:

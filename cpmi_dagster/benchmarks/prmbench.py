@@ -82,7 +82,7 @@ def prmbench_scores(
 ) -> pl.DataFrame:
     """PRMScore of every category and group and overall, as shares.
 
-    The interval resamples questions; a threshold that the protocol chooses is chosen anew in every resample.
+    The interval resamples questions; a threshold that the protocol chooses is chosen again in every resample.
 
     Args:
         predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out).

@@ -12,7 +12,7 @@ error and without. All figures are shares, not percent. The rule with the best F
     released   the threshold, the patience from 1 to 3, p read as 1 - p    GSM8K, for all subsets
     fixed      nothing: the threshold is 0.5
 
-Intervals resample questions and choose anew in every resample. A cross-fitted figure judges each part of the questions
+Intervals resample questions and choose again in every resample. A cross-fitted figure judges each part of the questions
 by the rule that is best on the others; where the choice is made on GSM8K, that changes the figure of GSM8K alone.
 """
 
@@ -160,7 +160,7 @@ def _by_subset(
 
 
 def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, FirstErrorScore]:
-    """Every subset by the rule that the protocol chooses, anew in every resample."""
+    """Every subset by the rule that the protocol chooses, again in every resample."""
     chosen: dict[str, tuple[Rules, Choices]] = {}
     scores = {}
     for subset, solutions in judged.items():

@@ -11,7 +11,7 @@ Any figure that is a function of sums over problems is then a function of `draws
 A resample that drew q1 twice has right = 2, counted = 2: an accuracy of 1. The same seed and questions give the same
 resamples, so the figures of two models can be subtracted resample by resample.
 
-A threshold that is chosen on the problems it judges is chosen anew in every resample; else the interval of its figure
+A threshold that is chosen on the problems it judges is chosen again in every resample; else the interval of its figure
 would be too narrow. `question_weights` says how often each question counts, `sums_by_choice` sums what each resample's
 own choice gives:
 

@@ -4,7 +4,7 @@
  "run_id": "7c0e…", "stage": "labels.answer_logprobs", "shard": "003"}
 
 What a line is about is said once, around the work: `with logged_as(stage="…", shard="003"): …`. Every line that is
-logged by that thread meanwhile bears it.
+logged by that thread meanwhile carries it.
 """
 
 import json
@@ -39,7 +39,7 @@ def check_log_format() -> None:
 
 @contextmanager
 def logged_as(**facts: Any) -> Iterator[None]:
-    """Have every line that this thread logs within the block bear these facts; an inner block adds to them."""
+    """Have every line that this thread logs within the block carry these facts; an inner block adds to them."""
     token = _ABOUT.set({**_ABOUT.get({}), **facts})
     try:
         yield

@@ -86,7 +86,7 @@ def no_lock(path: Path, error: OSError) -> StorageError:
 
 
 def _check_file_system(path: Path) -> None:
-    """Take a lock that nobody else knows of: where that fails, no lock can be had."""
+    """Take a lock that nobody else knows of: where that fails, it has no locks."""
     probe = path.with_name(f".probe-{uuid4().hex}")
     try:
         _acquire(file_lock(probe), PATIENCE_SECONDS)

@@ -147,7 +147,7 @@ def draw_aside(problem: Problem, index: int, rng: random.Random, is_wrong: bool)
 def solve_with_slips(
     problem: Problem, slips: Sequence[Slip] = (), asides: Sequence[Aside] = (), wording: random.Random | None = None
 ) -> Solution:
-    """The solution of a solver who slips where told, at each operation once; `wording` as in `solve`.
+    """The solution of a solver who slips where asked, at each operation once; `wording` as in `solve`.
 
     Raises:
         UndefinedResult: A step has no result in this world.

@@ -72,5 +72,5 @@ def _named(index: Path) -> list[str]:
             f"{index} is not an index of safetensors files; save the model with `save_pretrained`"
         ) from error
     if outside:
-        raise ModelError(f"{index} names `{outside[0]}`, which does not lie beside it; save the model anew")
+        raise ModelError(f"{index} names `{outside[0]}`, which does not lie beside it; save the model again")
     return sorted(names)

@@ -83,7 +83,7 @@ def _answers(inputs: ReportInputs, steps: pl.DataFrame) -> Iterator[Answer]:
 
 
 def _to_best(row: str, figures: Mapping[str, Resampled]) -> Iterator[Answer]:
-    """The method against the best of the other types, chosen anew in every resample."""
+    """The method against the best of the other types, chosen again in every resample."""
     others = [figure for name, figure in figures.items() if name != METHOD_TYPE]
     if others and METHOD_TYPE in figures:
         draws = np.fmax.reduce([figure.draws for figure in others])

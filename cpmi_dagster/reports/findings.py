@@ -1,9 +1,9 @@
 """What the report found, in three sentences with their numbers, and whether this profile's data can tell.
 
-    labels   cannot tell   CPMI's labels cannot be told from the best label that costs nothing: in solutions with an
-                           error its lowest label is on the first wrong step in 24 % [19, 29] of them, …
+    labels   cannot tell   CPMI's labels cannot be distinguished from the best label that costs nothing: in solutions
+                           with an error its lowest label is on the first wrong step in 24 % [19, 29] of them, …
     works    can tell      How well CPMI labels steps rises with what its labeler knows of the answer: …
-    models   cannot tell   Reward models trained on CPMI and on MC labels cannot be told apart: …
+    models   cannot tell   Reward models trained on CPMI and on MC labels cannot be distinguished: …
 
 A finding can tell where the 95 % interval of its difference does not hold 0, and Holm's p-value, where it has one, is
 below 0.05. Findings without figures are left out.
@@ -55,7 +55,7 @@ def _labels(frames: Frames) -> Finding | None:
     if ours is None or free is None or difference is None:
         return None
     verdict = _verdict(difference)
-    words = {None: "cannot be told from", True: "are better than", False: "are worse than"}[verdict]
+    words = {None: "cannot be distinguished from", True: "are better than", False: "are worse than"}[verdict]
     others = [f"{best_control(table, FOUND)}, the best free label, {_percent(free)}"]
     if baseline := _figure(table, BASELINE, FOUND):
         others.append(f"{BASELINE} {_percent(baseline)}{_of_fewer(baseline, ours, 'solutions')}")
@@ -126,7 +126,7 @@ def _models(frames: Frames) -> Finding | None:
     if primary is None or not figures:
         return None
     verdict = _verdict(primary)
-    words = {None: "cannot be told apart", True: "are better", False: "are worse"}[verdict]
+    words = {None: "cannot be distinguished", True: "are better", False: "are worse"}[verdict]
     subject = f"Reward models trained on {METHOD} and on {BASELINE} labels"
     if verdict is not None:
         subject = f"Reward models trained on {METHOD} labels"
@@ -147,7 +147,7 @@ def _equality(frames: Frames) -> Finding | None:
     if is_equal:
         words = f"rank steps equally well, within ± {margin}"
     elif verdict is None:
-        words = f"can neither be told apart nor called equal within ± {margin}"
+        words = f"can neither be distinguished nor called equal within ± {margin}"
     else:
         words = f"differ: {METHOD}'s rank steps {'better' if verdict else 'worse'}"
     text = (

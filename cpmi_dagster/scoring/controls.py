@@ -92,7 +92,7 @@ def _admit(
     model: LoadedModel,
     scoring: Scoring,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
-    """What each control reads of some trajectories; ids bear the control's name before them."""
+    """What each control reads of some trajectories; ids have the control's name before them."""
     admitted: list[TokenizedTrajectory] = []
     refused: list[tuple[str, str]] = []
     for name, own in exchanged.items():

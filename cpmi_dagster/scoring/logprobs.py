@@ -88,7 +88,7 @@ def admitted_logprobs(
     """Score what is admitted of every window of trajectories, as `answer_logprobs` does.
 
     Args:
-        admit_part: called with the trajectories of a window; what it returns bears ids of its own choice.
+        admit_part: called with the trajectories of a window; what it returns has ids of its own choice.
 
     Raises:
         ModelError: as `answer_logprobs`.

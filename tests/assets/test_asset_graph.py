@@ -1,6 +1,6 @@
 """A snapshot of the whole asset graph: keys, dependencies, partitions, pools. A change here is a change for users.
 
-After a change on purpose: `python tests/assets/test_asset_graph.py` writes the snapshot anew.
+After a change on purpose: `python tests/assets/test_asset_graph.py` writes the snapshot again.
 """
 
 import json

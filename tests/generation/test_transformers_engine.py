@@ -28,7 +28,7 @@ class NeverStops:
 
 
 def greedy_by_hand(model, prompt: list[int], count: int) -> list[int]:
-    """Most likely tokens, the whole text read anew for each."""
+    """Most likely tokens, the whole text read again for each."""
     ids = list(prompt)
     with torch.inference_mode():
         for _ in range(count):

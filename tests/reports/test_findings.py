@@ -24,7 +24,7 @@ def answer(row: str, ours: float, other: float, low: float, high: float) -> list
     [
         (0.02, 0.2, True, "are better than"),
         (-0.2, -0.02, True, "are worse than"),
-        (-0.1, 0.1, False, "cannot be told from"),
+        (-0.1, 0.1, False, "cannot be distinguished from"),
     ],
 )
 def test_labels_are_held_against_the_best_label_that_costs_nothing(low, high, tells, words):
@@ -89,7 +89,7 @@ def test_how_labels_fade_with_the_work_that_is_left_is_said_where_it_is_known():
     [
         (-0.04, 0.05, True, "rank steps equally well, within ± 0.05"),
         (0.01, 0.04, True, "rank steps equally well, within ± 0.05"),
-        (-0.1, 0.05, False, "can neither be told apart nor called equal within ± 0.05"),
+        (-0.1, 0.05, False, "can neither be distinguished nor called equal within ± 0.05"),
         (0.02, 0.3, True, "differ: CPMI's rank steps better"),
         (-0.3, -0.02, True, "differ: CPMI's rank steps worse"),
     ],
@@ -102,7 +102,7 @@ def test_labels_equal_those_by_rollouts_where_the_whole_interval_is_within_the_m
 
 @pytest.mark.parametrize(
     ("low", "high", "words"),
-    [(-1.0, 4.0, "labels cannot be told apart"), (1.0, 4.0, "CPMI labels are better than those on MC labels")],
+    [(-1.0, 4.0, "labels cannot be distinguished"), (1.0, 4.0, "CPMI labels are better than those on MC labels")],
 )
 def test_reward_models_are_compared_as_was_named_beforehand(low, high, words):
     average = [
