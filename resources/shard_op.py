@@ -7,7 +7,8 @@ Each table of a shard is recorded the moment it is written, so that a run which 
 shards. A shard that fails keeps no other from being made; the run fails at its end, and names it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from inspect import getdoc
 from itertools import chain
@@ -122,6 +123,16 @@ class ShardOp:
 
 
 @dataclass(frozen=True)
+class _Made:
+    """The tables of a shard that a stage has brought up to date; `shown` is what Dagster shows of each."""
+
+    stage: Stage
+    run: StageRun
+    shard: str
+    shown: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class _ShardWork:
     """The shards of one run; `failures` has a sentence per shard that failed, `found` the last result of each check.
 
@@ -138,6 +149,15 @@ class _ShardWork:
 
     def events(self) -> Iterator[Event]:
         """Make the shards; a check that fails as an error ends the run, of which Dagster then says so."""
+        with closing(self._finished()) as finished:
+            for made in finished:
+                # not in the shard's own thread, which may be ahead: an event names those that Dagster has of its inputs
+                yield from self._recorded(made)
+        self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
+        yield from self.found.values()
+
+    def _finished(self) -> Generator[_Made, None, None]:
+        """What the stages have made, in the order in which it is made."""
         _, run = self.runs[0]
         ray = run.settings.orchestration.ray
         if ray is None:
@@ -145,10 +165,8 @@ class _ShardWork:
         else:
             run.models.connect_actors()
             yield from side_by_side(self._make, self.context.partition_keys, ray.shards_at_once, run.models.stop_actors)
-        self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
-        yield from self.found.values()
 
-    def _make(self, shard: str) -> Iterator[dg.AssetMaterialization]:
+    def _make(self, shard: str) -> Iterator[_Made]:
         for stage, run in self.runs:
             if self._is_stopped():
                 return
@@ -161,24 +179,22 @@ class _ShardWork:
                 with stage.named_in_logs(run, shard):
                     self.context.log.error(self.failures[-1])
                 return
-            yield from self._recorded(stage, run, shard, shown)
+            yield _Made(stage, run, shard, shown)
             checks = (check for check in self.checks if check.table in stage.tables)
             self.found.update((check.key, check.result(run.lake, run.settings)) for check in checks)
 
     def _is_stopped(self) -> bool:
         return any(not found.passed and found.severity == dg.AssetCheckSeverity.ERROR for found in self.found.values())
 
-    def _recorded(
-        self, stage: Stage, run: StageRun, shard: str, shown: Mapping[str, Mapping[str, Any]]
-    ) -> Iterator[dg.AssetMaterialization]:
+    def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""
-        instance = self.context.instance
-        for key in stage.tables:
-            record = run.lake.intact_record(key, shard)
+        instance, inputs = self.context.instance, made.stage.inputs
+        for key in made.stage.tables:
+            record, shown = made.run.lake.intact_record(key, made.shard), made.shown[key]
             if record is None:
                 continue
-            made = (record.content, self.versions[key])
-            if "skipped" not in shown[key] and record.cost:
+            versions = (record.content, self.versions[key])
+            if "skipped" not in shown and record.cost:
                 self.costs.append(Cost.from_dict(record.cost))
-            if "skipped" not in shown[key] or not is_recorded(instance, key, shard, stage.inputs, made):
-                yield materialization(instance, key, shard, stage.inputs, made, shown[key])
+            if "skipped" not in shown or not is_recorded(instance, key, made.shard, inputs, versions):
+                yield materialization(instance, key, made.shard, inputs, versions, shown)

@@ -8,7 +8,9 @@ import pytest
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import PassingError, ScoringError
+from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources import shard_op
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.failed_runs import range_tags
@@ -28,6 +30,14 @@ def settings(tmp_path) -> Settings:
     orchestration = {"retry_seconds": 0.0, "retries": 1, "shards_per_run": 3}
     settings = load_settings("miniature", home=tmp_path)
     return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update=orchestration)})
+
+
+@pytest.fixture
+def on_actors(settings, monkeypatch) -> Settings:
+    """The same with two shards in work at once; the stages of these tests need no actor, and none is started."""
+    monkeypatch.setattr(LanguageModels, "connect_actors", lambda _: None)
+    ray = RayActors(actors=2, shards_at_once=2)
+    return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update={"ray": ray})})
 
 
 class Labels:
@@ -107,15 +117,30 @@ def test_a_shard_is_finished_before_the_next_is_begun_and_recorded_once(settings
     assert labels.made == [f"{name} 00{shard}" for shard in range(3) for name in ("negatives", "rewards")]
 
 
+def check_versions(settings: Settings, instance: dg.DagsterInstance) -> None:
+    """Each shard bears the hash of its own rows and of those it is made from."""
+    for shard in ("000", "002"):
+        chosen = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
+        (record,) = instance.fetch_materializations(chosen, limit=5).records
+        tags, lake = record.asset_materialization.tags, Lake(settings.home)
+        assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
+        assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
+
+
 def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(settings):
     with dg.DagsterInstance.ephemeral() as instance:
         run(Labels(), settings, instance)
-        for shard in ("000", "002"):
-            chosen = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
-            (record,) = instance.fetch_materializations(chosen, limit=5).records
-            tags, lake = record.asset_materialization.tags, Lake(settings.home)
-            assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
-            assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
+        check_versions(settings, instance)
+
+
+def test_a_shard_bears_the_hash_of_its_inputs_also_where_its_thread_is_ahead_of_dagster(on_actors, monkeypatch):
+    def far_ahead(work, shards, *_):
+        return [made for shard in shards for made in work(shard)]
+
+    monkeypatch.setattr(shard_op, "side_by_side", far_ahead)
+    with dg.DagsterInstance.ephemeral() as instance:
+        run(Labels(), on_actors, instance)
+        check_versions(on_actors, instance)
 
 
 def test_what_is_unchanged_is_not_recorded_again(settings):
