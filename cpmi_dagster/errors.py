@@ -58,6 +58,25 @@ class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
 
 
+class NoActors(ActorError):
+    """No actor makes chunks any more: none can be started, or they were stopped."""
+
+
+# by name, so that libraries which a profile does not use are not loaded
+PASSING = {"OutOfMemoryError", "APIConnectionError", "RateLimitError", "InternalServerError", "TransportError"}
+PASSING_TYPES = (PassingError, MemoryError, ConnectionError, TimeoutError)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, is of a kind that time may mend: memory, a server, the network."""
+    while error is not None:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if isinstance(error, PASSING_TYPES) or names & PASSING:
+            return True
+        error = error.__cause__
+    return False
+
+
 PLAIN_REASONS = {
     "Field required": "it is missing",
     "List should have at least 1 item after validation, not 0": "it is empty",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import ActorError, SettingsError
+from cpmi_dagster.errors import NoActors, SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
 from cpmi_dagster.models.language_models import (
@@ -86,12 +86,12 @@ class LanguageModels:
         """The processes that make chunks, each with models of its own; None where the profile names none.
 
         Raises:
-            ActorError: Ray is not installed, or its cluster is not reached.
+            ActorError: Ray is not installed, its cluster is not reached, or the actors were stopped.
         """
         ray = self._settings.orchestration.ray
         with self._actors_lock:
             if self._stopped:
-                raise ActorError(STOPPED)
+                raise NoActors(STOPPED)
             if ray is not None and self._actors is None:
                 from resources.ray_actors import ActorPool
 
@@ -110,7 +110,7 @@ class LanguageModels:
         return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
 
     def stop_actors(self) -> None:
-        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets an `ActorError`."""
+        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets `NoActors`."""
         with self._actors_lock:
             self._stopped = True
             if self._actors is not None:

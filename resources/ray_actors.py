@@ -17,10 +17,10 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, first_line
+from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, NoActors, first_line
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
-from resources.chunk_actor import ChunkActor, Introduction, code_hash
+from resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
 from resources.chunks import ChunkJob
 from resources.language_models import STOPPED
 from resources.ray_cluster import connect, resources_of_actor, room
@@ -102,7 +102,7 @@ class ActorPool:
             call.ended = True
 
     def close(self) -> None:
-        """End the actors; whoever waits for a chunk gets an `ActorError`. Ray ends too if it was started here."""
+        """End the actors; whoever waits for a chunk gets `NoActors`. Ray ends too if it was started here."""
         import ray
 
         with suppress(RuntimeError):
@@ -123,10 +123,10 @@ class ActorPool:
         try:
             self._loop.run_until_complete(self._main)
         except asyncio.CancelledError:
-            self._fail(ActorError(STOPPED))
+            self._fail(NoActors(STOPPED))
         except Exception as error:
             LOG.exception("the actors cannot be kept up")
-            self._fail(ActorError(f"the actors cannot be kept up: {first_line(error)}"))
+            self._fail(NoActors(f"the actors cannot be kept up: {first_line(error)}"))
         finally:
             self._loop.close()
 
@@ -153,9 +153,11 @@ class ActorPool:
         import ray
         from ray.exceptions import RayError
 
-        remote = ray.remote(ChunkActor).options(max_restarts=0, max_task_retries=0, **resources_of_actor(self._wanted))
-        actor: Any = remote.remote(self._settings)
+        actor: Any = None
         try:
+            needs = resources_of_actor(self._wanted)
+            remote = ray.remote(ChunkActor).options(max_restarts=0, max_task_retries=0, **needs)
+            actor = remote.remote(self._settings)
             self._check(await _result(actor.introduce.remote()))
             self._failed_starts = 0
             self._ready += 1
@@ -170,8 +172,12 @@ class ActorPool:
             self._count_failed_start(error)
         except CpmiError as error:
             self._fail(error)
+        except Exception as error:
+            # whoever waits would wait for ever
+            LOG.exception("an actor cannot be started or used")
+            self._fail(NoActors(f"actors cannot be started: {first_line(error)}"))
         finally:
-            if ray.is_initialized():
+            if actor is not None and ray.is_initialized():
                 ray.kill(actor)
 
     async def _next_chunk(self, actor: Any) -> None:
@@ -184,7 +190,7 @@ class ActorPool:
         try:
             call.answers.put((waiting.job, await _result(actor.make.remote(waiting.job))))
         except RayError as error:
-            # of a task that raised, the error; what is not one of ours may be the node's fault
+            # of a task that raised, the error; what came up in a library may be the node's fault
             cause = getattr(error, "cause", None) or error
             if isinstance(cause, CpmiError):
                 call.answers.put(cause)
@@ -236,11 +242,12 @@ def _unmakable(waiting: _Waiting, error: Exception) -> ActorError:
     from ray.exceptions import RayError
 
     tries = f"by {waiting.losses} actors, at last" if waiting.losses else "by an actor"
-    kind = ActorsLost if isinstance(error, RayError) else ActorError
+    passes = isinstance(error, RayError) or (isinstance(error, ChunkError) and error.passes)
+    kind = ActorsLost if passes else ActorError
     made = kind(f"{waiting.job} cannot be made {tries}: {_described(error)}")
     made.__cause__ = error
     return made
 
 
 def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {first_line(error)}"
+    return str(error) if isinstance(error, ChunkError) else f"{type(error).__name__}: {first_line(error)}"

@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import CpmiError, with_notes
+from cpmi_dagster.errors import CpmiError, may_pass, with_notes
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.lake import Lake
@@ -27,7 +27,7 @@ from resources.spec_version import spec_version
 from resources.stage import GPU_POOL, RESOURCES, RUN_CONFIG, Stage
 from resources.stage_run import StageRun
 from resources.staleness import Maker
-from resources.step_errors import may_pass, step_errors
+from resources.step_errors import step_errors
 
 Event = dg.AssetMaterialization | dg.AssetCheckResult
 
