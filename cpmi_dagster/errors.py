@@ -108,6 +108,11 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def described(error: BaseException) -> str:
+    """What came up: of an error of ours its message, of others their type and first line."""
+    return with_notes(error) if isinstance(error, CpmiError) else f"{type(error).__name__}: {first_line(error)}"
+
+
 def with_notes(error: BaseException) -> str:
     """The message of an error, and in brackets the notes that were added on its way."""
     notes = getattr(error, "__notes__", ())

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cpmi_dagster.errors import CpmiError, PassingError, first_line, may_pass, with_notes
+from cpmi_dagster.errors import CpmiError, PassingError, described, may_pass, with_notes
 from cpmi_dagster.profiles.settings import Settings
 from resources.chunks import ChunkJob
 from resources.language_models import LanguageModels
@@ -71,7 +71,7 @@ class ChunkActor:
             raise
         except (Exception, CancelledError) as error:
             LOG.exception("%s cannot be made", job)
-            raise ChunkError(f"{type(error).__name__}: {first_line(error)}", may_pass(error)) from None
+            raise ChunkError(described(error), may_pass(error)) from None
 
 
 @cache

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, NoActors, first_line
+from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, NoActors, described, first_line
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
@@ -250,4 +250,4 @@ def _unmakable(waiting: _Waiting, error: Exception) -> ActorError:
 
 
 def _described(error: Exception) -> str:
-    return str(error) if isinstance(error, ChunkError) else f"{type(error).__name__}: {first_line(error)}"
+    return str(error) if isinstance(error, ChunkError) else described(error)

@@ -7,17 +7,19 @@ Each table of a shard is recorded the moment it is written, so that a run which 
 shards. A shard that fails keeps no other from being made; the run fails at its end, and names it.
 """
 
+import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from inspect import getdoc
 from itertools import chain
+from threading import Event
 from typing import Any
 
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import CpmiError, may_pass, with_notes
+from cpmi_dagster.errors import CpmiError, described, may_pass, with_notes
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.lake import Lake
@@ -29,12 +31,14 @@ from resources.stage_run import StageRun
 from resources.staleness import Maker
 from resources.step_errors import step_errors
 
-Event = dg.AssetMaterialization | dg.AssetCheckResult
+LOG = logging.getLogger(__name__)
+Shown = dg.AssetMaterialization | dg.AssetCheckResult
+"""What Dagster records."""
 
 
 @dataclass(frozen=True)
 class ShardCheck:
-    """A check of a table's finished shards; where it fails as an error, nothing is made from them.
+    """A check of a table's finished shards; where it fails as an error, nothing more is made.
 
     Attributes:
         table: what is checked.
@@ -56,9 +60,17 @@ class ShardCheck:
             self.body.__name__, asset=asset_key(self.table), description=getdoc(self.body), blocking=True
         )
 
+    def fails(self, lake: Lake, settings: Settings) -> bool:
+        """Whether the shards on disk fail as an error."""
+        return _is_error(self.body(lake, settings))
+
     def result(self, lake: Lake, settings: Settings) -> dg.AssetCheckResult:
-        """Check the shards on disk."""
-        found = self.body(lake, settings)
+        """Check the shards on disk; a check that raises has failed, and says why."""
+        try:
+            found = self.body(lake, settings)
+        except Exception as error:
+            LOG.exception("the check %s cannot be made", self.key.name)
+            found = dg.AssetCheckResult(passed=False, description=f"it cannot be made: {described(error)}")
         return dg.AssetCheckResult(
             passed=found.passed,
             asset_key=self.key.asset_key,
@@ -67,6 +79,10 @@ class ShardCheck:
             severity=found.severity,
             description=found.description,
         )
+
+
+def _is_error(found: dg.AssetCheckResult) -> bool:
+    return not found.passed and found.severity == dg.AssetCheckSeverity.ERROR
 
 
 @dataclass(frozen=True)
@@ -92,7 +108,7 @@ class ShardOp:
         versions = {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
         memo: dict[str, Any] = {}
 
-        def compute(context: dg.AssetExecutionContext) -> Iterator[Event]:
+        def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             chosen = [stage for stage in self.stages if context.selected_asset_keys & set(map(asset_key, stage.tables))]
             runs = [(stage, stage.run_in(context, makers, memo)) for stage in chosen]
             checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
@@ -134,9 +150,13 @@ class _Made:
 
 @dataclass(frozen=True)
 class _ShardWork:
-    """The shards of one run; `failures` has a sentence per shard that failed, `found` the last result of each check.
+    """The shards of one run.
 
-    `costs` has what was spent on each table that was made.
+    Attributes:
+        failures: a sentence per shard that failed.
+        checked: the checks of tables that were made; each is asked once more in the end.
+        stopped: set where no further table is to be made.
+        costs: what was spent on each table that was made.
     """
 
     context: dg.AssetExecutionContext
@@ -144,17 +164,19 @@ class _ShardWork:
     checks: Sequence[ShardCheck]
     versions: Mapping[str, str]
     failures: list[str] = field(default_factory=list)
-    found: dict[dg.AssetCheckKey, dg.AssetCheckResult] = field(default_factory=dict)
+    checked: set[ShardCheck] = field(default_factory=set)
+    stopped: Event = field(default_factory=Event)
     costs: list[Cost] = field(default_factory=list)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Shown]:
         """Make the shards; a check that fails as an error ends the run, of which Dagster then says so."""
         with closing(self._finished()) as finished:
             for made in finished:
                 # not in the shard's own thread, which may be ahead: an event names those that Dagster has of its inputs
                 yield from self._recorded(made)
         self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
-        yield from self.found.values()
+        _, run = self.runs[0]
+        yield from (check.result(run.lake, run.settings) for check in self.checks if check in self.checked)
 
     def _finished(self) -> Generator[_Made, None, None]:
         """What the stages have made, in the order in which it is made."""
@@ -168,7 +190,7 @@ class _ShardWork:
 
     def _make(self, shard: str) -> Iterator[_Made]:
         for stage, run in self.runs:
-            if self._is_stopped():
+            if self.stopped.is_set():
                 return
             try:
                 shown = stage.bring_up_to_date(run, shard)
@@ -180,11 +202,16 @@ class _ShardWork:
                     self.context.log.error(self.failures[-1])
                 return
             yield _Made(stage, run, shard, shown)
-            checks = (check for check in self.checks if check.table in stage.tables)
-            self.found.update((check.key, check.result(run.lake, run.settings)) for check in checks)
+            self._check(stage, run, shard)
 
-    def _is_stopped(self) -> bool:
-        return any(not found.passed and found.severity == dg.AssetCheckSeverity.ERROR for found in self.found.values())
+    def _check(self, stage: Stage, run: StageRun, shard: str) -> None:
+        for check in (check for check in self.checks if check.table in stage.tables):
+            self.checked.add(check)
+            try:
+                if check.fails(run.lake, run.settings):
+                    self.stopped.set()
+            except Exception as error:  # its result will say so; the shards can be made
+                self.context.log.warning(f"the check {check.key.name} cannot be made at {shard}: {described(error)}")
 
     def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""

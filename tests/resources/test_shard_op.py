@@ -206,6 +206,27 @@ def test_a_check_that_fails_stops_the_run_before_more_is_made(settings):
     assert labels.made == ["negatives 000", "rewards 000", "negatives 001"]
 
 
+def raising(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+    """Has a fault of its own."""
+    raise KeyError("answer")
+
+
+def passing(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+    """Finds nothing."""
+    return dg.AssetCheckResult(passed=True)
+
+
+@pytest.mark.parametrize("profile", ["settings", "on_actors"])
+def test_a_check_that_raises_fails_and_keeps_no_shard_from_being_made(profile, request):
+    labels, checks = Labels(), [ShardCheck(NEGATIVES, raising), ShardCheck(NEGATIVES, passing)]
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, request.getfixturevalue(profile), instance, checks=checks)
+        assert sorted(recorded(instance, REWARDS)) == ["000", "001", "002"]
+    found = {one.check_name: (one.passed, one.description) for one in result.get_asset_check_evaluations()}
+    assert found == {"raising": (False, "it cannot be made: KeyError: 'answer'"), "passing": (True, None)}
+    assert not result.success
+
+
 def test_some_tables_may_be_chosen(settings):
     labels = Labels()
     with dg.DagsterInstance.ephemeral() as instance:
