@@ -30,6 +30,10 @@ class PassingError(ModelError):
     """What may be gone after a while: a server that does not answer, memory that others hold."""
 
 
+class MissingModel(ModelError):
+    """A model of the profile is not there, or cannot be loaded."""
+
+
 class TrainingError(CpmiError):
     """A reward model cannot be trained: bad labels, nothing to learn from, or a loss that is not finite."""
 
@@ -54,12 +58,20 @@ class ActorsLost(ActorError, PassingError):
     """Actors were lost again and again: preempted, out of memory, or with their nodes."""
 
 
-class BenchmarkError(CpmiError):
-    """Predictions do not cover a benchmark, or do not fit its steps."""
-
-
 class NoActors(ActorError):
     """No actor makes chunks any more: none can be started, or they were stopped."""
+
+
+class ShardsFailed(CpmiError):
+    """Shards of a run could not be made, others could; the message names each."""
+
+
+class EveryShardFails(CpmiError):
+    """A run ended before its last shard, by an error that the others would meet as well."""
+
+
+class BenchmarkError(CpmiError):
+    """Predictions do not cover a benchmark, or do not fit its steps."""
 
 
 # by name, so that libraries which a profile does not use are not loaded

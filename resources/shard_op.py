@@ -4,7 +4,8 @@ run over shards 004 to 005      004: hard_negatives, answer_logprobs, …, polic
                                 005: the same, by the models that are loaded
 
 Each table of a shard is recorded the moment it is written, so that a run which is cancelled or killed leaves whole
-shards. A shard that fails keeps no other from being made; the run fails at its end, and names it.
+shards. A shard that fails keeps no other from being made; the run fails at its end, and names it. What every shard
+would meet, such as a missing model, ends the run at once.
 """
 
 import logging
@@ -14,12 +15,24 @@ from dataclasses import dataclass, field
 from inspect import getdoc
 from itertools import chain
 from threading import Event
+from traceback import format_exception
 from typing import Any
 
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import CpmiError, described, may_pass, with_notes
+from cpmi_dagster.errors import (
+    CpmiError,
+    EveryShardFails,
+    MissingModel,
+    NoActors,
+    SettingsError,
+    ShardsFailed,
+    StorageError,
+    described,
+    may_pass,
+    with_notes,
+)
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.lake import Lake
@@ -32,6 +45,8 @@ from resources.staleness import Maker
 from resources.step_errors import step_errors
 
 LOG = logging.getLogger(__name__)
+OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors)
+"""Errors that every shard would meet."""
 Shown = dg.AssetMaterialization | dg.AssetCheckResult
 """What Dagster records."""
 
@@ -60,17 +75,8 @@ class ShardCheck:
             self.body.__name__, asset=asset_key(self.table), description=getdoc(self.body), blocking=True
         )
 
-    def fails(self, lake: Lake, settings: Settings) -> bool:
-        """Whether the shards on disk fail as an error."""
-        return _is_error(self.body(lake, settings))
-
-    def result(self, lake: Lake, settings: Settings) -> dg.AssetCheckResult:
-        """Check the shards on disk; a check that raises has failed, and says why."""
-        try:
-            found = self.body(lake, settings)
-        except Exception as error:
-            LOG.exception("the check %s cannot be made", self.key.name)
-            found = dg.AssetCheckResult(passed=False, description=f"it cannot be made: {described(error)}")
+    def result(self, found: dg.AssetCheckResult) -> dg.AssetCheckResult:
+        """What the body found, under the check's name."""
         return dg.AssetCheckResult(
             passed=found.passed,
             asset_key=self.key.asset_key,
@@ -79,10 +85,6 @@ class ShardCheck:
             severity=found.severity,
             description=found.description,
         )
-
-
-def _is_error(found: dg.AssetCheckResult) -> bool:
-    return not found.passed and found.severity == dg.AssetCheckSeverity.ERROR
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,6 @@ class ShardOp:
                     yield from work.events()
             finally:
                 context.resources.models.end_actors()
-            if work.failures:
-                raise dg.Failure(description="; ".join(work.failures), allow_retries=False)
 
         return dg.multi_asset(
             name=self.name,
@@ -153,7 +153,7 @@ class _ShardWork:
     """The shards of one run.
 
     Attributes:
-        failures: a sentence per shard that failed.
+        failures: a sentence per shard that failed while others could be made, and per check that raised.
         checked: the checks of tables that were made; each is asked once more in the end.
         stopped: set where no further table is to be made.
         costs: what was spent on each table that was made.
@@ -169,14 +169,24 @@ class _ShardWork:
     costs: list[Cost] = field(default_factory=list)
 
     def events(self) -> Iterator[Shown]:
-        """Make the shards; a check that fails as an error ends the run, of which Dagster then says so."""
-        with closing(self._finished()) as finished:
-            for made in finished:
-                # not in the shard's own thread, which may be ahead: an event names those that Dagster has of its inputs
-                yield from self._recorded(made)
+        """Make the shards; a check that fails as an error ends the run, of which Dagster then says so.
+
+        Raises:
+            ShardsFailed: some could not be made; the message names each.
+            EveryShardFails: the last of those that it names would keep all others from being made.
+        """
+        try:
+            with closing(self._finished()) as finished:
+                for made in finished:
+                    # not in the shard's thread, which may be ahead: an event names those that Dagster has of its inputs
+                    yield from self._recorded(made)
+        except CpmiError as error:
+            raise EveryShardFails("; ".join([*self.failures, with_notes(error)])) from error
         self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
-        _, run = self.runs[0]
-        yield from (check.result(run.lake, run.settings) for check in self.checks if check in self.checked)
+        yield from (self._result(check) for check in self.checks if check in self.checked)
+        if self.failures:
+            # a check that fails as an error lets no run make more
+            raise (EveryShardFails if self.stopped.is_set() else ShardsFailed)("; ".join(self.failures))
 
     def _finished(self) -> Generator[_Made, None, None]:
         """What the stages have made, in the order in which it is made."""
@@ -194,24 +204,49 @@ class _ShardWork:
                 return
             try:
                 shown = stage.bring_up_to_date(run, shard)
-            except CpmiError as error:
-                if may_pass(error):
-                    raise
-                self.failures.append(f"{stage.name} {shard}: {with_notes(error)}")
-                with stage.named_in_logs(run, shard):
-                    self.context.log.error(self.failures[-1])
+            except Exception as error:
+                self._fail(stage, run, shard, error)
                 return
             yield _Made(stage, run, shard, shown)
             self._check(stage, run, shard)
+
+    def _fail(self, stage: Stage, run: StageRun, shard: str, error: Exception) -> None:
+        """Keep a failure for the end of the run.
+
+        Raises:
+            EveryShardFails: the other shards would fail as well, or time may mend it.
+        """
+        if isinstance(error, NoActors) and self.stopped.is_set():
+            return  # the actors were stopped for another shard
+        failure = f"{stage.name} {shard}: {described(error)}"
+        with stage.named_in_logs(run, shard):
+            ours = isinstance(error, CpmiError)
+            self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
+        if may_pass(error) or isinstance(error, OF_ALL_SHARDS):
+            self.stopped.set()
+            raise EveryShardFails(failure) from error
+        self.failures.append(failure)
 
     def _check(self, stage: Stage, run: StageRun, shard: str) -> None:
         for check in (check for check in self.checks if check.table in stage.tables):
             self.checked.add(check)
             try:
-                if check.fails(run.lake, run.settings):
+                found = check.body(run.lake, run.settings)
+                if not found.passed and found.severity == dg.AssetCheckSeverity.ERROR:
                     self.stopped.set()
             except Exception as error:  # its result will say so; the shards can be made
                 self.context.log.warning(f"the check {check.key.name} cannot be made at {shard}: {described(error)}")
+
+    def _result(self, check: ShardCheck) -> dg.AssetCheckResult:
+        """What a check finds in all shards on disk; one that raises has failed, and the run with it."""
+        _, run = self.runs[0]
+        try:
+            return check.result(check.body(run.lake, run.settings))
+        except Exception as error:
+            LOG.exception("the check %s cannot be made", check.key.name)
+            problem = f"it cannot be made: {described(error)}"
+            self.failures.append(f"the check {check.key.name} of {check.table}: {problem}")
+            return check.result(dg.AssetCheckResult(passed=False, description=problem))
 
     def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""

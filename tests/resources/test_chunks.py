@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from assets.label_chunks import NEGATIVES
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import MissingModel, ModelError
 from cpmi_dagster.profiles.settings import load_settings
 from resources.chunks import ChunkJob, chunk_jobs, made
 from resources.language_models import LanguageModels
@@ -43,6 +43,16 @@ def test_a_chunk_names_itself_and_can_be_sent():
     assert str(job) == "chunk 00001 of answer_logprobs 003"
     assert job.rows["trajectory_id"].to_list() == ["c", "d"]
     assert job.make is names_of
+
+
+def test_a_model_that_cannot_be_had_is_told_from_a_chunk_that_cannot_be_made(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    gone = settings.models.labeler.model_copy(update={"name": str(tmp_path / "gone")})
+    changed = settings.models.model_copy(update={"labeler": gone})
+    models = LanguageModels(settings.model_copy(update={"models": changed}))
+    for use in (models.facts, models.load):
+        with pytest.raises(MissingModel, match="gone` is not on this disk"):
+            use("labeler")
 
 
 def test_a_node_with_other_weights_is_named(tmp_path):
