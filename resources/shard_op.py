@@ -57,11 +57,11 @@ class ShardCheck:
 
     Attributes:
         table: what is checked.
-        body: looks at the lake; its name and text are the check's.
+        body: looks at those of some shards that are made; its name and text are the check's.
     """
 
     table: str
-    body: Callable[[Lake, Settings], dg.AssetCheckResult]
+    body: Callable[[Lake, Settings, Sequence[str]], dg.AssetCheckResult]
 
     @property
     def key(self) -> dg.AssetCheckKey:
@@ -228,10 +228,11 @@ class _ShardWork:
         self.failures.append(failure)
 
     def _check(self, stage: Stage, run: StageRun, shard: str) -> None:
+        """Stop where a shard that was just made fails as an error; it alone is read."""
         for check in (check for check in self.checks if check.table in stage.tables):
             self.checked.add(check)
             try:
-                found = check.body(run.lake, run.settings)
+                found = check.body(run.lake, run.settings, [shard])
                 if not found.passed and found.severity == dg.AssetCheckSeverity.ERROR:
                     self.stopped.set()
             except Exception as error:  # its result will say so; the shards can be made
@@ -241,7 +242,7 @@ class _ShardWork:
         """What a check finds in all shards on disk; one that raises has failed, and the run with it."""
         _, run = self.runs[0]
         try:
-            return check.result(check.body(run.lake, run.settings))
+            return check.result(check.body(run.lake, run.settings, run.settings.shard_keys))
         except Exception as error:
             LOG.exception("the check %s cannot be made", check.key.name)
             problem = f"it cannot be made: {described(error)}"

@@ -260,7 +260,7 @@ def test_a_run_that_is_cancelled_leaves_whole_shards(settings):
     assert Lake(settings.home).partitions(REWARDS) == ["000"]
 
 
-def broken(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+def broken(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """Fails once a second shard is there."""
     return dg.AssetCheckResult(passed=len(lake.partitions(NEGATIVES)) < 2)
 
@@ -274,12 +274,25 @@ def test_a_check_that_fails_stops_the_run_before_more_is_made(settings):
     assert labels.made == ["negatives 000", "rewards 000", "negatives 001"]
 
 
-def raising(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+def test_a_check_reads_each_shard_once_as_it_is_made_and_all_of_them_in_the_end(settings):
+    asked: list[list[str]] = []
+
+    def counting(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
+        """Keeps what it is asked for."""
+        asked.append(list(shards))
+        return dg.AssetCheckResult(passed=True)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert run(Labels(), settings, instance, checks=[ShardCheck(NEGATIVES, counting)]).success
+    assert asked == [["000"], ["001"], ["002"], list(settings.shard_keys)]
+
+
+def raising(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """Has a fault of its own."""
     raise KeyError("answer")
 
 
-def passing(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+def passing(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """Finds nothing."""
     return dg.AssetCheckResult(passed=True)
 
