@@ -1,5 +1,6 @@
 """Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
 
+from collections.abc import Sequence
 from textwrap import shorten
 
 import dagster as dg
@@ -18,6 +19,7 @@ from resources.shard_op import ShardCheck
 from resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
 
 PROBLEMS, SOURCE, REJECTED = "sources/benchmark_problems", "sources/math_shepherd", "alignment/rejected_rows"
+NEGATIVES = "labels/hard_negatives"
 SCORED = ("labels/answer_logprobs", "labels/rejected_trajectories")
 EXAMPLE = 100
 """Characters of a question that a message shows."""
@@ -29,22 +31,21 @@ SettingsParam = dg.ResourceParam[Settings]
 
 def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
     """Rows of the profile's partitions that have been made."""
-    return lake.read(table, _made(lake, settings, table))
+    return lake.read(table, _made(lake, partitions_of(table, settings) or (), table))
 
 
-def _made(lake: Lake, settings: Settings, *tables: str) -> list[str]:
+def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
     """The partitions that have been made of tables partitioned alike.
 
     One that is damaged, or half made by a run that was killed, is made again by its own run, and stops no other.
     """
-    partitions = partitions_of(tables[0], settings) or ()
     return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
 
 
 @dg.asset_check(asset=TRAJECTORIES.split("/"), blocking=True)
 def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
-    made = _made(lake, settings, SOURCE, TRAJECTORIES, REJECTED)
+    made = _made(lake, settings.shard_keys, SOURCE, TRAJECTORIES, REJECTED)
     source, kept, rejected = (
         lake.read(table, made, ["row_number"])["row_number"] for table in (SOURCE, TRAJECTORIES, REJECTED)
     )
@@ -136,23 +137,24 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
     return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
 
 
-def negatives_differ_from_gold(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+def negatives_differ_from_gold(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """No hard negative is the gold answer, and no trajectory has one twice."""
-    negatives = _rows(lake, "labels/hard_negatives", settings)
-    gold = _rows(lake, TRAJECTORIES, settings).select("trajectory_id", "gold_answer")
+    made = _made(lake, shards, NEGATIVES, TRAJECTORIES)
+    negatives = lake.read(NEGATIVES, made)
+    gold = lake.read(TRAJECTORIES, made, ["trajectory_id", "gold_answer"])
     same = negatives.join(gold, on="trajectory_id").filter(pl.col("answer") == pl.col("gold_answer")).height
     repeated = negatives.height - negatives.n_unique(["trajectory_id", "answer"])
     return dg.AssetCheckResult(passed=same + repeated == 0, metadata={"equal_to_gold": same, "repeated": repeated})
 
 
-def every_trajectory_scored(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """Each selected trajectory of a finished shard has log-probabilities or a reason why not, and all are finite.
 
     Where no reward type needs scores, there is nothing to check.
     """
     if not settings.demand.conditionings:
         return dg.AssetCheckResult(passed=True, metadata={"asked_for": "nothing"})
-    made = _made(lake, settings, *SCORED)
+    made = _made(lake, shards, *SCORED)
     logprobs = lake.read(SCORED[0], made, ["trajectory_id", "logprob_sum"])
     rejected = lake.read(SCORED[1], made, ["trajectory_id"])
     wanted = lake.read(SELECTED).filter(pl.col("shard").is_in(made))["trajectory_id"]
@@ -207,6 +209,6 @@ CHECKS = (
     reward_models_beat_chance,
 )
 LABEL_CHECKS = (
-    ShardCheck("labels/hard_negatives", negatives_differ_from_gold),
-    ShardCheck("labels/answer_logprobs", every_trajectory_scored),
+    ShardCheck(NEGATIVES, negatives_differ_from_gold),
+    ShardCheck(SCORED[0], every_trajectory_scored),
 )

@@ -12,7 +12,7 @@ from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRA
 from assets.idle_runs import IdleRuns
 from assets.shard_schedule import stretches
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import SettingsError, UsageError
+from cpmi_dagster.errors import SettingsError, ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import dagster_folder, wait_for_pool
 from resources.failed_runs import range_tags
@@ -90,6 +90,7 @@ def run_phase(
     """Materialize some tables of one phase in this process, one run after another; see `run_phases`.
 
     A run makes one partition; where actors label, it makes a whole stretch of shards, so that they always have chunks.
+    Shards that fail keep no other from being labelled, unless the others would fail as well.
     """
     outcome, several = Outcome(), phase == LABEL and settings.orchestration.ray is not None
     for tables in _alike(definitions, selection):
@@ -102,8 +103,7 @@ def run_phase(
         for first, last in _stretches(to_run, settings.shard_keys) if several else ((key, key) for key in to_run):
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
-            _run_job(definitions, settings, instance, phase, tables, (first, last), outcome)
-            if outcome.failures:
+            if not _run_job(definitions, settings, instance, phase, tables, (first, last), outcome):
                 return outcome
     return outcome
 
@@ -180,7 +180,12 @@ def _run_job(
     selection: Sequence[str],
     partitions: tuple[str | None, str | None],
     outcome: Outcome,
-) -> None:
+) -> bool:
+    """Run a job for some partitions.
+
+    Returns:
+        Whether others can be made: nothing failed but these shards.
+    """
     job, (first, last) = definitions.resolve_job_def(phase), partitions
     assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
     # checks that are not named would be those of the whole home
@@ -194,12 +199,18 @@ def _run_job(
             run_config=log_of_this_process(),
             raise_on_error=False,
         )
-    for event in result.get_step_failure_events():
-        error = event.step_failure_data.error
-        outcome.failures.append(f"{event.step_key}: {_sentence(event, error)}")
+    failures = result.get_step_failure_events()
+    found = [f"{event.step_key}: {_sentence(event, event.step_failure_data.error)}" for event in failures]
+    outcome.add(Outcome(failures=found))
     for evaluation in result.get_asset_check_evaluations():
         if not evaluation.passed:
             outcome.failed_checks.append(_words(evaluation))
+    return all(map(_is_of_shards_alone, failures))
+
+
+def _is_of_shards_alone(failure: dg.DagsterEvent) -> bool:
+    cause = getattr(failure.step_failure_data.error, "cause", None)
+    return getattr(cause, "cls_name", "") == ShardsFailed.__name__
 
 
 def _words(evaluation: dg.AssetCheckEvaluation) -> str:

@@ -34,6 +34,10 @@ class PassingError(ModelError):
     """What may be gone after a while: a server that does not answer, memory that others hold."""
 
 
+class MissingModel(ModelError):
+    """A model of the profile is not there, cannot be loaded, or is another on some node."""
+
+
 class TrainingError(CpmiError):
     """A reward model cannot be trained: bad labels, nothing to learn from, or a loss that is not finite."""
 
@@ -58,8 +62,35 @@ class ActorsLost(ActorError, PassingError):
     """Actors were lost again and again: preempted, out of memory, or with their nodes."""
 
 
+class NoActors(ActorError):
+    """No actor makes chunks any more: none can be started, or they were stopped."""
+
+
+class ShardsFailed(CpmiError):
+    """Shards of a run could not be made, others could; the message names each."""
+
+
+class EveryShardFails(CpmiError):
+    """A run ended before its last shard, by an error that the others would meet as well."""
+
+
 class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
+
+
+# by name, so that libraries which a profile does not use are not loaded
+PASSING = {"OutOfMemoryError", "APIConnectionError", "RateLimitError", "InternalServerError", "TransportError"}
+PASSING_TYPES = (PassingError, MemoryError, ConnectionError, TimeoutError)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, is of a kind that time may mend: memory, a server, the network."""
+    while error is not None:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if isinstance(error, PASSING_TYPES) or names & PASSING:
+            return True
+        error = error.__cause__
+    return False
 
 
 PLAIN_REASONS = {
@@ -91,6 +122,11 @@ def first_complaint(error: "ValidationError") -> Complaint:
 def first_line(error: BaseException) -> str:
     """The first line of a library's error, or its type where it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def described(error: BaseException) -> str:
+    """What came up: of an error of ours its message, of others their type and first line."""
+    return with_notes(error) if isinstance(error, CpmiError) else f"{type(error).__name__}: {first_line(error)}"
 
 
 def with_notes(error: BaseException) -> str:

@@ -1,12 +1,15 @@
 """What runs in an actor: it makes the chunks it is sent, with models that it loads once, and writes nothing."""
 
 import hashlib
+import logging
 import os
 import socket
+from asyncio import CancelledError
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cpmi_dagster.errors import CpmiError, MissingModel, PassingError, described, may_pass, with_notes
 from cpmi_dagster.profiles.settings import Settings
 from resources.chunks import ChunkJob
 from resources.language_models import LanguageModels
@@ -14,6 +17,7 @@ from resources.language_models import LanguageModels
 if TYPE_CHECKING:
     from resources.stage_run import StageOutput
 
+LOG = logging.getLogger(__name__)
 ROOMS = ("assets", "cpmi_dagster", "resources")
 
 
@@ -22,6 +26,21 @@ class Introduction(NamedTuple):
 
     place: str
     code: str
+
+
+class ChunkError(Exception):
+    """An exception of Python or a library that came up in an actor, in words.
+
+    The exception itself may not survive the way back: one that is made with several arguments cannot be unpickled, and
+    Ray's client then never answers.
+    """
+
+    def __init__(self, words: str, passes: bool) -> None:
+        super().__init__(words, passes)
+        self.words, self.passes = words, passes
+
+    def __str__(self) -> str:
+        return self.words
 
 
 class ChunkActor:
@@ -41,9 +60,20 @@ class ChunkActor:
 
         Raises:
             CpmiError: a model is another one here, or the chunk cannot be made.
+            ChunkError: the same by anything else.
         """
-        job.check_models(self._models, self._place)
-        return job.made(self._settings, self._models, lambda _: None)
+        try:
+            job.check_models(self._models, self._place)
+            return job.made(self._settings, self._models, lambda _: None)
+        except CpmiError as error:
+            if isinstance(error, MissingModel) and self._place not in str(error):
+                error.add_note(f"on {self._place}")
+            if may_pass(error):  # its cause, by which that is known, is not sent
+                raise PassingError(with_notes(error)) from None
+            raise
+        except (Exception, CancelledError) as error:
+            LOG.exception("%s cannot be made", job)
+            raise ChunkError(described(error), may_pass(error)) from None
 
 
 @cache

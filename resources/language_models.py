@@ -7,6 +7,8 @@ models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1   
 """
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import ActorError, SettingsError
+from cpmi_dagster.errors import MissingModel, ModelError, NoActors, SettingsError, SourceError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
 from cpmi_dagster.models.language_models import (
@@ -86,12 +88,12 @@ class LanguageModels:
         """The processes that make chunks, each with models of its own; None where the profile names none.
 
         Raises:
-            ActorError: Ray is not installed, or its cluster is not reached.
+            ActorError: Ray is not installed, its cluster is not reached, or the actors were stopped.
         """
         ray = self._settings.orchestration.ray
         with self._actors_lock:
             if self._stopped:
-                raise ActorError(STOPPED)
+                raise NoActors(STOPPED)
             if ray is not None and self._actors is None:
                 from resources.ray_actors import ActorPool
 
@@ -110,7 +112,7 @@ class LanguageModels:
         return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
 
     def stop_actors(self) -> None:
-        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets an `ActorError`."""
+        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets `NoActors`."""
         with self._actors_lock:
             self._stopped = True
             if self._actors is not None:
@@ -147,8 +149,8 @@ class LanguageModels:
 
     def facts(self, role: Role) -> list[str]:
         """What of a model rows depend on: identity, precision, and the hash of a folder's config and tokenizer."""
-        spec = self.spec(role)
-        return [self.identity(role), *_precision_and_reading(spec)]
+        with _needed():
+            return [self.identity(role), *_precision_and_reading(self.spec(role))]
 
     def facts_of(self, model: LanguageModel) -> list[str]:
         """The same of a model that is named in a recipe."""
@@ -157,11 +159,12 @@ class LanguageModels:
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
-        weights, facts = self._weights(role), self.facts_of(self.spec(role))
-        if weights not in self._loaded or self._loaded[weights][0] != facts:
-            self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
-            self._loaded[weights] = facts, load_language_model(*weights)
-        return self._loaded[weights][1]
+        with _needed():
+            weights, facts = self._weights(role), self.facts_of(self.spec(role))
+            if weights not in self._loaded or self._loaded[weights][0] != facts:
+                self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
+                self._loaded[weights] = facts, load_language_model(*weights)
+            return self._loaded[weights][1]
 
     def _weights(self, role: Role) -> Weights:
         """What decides which weights a role uses, and where they lie."""
@@ -201,6 +204,15 @@ class LanguageModels:
             make = _vllm_engine if spec.engine == "vllm" else _endpoint_engine
             self._engines[facts] = make(spec, batch_sequences, self.identity(role))
         return self._engines[facts]
+
+
+@contextmanager
+def _needed() -> Iterator[None]:
+    """Say of an error that a model of the profile cannot be had: what needs it need not be begun."""
+    try:
+        yield
+    except (ModelError, SourceError) as error:
+        raise MissingModel(str(error)) from error
 
 
 def _has_weights(role: str, spec: LanguageModel) -> bool:

@@ -3,6 +3,7 @@
     chunks of shards 003, 004, …     one queue, those of earlier shards first
     an actor                         takes the next chunk when it is done with one: a slow actor takes fewer
     an actor that is lost            its chunk goes back to the queue; another is started when there is room for it
+    an actor with other code         is given none
 
 Actors return rows and write nothing: a node that is lost, or that comes back late, has nothing to publish.
 """
@@ -17,10 +18,10 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, first_line
+from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, NoActors, described, first_line
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
-from resources.chunk_actor import ChunkActor, Introduction, code_hash
+from resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
 from resources.chunks import ChunkJob
 from resources.language_models import STOPPED
 from resources.ray_cluster import connect, resources_of_actor, room
@@ -75,6 +76,7 @@ class ActorPool:
         self._failure: CpmiError | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._ready = 0
+        self._left_out = 0
         self._failed_starts = 0
         self._numbers = count()
         self._queue: asyncio.PriorityQueue[tuple[str, int, _Waiting]] = asyncio.PriorityQueue()
@@ -102,7 +104,7 @@ class ActorPool:
             call.ended = True
 
     def close(self) -> None:
-        """End the actors; whoever waits for a chunk gets an `ActorError`. Ray ends too if it was started here."""
+        """End the actors; whoever waits for a chunk gets `NoActors`. Ray ends too if it was started here."""
         import ray
 
         with suppress(RuntimeError):
@@ -123,10 +125,10 @@ class ActorPool:
         try:
             self._loop.run_until_complete(self._main)
         except asyncio.CancelledError:
-            self._fail(ActorError(STOPPED))
+            self._fail(NoActors(STOPPED))
         except Exception as error:
             LOG.exception("the actors cannot be kept up")
-            self._fail(ActorError(f"the actors cannot be kept up: {first_line(error)}"))
+            self._fail(NoActors(f"the actors cannot be kept up: {first_line(error)}"))
         finally:
             self._loop.close()
 
@@ -153,10 +155,15 @@ class ActorPool:
         import ray
         from ray.exceptions import RayError
 
-        remote = ray.remote(ChunkActor).options(max_restarts=0, max_task_retries=0, **resources_of_actor(self._wanted))
-        actor: Any = remote.remote(self._settings)
+        actor: Any = None
         try:
-            self._check(await _result(actor.introduce.remote()))
+            needs = resources_of_actor(self._wanted)
+            remote = ray.remote(ChunkActor).options(max_restarts=0, max_task_retries=0, **needs)
+            actor = remote.remote(self._settings)
+            introduction = await _result(actor.introduce.remote())
+            if introduction.code != self._code:
+                await self._leave_out(actor, introduction)
+                return
             self._failed_starts = 0
             self._ready += 1
             try:
@@ -168,10 +175,12 @@ class ActorPool:
             pass
         except RayError as error:
             self._count_failed_start(error)
-        except CpmiError as error:
-            self._fail(error)
+        except Exception as error:
+            # whoever waits would wait for ever
+            LOG.exception("an actor cannot be started or used")
+            self._fail(NoActors(f"actors cannot be started: {first_line(error)}"))
         finally:
-            if ray.is_initialized():
+            if actor is not None and ray.is_initialized():
                 ray.kill(actor)
 
     async def _next_chunk(self, actor: Any) -> None:
@@ -184,7 +193,7 @@ class ActorPool:
         try:
             call.answers.put((waiting.job, await _result(actor.make.remote(waiting.job))))
         except RayError as error:
-            # of a task that raised, the error; what is not one of ours may be the node's fault
+            # of a task that raised, the error; what came up in a library may be the node's fault
             cause = getattr(error, "cause", None) or error
             if isinstance(cause, CpmiError):
                 call.answers.put(cause)
@@ -207,15 +216,30 @@ class ActorPool:
             LOG.warning("%s goes to another actor: %s", waiting.job, _described(error))
             self._enqueue(waiting)
 
-    def _check(self, introduction: Introduction) -> None:
-        if introduction.code != self._code:
-            raise ActorError(
-                f"the actor on {introduction.place} runs another version of this package than this process, and might "
-                "make other rows; install the same on every node"
-            )
+    async def _leave_out(self, actor: Any, introduction: Introduction) -> None:
+        """Give an actor with other code no chunk, but keep it: else one like it would be started in its place."""
+        from ray.exceptions import RayError
+
+        problem = (
+            f"the actor on {introduction.place} runs another version of this package than this process, and might make "
+            "other rows; install the same on every node"
+        )
+        LOG.warning("%s; it is left out", problem)
+        self._left_out += 1
+        if self._left_out == sum(not task.done() for task in self._serving):
+            self._fail(NoActors(problem))
+        try:
+            with suppress(RayError):
+                while True:
+                    await asyncio.sleep(WARN_EVERY_SECONDS)
+                    await _result(actor.introduce.remote())
+        finally:
+            self._left_out -= 1
 
     def _count_failed_start(self, error: Exception) -> None:
         self._failed_starts += 1
+        if self._failed_starts <= MOST_LOSSES:
+            LOG.warning("an actor ended before it made a chunk: %s", first_line(error))
         if self._failed_starts >= MOST_LOSSES and not self._ready:
             self._fail(ActorsLost(f"actors end before they make a chunk: {first_line(error)}"))
 
@@ -236,11 +260,12 @@ def _unmakable(waiting: _Waiting, error: Exception) -> ActorError:
     from ray.exceptions import RayError
 
     tries = f"by {waiting.losses} actors, at last" if waiting.losses else "by an actor"
-    kind = ActorsLost if isinstance(error, RayError) else ActorError
+    passes = isinstance(error, RayError) or (isinstance(error, ChunkError) and error.passes)
+    kind = ActorsLost if passes else ActorError
     made = kind(f"{waiting.job} cannot be made {tries}: {_described(error)}")
     made.__cause__ = error
     return made
 
 
 def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {first_line(error)}"
+    return str(error) if isinstance(error, ChunkError) else described(error)

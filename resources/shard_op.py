@@ -4,19 +4,35 @@ run over shards 004 to 005      004: hard_negatives, answer_logprobs, …, polic
                                 005: the same, by the models that are loaded
 
 Each table of a shard is recorded the moment it is written, so that a run which is cancelled or killed leaves whole
-shards. A shard that fails keeps no other from being made; the run fails at its end, and names it.
+shards. A shard that fails keeps no other from being made; the run fails at its end, and names it. What every shard
+would meet, such as a missing model, ends the run at once.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from inspect import getdoc
 from itertools import chain
+from threading import Event
+from traceback import format_exception
 from typing import Any
 
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import CpmiError, with_notes
+from cpmi_dagster.errors import (
+    CpmiError,
+    EveryShardFails,
+    MissingModel,
+    NoActors,
+    SettingsError,
+    ShardsFailed,
+    StorageError,
+    described,
+    may_pass,
+    with_notes,
+)
 from cpmi_dagster.profiles.settings import Settings
 from resources import presentation
 from resources.lake import Lake
@@ -26,22 +42,26 @@ from resources.spec_version import spec_version
 from resources.stage import GPU_POOL, RESOURCES, RUN_CONFIG, Stage
 from resources.stage_run import StageRun
 from resources.staleness import Maker
-from resources.step_errors import may_pass, step_errors
+from resources.step_errors import step_errors
 
-Event = dg.AssetMaterialization | dg.AssetCheckResult
+LOG = logging.getLogger(__name__)
+OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors)
+"""Errors that every shard would meet."""
+Shown = dg.AssetMaterialization | dg.AssetCheckResult
+"""What Dagster records."""
 
 
 @dataclass(frozen=True)
 class ShardCheck:
-    """A check of a table's finished shards; where it fails as an error, nothing is made from them.
+    """A check of a table's finished shards; where it fails as an error, nothing more is made.
 
     Attributes:
         table: what is checked.
-        body: looks at the lake; its name and text are the check's.
+        body: looks at those of some shards that are made; its name and text are the check's.
     """
 
     table: str
-    body: Callable[[Lake, Settings], dg.AssetCheckResult]
+    body: Callable[[Lake, Settings, Sequence[str]], dg.AssetCheckResult]
 
     @property
     def key(self) -> dg.AssetCheckKey:
@@ -55,9 +75,8 @@ class ShardCheck:
             self.body.__name__, asset=asset_key(self.table), description=getdoc(self.body), blocking=True
         )
 
-    def result(self, lake: Lake, settings: Settings) -> dg.AssetCheckResult:
-        """Check the shards on disk."""
-        found = self.body(lake, settings)
+    def result(self, found: dg.AssetCheckResult) -> dg.AssetCheckResult:
+        """What the body found, under the check's name."""
         return dg.AssetCheckResult(
             passed=found.passed,
             asset_key=self.key.asset_key,
@@ -91,7 +110,7 @@ class ShardOp:
         versions = {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
         memo: dict[str, Any] = {}
 
-        def compute(context: dg.AssetExecutionContext) -> Iterator[Event]:
+        def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             chosen = [stage for stage in self.stages if context.selected_asset_keys & set(map(asset_key, stage.tables))]
             runs = [(stage, stage.run_in(context, makers, memo)) for stage in chosen]
             checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
@@ -101,8 +120,6 @@ class ShardOp:
                     yield from work.events()
             finally:
                 context.resources.models.end_actors()
-            if work.failures:
-                raise dg.Failure(description="; ".join(work.failures), allow_retries=False)
 
         return dg.multi_asset(
             name=self.name,
@@ -122,10 +139,24 @@ class ShardOp:
 
 
 @dataclass(frozen=True)
-class _ShardWork:
-    """The shards of one run; `failures` has a sentence per shard that failed, `found` the last result of each check.
+class _Made:
+    """The tables of a shard that a stage has brought up to date; `shown` is what Dagster shows of each."""
 
-    `costs` has what was spent on each table that was made.
+    stage: Stage
+    run: StageRun
+    shard: str
+    shown: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class _ShardWork:
+    """The shards of one run.
+
+    Attributes:
+        failures: a sentence per shard that failed while others could be made, and per check that raised.
+        checked: the checks of tables that were made; each is asked once more in the end.
+        stopped: set where no further table is to be made.
+        costs: what was spent on each table that was made.
     """
 
     context: dg.AssetExecutionContext
@@ -133,11 +164,32 @@ class _ShardWork:
     checks: Sequence[ShardCheck]
     versions: Mapping[str, str]
     failures: list[str] = field(default_factory=list)
-    found: dict[dg.AssetCheckKey, dg.AssetCheckResult] = field(default_factory=dict)
+    checked: set[ShardCheck] = field(default_factory=set)
+    stopped: Event = field(default_factory=Event)
     costs: list[Cost] = field(default_factory=list)
 
-    def events(self) -> Iterator[Event]:
-        """Make the shards; a check that fails as an error ends the run, of which Dagster then says so."""
+    def events(self) -> Iterator[Shown]:
+        """Make the shards; a check that fails as an error ends the run, of which Dagster then says so.
+
+        Raises:
+            ShardsFailed: some could not be made; the message names each.
+            EveryShardFails: the last of those that it names would keep all others from being made.
+        """
+        try:
+            with closing(self._finished()) as finished:
+                for made in finished:
+                    # not in the shard's thread, which may be ahead: an event names those that Dagster has of its inputs
+                    yield from self._recorded(made)
+        except CpmiError as error:
+            raise EveryShardFails("; ".join([*self.failures, with_notes(error)])) from error
+        self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
+        yield from (self._result(check) for check in self.checks if check in self.checked)
+        if self.failures:
+            # a check that fails as an error lets no run make more
+            raise (EveryShardFails if self.stopped.is_set() else ShardsFailed)("; ".join(self.failures))
+
+    def _finished(self) -> Generator[_Made, None, None]:
+        """What the stages have made, in the order in which it is made."""
         _, run = self.runs[0]
         ray = run.settings.orchestration.ray
         if ray is None:
@@ -145,40 +197,67 @@ class _ShardWork:
         else:
             run.models.connect_actors()
             yield from side_by_side(self._make, self.context.partition_keys, ray.shards_at_once, run.models.stop_actors)
-        self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
-        yield from self.found.values()
 
-    def _make(self, shard: str) -> Iterator[dg.AssetMaterialization]:
+    def _make(self, shard: str) -> Iterator[_Made]:
         for stage, run in self.runs:
-            if self._is_stopped():
+            if self.stopped.is_set():
                 return
             try:
                 shown = stage.bring_up_to_date(run, shard)
-            except CpmiError as error:
-                if may_pass(error):
-                    raise
-                self.failures.append(f"{stage.name} {shard}: {with_notes(error)}")
-                with stage.named_in_logs(run, shard):
-                    self.context.log.error(self.failures[-1])
+            except Exception as error:
+                self._fail(stage, run, shard, error)
                 return
-            yield from self._recorded(stage, run, shard, shown)
-            checks = (check for check in self.checks if check.table in stage.tables)
-            self.found.update((check.key, check.result(run.lake, run.settings)) for check in checks)
+            yield _Made(stage, run, shard, shown)
+            self._check(stage, run, shard)
 
-    def _is_stopped(self) -> bool:
-        return any(not found.passed and found.severity == dg.AssetCheckSeverity.ERROR for found in self.found.values())
+    def _fail(self, stage: Stage, run: StageRun, shard: str, error: Exception) -> None:
+        """Keep a failure for the end of the run.
 
-    def _recorded(
-        self, stage: Stage, run: StageRun, shard: str, shown: Mapping[str, Mapping[str, Any]]
-    ) -> Iterator[dg.AssetMaterialization]:
+        Raises:
+            EveryShardFails: the other shards would fail as well, or time may mend it.
+        """
+        if isinstance(error, NoActors) and self.stopped.is_set():
+            return  # the actors were stopped for another shard
+        failure = f"{stage.name} {shard}: {described(error)}"
+        with stage.named_in_logs(run, shard):
+            ours = isinstance(error, CpmiError)
+            self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
+        if may_pass(error) or isinstance(error, OF_ALL_SHARDS):
+            self.stopped.set()
+            raise EveryShardFails(failure) from error
+        self.failures.append(failure)
+
+    def _check(self, stage: Stage, run: StageRun, shard: str) -> None:
+        """Stop where a shard that was just made fails as an error; it alone is read."""
+        for check in (check for check in self.checks if check.table in stage.tables):
+            self.checked.add(check)
+            try:
+                found = check.body(run.lake, run.settings, [shard])
+                if not found.passed and found.severity == dg.AssetCheckSeverity.ERROR:
+                    self.stopped.set()
+            except Exception as error:  # its result will say so; the shards can be made
+                self.context.log.warning(f"the check {check.key.name} cannot be made at {shard}: {described(error)}")
+
+    def _result(self, check: ShardCheck) -> dg.AssetCheckResult:
+        """What a check finds in all shards on disk; one that raises has failed, and the run with it."""
+        _, run = self.runs[0]
+        try:
+            return check.result(check.body(run.lake, run.settings, run.settings.shard_keys))
+        except Exception as error:
+            LOG.exception("the check %s cannot be made", check.key.name)
+            problem = f"it cannot be made: {described(error)}"
+            self.failures.append(f"the check {check.key.name} of {check.table}: {problem}")
+            return check.result(dg.AssetCheckResult(passed=False, description=problem))
+
+    def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""
-        instance = self.context.instance
-        for key in stage.tables:
-            record = run.lake.intact_record(key, shard)
+        instance, inputs = self.context.instance, made.stage.inputs
+        for key in made.stage.tables:
+            record, shown = made.run.lake.intact_record(key, made.shard), made.shown[key]
             if record is None:
                 continue
-            made = (record.content, self.versions[key])
-            if "skipped" not in shown[key] and record.cost:
+            versions = (record.content, self.versions[key])
+            if "skipped" not in shown and record.cost:
                 self.costs.append(Cost.from_dict(record.cost))
-            if "skipped" not in shown[key] or not is_recorded(instance, key, shard, stage.inputs, made):
-                yield materialization(instance, key, shard, stage.inputs, made, shown[key])
+            if "skipped" not in shown or not is_recorded(instance, key, made.shard, inputs, versions):
+                yield materialization(instance, key, made.shard, inputs, versions, shown)

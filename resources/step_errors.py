@@ -10,22 +10,8 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from cpmi_dagster.errors import CpmiError, PassingError, first_line, with_notes
+from cpmi_dagster.errors import CpmiError, first_line, may_pass, with_notes
 from cpmi_dagster.profiles.orchestration import Orchestration
-
-# by name, so that libraries which a profile does not use are not loaded
-PASSING = {"OutOfMemoryError", "APIConnectionError", "RateLimitError", "InternalServerError", "TransportError"}
-PASSING_TYPES = (PassingError, MemoryError, ConnectionError, TimeoutError)
-
-
-def may_pass(error: BaseException | None) -> bool:
-    """Whether an error, or one that caused it, is of a kind that time may mend: memory, a server, the network."""
-    while error is not None:
-        names = {kind.__name__ for kind in type(error).__mro__}
-        if isinstance(error, PASSING_TYPES) or names & PASSING:
-            return True
-        error = error.__cause__
-    return False
 
 
 @contextmanager

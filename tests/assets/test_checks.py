@@ -9,6 +9,7 @@ import polars as pl
 from assets.checks import (
     every_trajectory_scored,
     match_rate,
+    negatives_differ_from_gold,
     no_benchmark_question_is_trained_on,
     reward_models_beat_chance,
 )
@@ -117,5 +118,25 @@ def test_a_shard_that_is_half_made_or_damaged_stops_no_other(tmp_path: Path):
         lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "f", "r", "", "1"))
     trajectories = lake.path("alignment/trajectories", "000")
     trajectories.write_bytes(trajectories.read_bytes()[:99])
-    assert every_trajectory_scored(lake, settings).passed
+    assert every_trajectory_scored(lake, settings, settings.shard_keys).passed
     assert match_rate(lake, settings).metadata["match_rate"].value == 0
+
+
+def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
+    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
+    for shard, answer in (("000", "7/2"), ("001", "7/3")):
+        trajectory = {
+            "trajectory_id": shard, "question_id": "q", "row_number": 0, "task": "MATH", "question": ASKED,
+            "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
+            "match_score": 1.0,
+        }  # fmt: skip
+        rows = {
+            "alignment/trajectories": trajectory,
+            "labels/hard_negatives": {"trajectory_id": shard, "rank": 1, "answer": answer, "source": "model"},
+        }
+        for key, row in rows.items():
+            frame = pl.DataFrame([row], schema=TABLES[key].schema.create_empty().schema, strict=False)
+            lake.write(frame, FileRecord(key, shard, "f", "r", "", "1"))
+    found = {shard: negatives_differ_from_gold(lake, settings, [shard]).passed for shard in ("000", "001")}
+    assert found == {"000": False, "001": True}
+    assert not negatives_differ_from_gold(lake, settings, settings.shard_keys).passed

@@ -1,21 +1,28 @@
 """A run takes a stretch of shards, finishes one after another, and records each table once."""
 
+import threading
 from collections.abc import Sequence
 
 import dagster as dg
 import polars as pl
 import pytest
 
+from assets.automation import LABEL
+from assets.runs import run_phase
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import PassingError, ScoringError
+from cpmi_dagster.errors import MissingModel, NoActors, PassingError, ScoringError, StorageError
+from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources import shard_op
+from resources.dagster_home import open_instance
 from resources.data_sources import DataSources
 from resources.database import Database
 from resources.failed_runs import range_tags
 from resources.lake import Lake
-from resources.language_models import LanguageModels
+from resources.language_models import STOPPED, LanguageModels
 from resources.materializations import asset_key
 from resources.progress import LoggedProgress
+from resources.run_log import console_loggers
 from resources.shard_op import ShardCheck, ShardOp
 from resources.stage import Stage, stage
 from resources.stage_run import StageOutput, StageRun
@@ -28,6 +35,14 @@ def settings(tmp_path) -> Settings:
     orchestration = {"retry_seconds": 0.0, "retries": 1, "shards_per_run": 3}
     settings = load_settings("miniature", home=tmp_path)
     return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update=orchestration)})
+
+
+@pytest.fixture
+def on_actors(settings, monkeypatch) -> Settings:
+    """The same with two shards in work at once; the stages of these tests need no actor, and none is started."""
+    monkeypatch.setattr(LanguageModels, "connect_actors", lambda _: None)
+    ray = RayActors(actors=2, shards_at_once=2)
+    return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update={"ray": ray})})
 
 
 class Labels:
@@ -73,8 +88,14 @@ def run(
     checks: Sequence[ShardCheck] = (),
     **options,
 ) -> dg.ExecuteInProcessResult:
+    tags, resources = range_tags([first, last]), resources_of(settings)
+    assets = [ShardOp("labels", labels.stages, checks).bind(settings, {})]
+    return dg.materialize(assets, instance=instance, resources=resources, tags=tags, raise_on_error=False, **options)
+
+
+def resources_of(settings: Settings) -> dict[str, object]:
     lake = Lake(settings.home)
-    resources = {
+    return {
         "settings": settings,
         "lake": lake,
         "models": LanguageModels(settings),
@@ -82,9 +103,6 @@ def run(
         "database": Database(lake),
         "progress": LoggedProgress(),
     }
-    tags = range_tags([first, last])
-    assets = [ShardOp("labels", labels.stages, checks).bind(settings, {})]
-    return dg.materialize(assets, instance=instance, resources=resources, tags=tags, raise_on_error=False, **options)
 
 
 def recorded(instance: dg.DagsterInstance, table: str) -> list[str]:
@@ -107,15 +125,30 @@ def test_a_shard_is_finished_before_the_next_is_begun_and_recorded_once(settings
     assert labels.made == [f"{name} 00{shard}" for shard in range(3) for name in ("negatives", "rewards")]
 
 
+def check_versions(settings: Settings, instance: dg.DagsterInstance) -> None:
+    """Each shard bears the hash of its own rows and of those it is made from."""
+    for shard in ("000", "002"):
+        chosen = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
+        (record,) = instance.fetch_materializations(chosen, limit=5).records
+        tags, lake = record.asset_materialization.tags, Lake(settings.home)
+        assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
+        assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
+
+
 def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(settings):
     with dg.DagsterInstance.ephemeral() as instance:
         run(Labels(), settings, instance)
-        for shard in ("000", "002"):
-            chosen = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
-            (record,) = instance.fetch_materializations(chosen, limit=5).records
-            tags, lake = record.asset_materialization.tags, Lake(settings.home)
-            assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
-            assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
+        check_versions(settings, instance)
+
+
+def test_a_shard_bears_the_hash_of_its_inputs_also_where_its_thread_is_ahead_of_dagster(on_actors, monkeypatch):
+    def far_ahead(work, shards, *_):
+        return [made for shard in shards for made in work(shard)]
+
+    monkeypatch.setattr(shard_op, "side_by_side", far_ahead)
+    with dg.DagsterInstance.ephemeral() as instance:
+        run(Labels(), on_actors, instance)
+        check_versions(on_actors, instance)
 
 
 def test_what_is_unchanged_is_not_recorded_again(settings):
@@ -144,6 +177,66 @@ def test_a_shard_that_fails_is_named_and_keeps_no_other_from_being_labelled(sett
     assert failure_of(result) == "negatives 001: trajectory t7 cannot be scored"
 
 
+@pytest.mark.parametrize("profile", ["settings", "on_actors"])
+def test_all_shards_that_fail_are_named_in_the_end_a_fault_of_ours_too(profile, request):
+    labels = Labels(
+        {"negatives 000": [ScoringError("trajectory t7 cannot be scored")], "rewards 001": [KeyError("t9")]}
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, request.getfixturevalue(profile), instance)
+        assert recorded(instance, REWARDS) == ["002"]
+    failures = ["negatives 000: trajectory t7 cannot be scored", "rewards 001: KeyError: 't9'"]
+    assert sorted(failure_of(result).split("; ")) == failures
+
+
+def test_what_every_shard_would_meet_ends_the_run_and_what_failed_before_is_named(settings):
+    refusal, missing = ScoringError("trajectory t7 cannot be scored"), MissingModel("model folder /m does not exist")
+    labels = Labels({"rewards 000": [refusal], "negatives 001": [missing]})
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, settings, instance)
+    assert labels.made == ["negatives 000"]
+    assert failure_of(result) == (
+        "rewards 000: trajectory t7 cannot be scored; negatives 001: model folder /m does not exist"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "labelled"),
+    [
+        (ScoringError("trajectory t7 cannot be scored"), ["000", "002"]),
+        (MissingModel("model folder /m does not exist"), ["000"]),
+    ],
+)
+def test_one_process_too_goes_on_with_the_other_shards(settings, error, labelled):
+    labels, tables = Labels({"rewards 001": [error]}), [NEGATIVES, REWARDS]
+    definitions = dg.Definitions(
+        assets=[ShardOp("labels", labels.stages, ()).bind(settings, {})],
+        resources=resources_of(settings),
+        jobs=[dg.define_asset_job(LABEL)],
+        loggers=console_loggers(),
+    )
+    with open_instance(settings) as instance:
+        outcome = run_phase(definitions, settings, instance, LABEL, ["000", "001", "002"], tables)
+        assert recorded(instance, REWARDS) == labelled
+    assert outcome.failures == [f"labels: rewards 001: {error}"]
+
+
+def test_what_every_shard_would_meet_is_said_once_where_it_stops_the_others(on_actors, monkeypatch):
+    stopped = threading.Event()
+
+    class Waiting(Labels):
+        def _work(self, name: str, shard: str) -> None:
+            if shard == "000":
+                assert stopped.wait(20)
+                raise NoActors(STOPPED)
+            raise StorageError("there is no room on the disk")
+
+    monkeypatch.setattr(LanguageModels, "stop_actors", lambda _: stopped.set())
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(Waiting(), on_actors, instance)
+    assert failure_of(result) == "negatives 001: there is no room on the disk"
+
+
 def test_what_may_pass_is_tried_again_and_finished_shards_are_kept(settings):
     labels = Labels({"rewards 001": [PassingError("the server does not answer")]})
     with dg.DagsterInstance.ephemeral() as instance:
@@ -156,7 +249,7 @@ def test_what_does_not_pass_fails_in_the_end_with_its_sentence(settings):
     labels = Labels({"rewards 001": [PassingError("the server does not answer") for _ in range(2)]})
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(labels, settings, instance)
-    assert failure_of(result) == "the server does not answer"
+    assert failure_of(result) == "rewards 001: the server does not answer"
 
 
 def test_a_run_that_is_cancelled_leaves_whole_shards(settings):
@@ -167,7 +260,7 @@ def test_a_run_that_is_cancelled_leaves_whole_shards(settings):
     assert Lake(settings.home).partitions(REWARDS) == ["000"]
 
 
-def broken(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+def broken(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """Fails once a second shard is there."""
     return dg.AssetCheckResult(passed=len(lake.partitions(NEGATIVES)) < 2)
 
@@ -179,6 +272,40 @@ def test_a_check_that_fails_stops_the_run_before_more_is_made(settings):
     (evaluation,) = result.get_asset_check_evaluations()
     assert (evaluation.check_name, evaluation.passed, result.success) == ("broken", False, False)
     assert labels.made == ["negatives 000", "rewards 000", "negatives 001"]
+
+
+def test_a_check_reads_each_shard_once_as_it_is_made_and_all_of_them_in_the_end(settings):
+    asked: list[list[str]] = []
+
+    def counting(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
+        """Keeps what it is asked for."""
+        asked.append(list(shards))
+        return dg.AssetCheckResult(passed=True)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert run(Labels(), settings, instance, checks=[ShardCheck(NEGATIVES, counting)]).success
+    assert asked == [["000"], ["001"], ["002"], list(settings.shard_keys)]
+
+
+def raising(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
+    """Has a fault of its own."""
+    raise KeyError("answer")
+
+
+def passing(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
+    """Finds nothing."""
+    return dg.AssetCheckResult(passed=True)
+
+
+@pytest.mark.parametrize("profile", ["settings", "on_actors"])
+def test_a_check_that_raises_fails_and_keeps_no_shard_from_being_made(profile, request):
+    labels, checks = Labels(), [ShardCheck(NEGATIVES, raising), ShardCheck(NEGATIVES, passing)]
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, request.getfixturevalue(profile), instance, checks=checks)
+        assert sorted(recorded(instance, REWARDS)) == ["000", "001", "002"]
+    found = {one.check_name: (one.passed, one.description) for one in result.get_asset_check_evaluations()}
+    assert found == {"raising": (False, "it cannot be made: KeyError: 'answer'"), "passing": (True, None)}
+    assert failure_of(result) == "the check raising of labels/hard_negatives: it cannot be made: KeyError: 'answer'"
 
 
 def test_some_tables_may_be_chosen(settings):

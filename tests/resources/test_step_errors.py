@@ -4,10 +4,10 @@ import dagster as dg
 import httpx2
 import pytest
 
-from cpmi_dagster.errors import ModelError, PassingError, ScoringError
+from cpmi_dagster.errors import ModelError, PassingError, ScoringError, may_pass
 from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.scoring.tree_scorer import OutOfMemory
-from resources.step_errors import may_pass, step_errors
+from resources.step_errors import step_errors
 
 
 class OutOfMemoryError(RuntimeError):

@@ -1,0 +1,205 @@
+"""What becomes of chunks and errors in a pool of actors, with objects of this process in the place of Ray's."""
+
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+import ray_makers
+
+from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, NoActors, PassingError, ScoringError
+from cpmi_dagster.profiles.actors import RayActors
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources import ray_actors
+from resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
+from resources.chunks import ChunkJob, ChunkMaker, chunk_jobs
+from resources.ray_actors import ActorPool
+
+SECONDS = 30
+
+
+class RayError(Exception):
+    """Ray's own, with the exception of a task that raised."""
+
+    def __init__(self, cause: BaseException | None = None) -> None:
+        super().__init__("the actor died")
+        self.cause = cause
+
+
+class Method:
+    """A method of an actor, which may be lost."""
+
+    def __init__(self, call: Callable[..., Any], lost: Callable[[], bool] = lambda: False) -> None:
+        self._call, self._lost = call, lost
+
+    def remote(self, *args: Any) -> SimpleNamespace:
+        future: Future[Any] = Future()
+        try:
+            if self._lost():
+                raise RayError
+            future.set_result(self._call(*args))
+        except RayError as error:
+            future.set_exception(error)
+        except Exception as error:
+            future.set_exception(RayError(error))
+        return SimpleNamespace(future=lambda: future)
+
+
+class Cluster:
+    """A Ray with an actor on each node, which runs the code of its node; `needs` is what each was started with."""
+
+    def __init__(self) -> None:
+        self.code: dict[int, str] = {}
+        self.gone: set[int] = set()
+        self.needs: list[dict[str, Any]] = []
+        self.refuses = ""
+
+    def options(self, **needs: Any) -> SimpleNamespace:
+        if self.refuses:
+            raise ValueError(self.refuses)
+        self.needs.append(needs)
+        return SimpleNamespace(remote=self._actor)
+
+    def _actor(self, settings: Settings) -> SimpleNamespace:
+        number, actor = len(self.needs) - 1, ChunkActor(settings)
+        introduction = Introduction(f"node{number} (process 7)", self.code.get(number, code_hash()))
+        return SimpleNamespace(
+            introduce=Method(lambda: introduction, lambda: number in self.gone), make=Method(actor.make)
+        )
+
+
+@pytest.fixture
+def cluster(monkeypatch) -> Cluster:
+    cluster = Cluster()
+    ray = SimpleNamespace(
+        remote=lambda _: cluster, cluster_resources=dict, is_initialized=lambda: True, kill=lambda _: None
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", SimpleNamespace(RayError=RayError))
+    monkeypatch.setattr(ray_actors, "connect", lambda _: False)
+    monkeypatch.setattr(ray_actors, "LOOK_EVERY_SECONDS", 0.01)
+    return cluster
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    return load_settings("miniature", tmp_path)
+
+
+@pytest.fixture
+def pool(cluster, settings) -> Iterator[ActorPool]:
+    pool = ActorPool(RayActors(actors=2), settings)
+    yield pool
+    pool.close()
+
+
+def jobs_of(make: ChunkMaker, count: int = 1) -> list[ChunkJob]:
+    frame = pl.DataFrame({"trajectory_id": [f"t{number}" for number in range(count)]})
+    return chunk_jobs("step_rewards", "000", frame, 1, make, {}, {})
+
+
+def outcome(pool: ActorPool, jobs: Sequence[ChunkJob]) -> list[str] | CpmiError:
+    """The names of the chunks that were made, or what was raised; a test fails where neither comes."""
+    found: SimpleQueue[list[str] | CpmiError] = SimpleQueue()
+
+    def follow() -> None:
+        try:
+            found.put([job.name for job, _ in pool.make(jobs)])
+        except CpmiError as error:
+            found.put(error)
+
+    threading.Thread(target=follow, daemon=True).start()
+    return found.get(timeout=SECONDS)
+
+
+class TwoArguments(Exception):
+    """As exceptions of some libraries: it is pickled and never unpickled."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def refused(own, chunk, advance):
+    raise TwoArguments("status 422", 422)
+
+
+def out_of_memory(own, chunk, advance):
+    raise MemoryError("12 GiB")
+
+
+def no_route(own, chunk, advance):
+    raise ScoringError("the model is not read") from ConnectionError("no route")
+
+
+def test_what_came_up_in_an_actor_survives_the_way_back_in_words(settings):
+    (job,) = jobs_of(refused)
+    with pytest.raises(ChunkError) as caught:
+        ChunkActor(settings).make(job)
+    received = pickle.loads(pickle.dumps(caught.value))
+    assert (str(received), received.passes) == ("TwoArguments: status 422", False)
+
+
+def test_what_may_pass_is_still_known_as_such_without_its_cause(settings):
+    (job,) = jobs_of(no_route)
+    with pytest.raises(PassingError, match=r"the model is not read \(at trajectory t0\)"):
+        ChunkActor(settings).make(job)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "words"),
+    [(refused, ActorError, "TwoArguments: status 422"), (out_of_memory, ActorsLost, "MemoryError: 12 GiB")],
+)
+def test_an_exception_in_a_task_ends_its_shard_and_names_the_chunk(pool, make, kind, words):
+    error = outcome(pool, jobs_of(make))
+    assert type(error) is kind
+    assert str(error) == f"chunk 00000 of step_rewards 000 cannot be made by 3 actors, at last: {words}"
+    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
+
+
+def test_actors_that_cannot_be_started_end_the_run(cluster, settings):
+    cluster.refuses = "num_gpus is no multiple of 0.0001"
+    pool = ActorPool(RayActors(actors=2), settings)
+    error = outcome(pool, jobs_of(ray_makers.reward))
+    pool.close()
+    assert isinstance(error, NoActors)
+    assert str(error) == "actors cannot be started: num_gpus is no multiple of 0.0001"
+
+
+def test_an_actor_with_other_code_is_left_out_with_its_node_named_and_the_others_go_on(cluster, settings, caplog):
+    cluster.code = {0: "other"}
+    pool = ActorPool(RayActors(actors=2), settings)
+    assert outcome(pool, jobs_of(ray_makers.reward, 3)) == ["00000-rows-1", "00001-rows-1", "00002-rows-1"]
+    pool.close()
+    (warning,) = (line for line in caplog.messages if "left out" in line)
+    assert warning.startswith("the actor on node0 (process 7) runs another version of this package")
+    assert len(cluster.needs) == 2
+
+
+def test_where_no_actor_is_left_the_run_says_what_to_do(cluster, settings):
+    cluster.code = {0: "other", 1: "other"}
+    pool = ActorPool(RayActors(actors=2), settings)
+    error = outcome(pool, jobs_of(ray_makers.reward))
+    pool.close()
+    assert isinstance(error, NoActors)
+    assert "runs another version of this package" in str(error) and "install the same on every node" in str(error)
+
+
+def test_once_the_node_with_other_code_is_gone_another_actor_is_started(cluster, settings, monkeypatch):
+    monkeypatch.setattr(ray_actors, "WARN_EVERY_SECONDS", 0.01)
+    cluster.code = {0: "other"}
+    pool = ActorPool(RayActors(actors=2), settings)
+    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
+    cluster.gone.add(0)
+    deadline = time.monotonic() + SECONDS
+    while len(cluster.needs) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    pool.close()
+    assert len(cluster.needs) == 3
