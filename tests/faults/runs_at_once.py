@@ -22,6 +22,9 @@ from resources.lake import Lake
 
 SHARDS = 8
 TABLES = ("answer_logprobs", "policy_rollouts", "step_rewards")
+ROWS_BY_SHARD = """
+    select shard, count(*) from labels.{table} join selection.selected_trajectories using (trajectory_id) group by shard
+"""
 ASK_EVERY_SECONDS = 1.0
 
 
@@ -47,7 +50,7 @@ def watch(settings: Settings, runs: list[subprocess.Popen[bytes]]) -> dict[tuple
         assert time.monotonic() < deadline, "the runs do not end"
         for table in TABLES:
             began = time.monotonic()
-            answer = query(settings, f"select shard, count(*) from labels.{table} group by shard")
+            answer = query(settings, ROWS_BY_SHARD.format(table=table))
             slowest, asked = max(slowest, time.monotonic() - began), asked + 1
             for shard, rows in answer.rows.iter_rows():
                 seen[table, shard].add(rows)
@@ -82,7 +85,11 @@ def main() -> None:
         assert start(profile, undisturbed, "labels").wait(LONGEST_RUN_SECONDS) == 0
         began = time.monotonic()
         runs = label_at_once(profile, home, chosen.runs)
-        seen = watch(load_settings(profile, home), runs)
+        try:
+            seen = watch(load_settings(profile, home), runs)
+        finally:
+            for run in runs:
+                run.terminate()
         assert [run.returncode for run in runs] == [0] * chosen.runs, "a run failed"
         compare(home, undisturbed)
         check_whole(seen, home)
