@@ -31,7 +31,7 @@ class PassingError(ModelError):
 
 
 class MissingModel(ModelError):
-    """A model of the profile is not there, or cannot be loaded."""
+    """A model of the profile is not there, cannot be loaded, or is another on some node."""
 
 
 class TrainingError(CpmiError):

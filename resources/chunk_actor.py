@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cpmi_dagster.errors import CpmiError, PassingError, described, may_pass, with_notes
+from cpmi_dagster.errors import CpmiError, MissingModel, PassingError, described, may_pass, with_notes
 from cpmi_dagster.profiles.settings import Settings
 from resources.chunks import ChunkJob
 from resources.language_models import LanguageModels
@@ -66,6 +66,8 @@ class ChunkActor:
             job.check_models(self._models, self._place)
             return job.made(self._settings, self._models, lambda _: None)
         except CpmiError as error:
+            if isinstance(error, MissingModel) and self._place not in str(error):
+                error.add_note(f"on {self._place}")
             if may_pass(error):  # its cause, by which that is known, is not sent
                 raise PassingError(with_notes(error)) from None
             raise

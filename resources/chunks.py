@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import Settings
 from resources.language_models import LanguageModels, Role
 
@@ -52,7 +52,7 @@ class ChunkJob:
         make: makes it.
         rows: its items.
         beside: see `ChunkRun`.
-        models: identities of the stage's models by role, as the run's fingerprint has them.
+        models: facts of the stage's models by role, as the run's fingerprint has them.
     """
 
     stage: str
@@ -61,7 +61,7 @@ class ChunkJob:
     make: ChunkMaker
     rows: pl.DataFrame
     beside: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    models: Mapping[Role, str] = field(default_factory=dict)
+    models: Mapping[Role, Sequence[str]] = field(default_factory=dict)
 
     def made(self, settings: Settings, models: LanguageModels, advance: Advance) -> "StageOutput":
         """Its rows, made in this process; an error bears a note on the trajectories among which it came up."""
@@ -78,13 +78,14 @@ class ChunkJob:
             place: where this is, for the message.
 
         Raises:
-            ModelError: a folder holds other weights there.
+            MissingModel: a folder holds other weights, or another config or tokenizer, there.
         """
-        for role, identity in self.models.items():
-            if (here := models.identity(role)) != identity:
-                raise ModelError(
-                    f"{place} has another {role}: {here}, the run has {identity}; give every node the same files"
-                )
+        for role, facts in self.models.items():
+            if (here := models.facts(role)) != list(facts):
+                same = here[0] == facts[0]
+                found, wanted = (", ".join(own[1:]) if same else own[0] for own in (here, facts))
+                what = f"another precision, config or tokenizer of the {role} {here[0]}" if same else f"another {role}"
+                raise MissingModel(f"{place} has {what}: {found}, the run has {wanted}; give every node the same files")
 
     def __str__(self) -> str:
         return f"chunk {self.name.partition('-')[0]} of {self.stage} {self.partition}"
@@ -102,7 +103,7 @@ def chunk_jobs(
     size: int,
     make: ChunkMaker,
     beside: Mapping[str, pl.DataFrame],
-    models: Mapping[Role, str],
+    models: Mapping[Role, Sequence[str]],
 ) -> list[ChunkJob]:
     """The chunks of a frame, in its order; a frame without rows is one chunk.
 

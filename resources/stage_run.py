@@ -174,8 +174,7 @@ class StageRun:
             The chunks' rows one after another, their costs added up.
         """
         advance = self.track(partition, frame.height)
-        models = {role: facts[0] for role, facts in self.facts.get("models", {}).items()}
-        jobs = chunk_jobs(self.name, partition, frame, size, make, beside or {}, models)
+        jobs = chunk_jobs(self.name, partition, frame, size, make, beside or {}, self.facts.get("models", {}))
         done = {job.name: chunk for job in jobs if (chunk := self._stored(job.name))}
         found = sum(job.rows.height for job in jobs if job.name in done)
         advance(found)

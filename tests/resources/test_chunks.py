@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from assets.label_chunks import NEGATIVES
-from cpmi_dagster.errors import MissingModel, ModelError
+from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import load_settings
 from resources.chunks import ChunkJob, chunk_jobs, made
 from resources.language_models import LanguageModels
@@ -21,7 +21,7 @@ def names_of(own, chunk, advance):
     return StageOutput(chunk.with_columns(pl.lit(answers).alias("negatives")), "model")
 
 
-def jobs_of(frame: pl.DataFrame, **models: str) -> list[ChunkJob]:
+def jobs_of(frame: pl.DataFrame, **models: list[str]) -> list[ChunkJob]:
     negatives = pl.DataFrame({"trajectory_id": list("eabd"), "answer": list("5124")})
     return chunk_jobs("answer_logprobs", "003", frame, 2, names_of, {NEGATIVES: negatives}, models)
 
@@ -55,10 +55,24 @@ def test_a_model_that_cannot_be_had_is_told_from_a_chunk_that_cannot_be_made(tmp
             use("labeler")
 
 
-def test_a_node_with_other_weights_is_named(tmp_path):
+def test_a_node_with_another_model_is_named(tmp_path):
     models = LanguageModels(load_settings("miniature", tmp_path))
-    (job, *_) = jobs_of(FRAME, labeler=models.identity("labeler"))
+    own = models.facts("labeler")
+    assert len(own) == 3
+    (job, *_) = jobs_of(FRAME, labeler=own)
     job.check_models(models, "node7")
-    (other, *_) = jobs_of(FRAME, labeler="miniature:labeler@0123456789ab")
-    with pytest.raises(ModelError, match=r"node7 has another labeler: .*, the run has miniature:labeler@0123456789ab"):
+    (other, *_) = jobs_of(FRAME, labeler=["miniature:labeler@0123456789ab", *own[1:]])
+    with pytest.raises(
+        MissingModel, match=rf"node7 has another labeler: {own[0]}, the run has miniature:labeler@01234567"
+    ):
         other.check_models(models, "node7")
+
+
+@pytest.mark.parametrize(("position", "value"), [(1, "bfloat16"), (2, "0123456789ab")])
+def test_a_node_with_the_weights_and_another_tokenizer_or_precision_is_named(tmp_path, position, value):
+    models = LanguageModels(load_settings("miniature", tmp_path))
+    facts = [value if number == position else fact for number, fact in enumerate(models.facts("labeler"))]
+    (job, *_) = jobs_of(FRAME, labeler=facts)
+    said = rf"node7 has another precision, config or tokenizer of the labeler miniature:.*, the run has .*{value}.*; give"
+    with pytest.raises(MissingModel, match=said):
+        job.check_models(models, "node7")
