@@ -3,6 +3,7 @@
     chunks of shards 003, 004, …     one queue, those of earlier shards first
     an actor                         takes the next chunk when it is done with one: a slow actor takes fewer
     an actor that is lost            its chunk goes back to the queue; another is started when there is room for it
+    an actor with other code         is given none
 
 Actors return rows and write nothing: a node that is lost, or that comes back late, has nothing to publish.
 """
@@ -75,6 +76,7 @@ class ActorPool:
         self._failure: CpmiError | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._ready = 0
+        self._left_out = 0
         self._failed_starts = 0
         self._numbers = count()
         self._queue: asyncio.PriorityQueue[tuple[str, int, _Waiting]] = asyncio.PriorityQueue()
@@ -158,7 +160,10 @@ class ActorPool:
             needs = resources_of_actor(self._wanted)
             remote = ray.remote(ChunkActor).options(max_restarts=0, max_task_retries=0, **needs)
             actor = remote.remote(self._settings)
-            self._check(await _result(actor.introduce.remote()))
+            introduction = await _result(actor.introduce.remote())
+            if introduction.code != self._code:
+                await self._leave_out(actor, introduction)
+                return
             self._failed_starts = 0
             self._ready += 1
             try:
@@ -170,8 +175,6 @@ class ActorPool:
             pass
         except RayError as error:
             self._count_failed_start(error)
-        except CpmiError as error:
-            self._fail(error)
         except Exception as error:
             # whoever waits would wait for ever
             LOG.exception("an actor cannot be started or used")
@@ -213,15 +216,30 @@ class ActorPool:
             LOG.warning("%s goes to another actor: %s", waiting.job, _described(error))
             self._enqueue(waiting)
 
-    def _check(self, introduction: Introduction) -> None:
-        if introduction.code != self._code:
-            raise ActorError(
-                f"the actor on {introduction.place} runs another version of this package than this process, and might "
-                "make other rows; install the same on every node"
-            )
+    async def _leave_out(self, actor: Any, introduction: Introduction) -> None:
+        """Give an actor with other code no chunk, but keep it: else one like it would be started in its place."""
+        from ray.exceptions import RayError
+
+        problem = (
+            f"the actor on {introduction.place} runs another version of this package than this process, and might make "
+            "other rows; install the same on every node"
+        )
+        LOG.warning("%s; it is left out", problem)
+        self._left_out += 1
+        if self._left_out == sum(not task.done() for task in self._serving):
+            self._fail(NoActors(problem))
+        try:
+            with suppress(RayError):
+                while True:
+                    await asyncio.sleep(WARN_EVERY_SECONDS)
+                    await _result(actor.introduce.remote())
+        finally:
+            self._left_out -= 1
 
     def _count_failed_start(self, error: Exception) -> None:
         self._failed_starts += 1
+        if self._failed_starts <= MOST_LOSSES:
+            LOG.warning("an actor ended before it made a chunk: %s", first_line(error))
         if self._failed_starts >= MOST_LOSSES and not self._ready:
             self._fail(ActorsLost(f"actors end before they make a chunk: {first_line(error)}"))
 

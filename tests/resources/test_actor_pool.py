@@ -3,6 +3,7 @@
 import pickle
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -33,7 +34,7 @@ class RayError(Exception):
 
 
 class Method:
-    """A method of an actor that is lost once `lost` says so."""
+    """A method of an actor, which may be lost."""
 
     def __init__(self, call: Callable[..., Any], lost: Callable[[], bool] = lambda: False) -> None:
         self._call, self._lost = call, lost
@@ -52,10 +53,11 @@ class Method:
 
 
 class Cluster:
-    """A Ray on which the actor with a number runs the code of its node; `needs` is what each was started with."""
+    """A Ray with an actor on each node, which runs the code of its node; `needs` is what each was started with."""
 
     def __init__(self) -> None:
-        self.nodes: list[str] = []
+        self.code: dict[int, str] = {}
+        self.gone: set[int] = set()
         self.needs: list[dict[str, Any]] = []
         self.refuses = ""
 
@@ -67,10 +69,9 @@ class Cluster:
 
     def _actor(self, settings: Settings) -> SimpleNamespace:
         number, actor = len(self.needs) - 1, ChunkActor(settings)
-        code = self.nodes[number] if number < len(self.nodes) else code_hash()
+        introduction = Introduction(f"node{number} (process 7)", self.code.get(number, code_hash()))
         return SimpleNamespace(
-            introduce=Method(lambda: Introduction(f"node{number} (process 7)", code)),
-            make=Method(actor.make),
+            introduce=Method(lambda: introduction, lambda: number in self.gone), make=Method(actor.make)
         )
 
 
@@ -170,3 +171,35 @@ def test_actors_that_cannot_be_started_end_the_run(cluster, settings):
     pool.close()
     assert isinstance(error, NoActors)
     assert str(error) == "actors cannot be started: num_gpus is no multiple of 0.0001"
+
+
+def test_an_actor_with_other_code_is_left_out_with_its_node_named_and_the_others_go_on(cluster, settings, caplog):
+    cluster.code = {0: "other"}
+    pool = ActorPool(RayActors(actors=2), settings)
+    assert outcome(pool, jobs_of(ray_makers.reward, 3)) == ["00000-rows-1", "00001-rows-1", "00002-rows-1"]
+    pool.close()
+    (warning,) = (line for line in caplog.messages if "left out" in line)
+    assert warning.startswith("the actor on node0 (process 7) runs another version of this package")
+    assert len(cluster.needs) == 2
+
+
+def test_where_no_actor_is_left_the_run_says_what_to_do(cluster, settings):
+    cluster.code = {0: "other", 1: "other"}
+    pool = ActorPool(RayActors(actors=2), settings)
+    error = outcome(pool, jobs_of(ray_makers.reward))
+    pool.close()
+    assert isinstance(error, NoActors)
+    assert "runs another version of this package" in str(error) and "install the same on every node" in str(error)
+
+
+def test_once_the_node_with_other_code_is_gone_another_actor_is_started(cluster, settings, monkeypatch):
+    monkeypatch.setattr(ray_actors, "WARN_EVERY_SECONDS", 0.01)
+    cluster.code = {0: "other"}
+    pool = ActorPool(RayActors(actors=2), settings)
+    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
+    cluster.gone.add(0)
+    deadline = time.monotonic() + SECONDS
+    while len(cluster.needs) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    pool.close()
+    assert len(cluster.needs) == 3
