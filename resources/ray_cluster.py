@@ -70,14 +70,17 @@ def _options_here(actors: RayActors) -> dict[str, Any]:
 
 
 def resources_of_actor(actors: RayActors) -> dict[str, float]:
-    """What each actor takes of its node; the GPUs of this machine are shared where they are fewer, if there are any."""
+    """What each actor takes of its node; the GPUs of this machine are shared where they are fewer, if there are any.
+
+    A share of one is one part of a whole number of parts; more than one are whole GPUs, since Ray gives no other.
+    """
     import ray
 
     gpus = actors.num_gpus
     if actors.address == "local":
         here = ray.cluster_resources().get("GPU", 0)
         wanted = 1 if actors.actors == "max" else actors.actors
-        gpus = min(gpus, 1 / ceil(wanted / here) if wanted > here else here / wanted) if here else 0
+        gpus = min(gpus, 1 / ceil(wanted / here) if wanted > here else here // wanted) if here else 0
     return {"num_gpus": gpus, "num_cpus": actors.num_cpus}
 
 

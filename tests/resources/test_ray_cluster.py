@@ -27,6 +27,12 @@ def test_gpus_of_this_machine_are_shared_where_they_are_fewer_than_actors(cluste
     assert resources_of_actor(RayActors(actors=actors)) == {"num_gpus": share, "num_cpus": 1}
 
 
+@pytest.mark.parametrize(("actors", "share"), [(3, 2), (2, 4), (5, 1), (16, 0.5)])
+def test_actors_of_several_gpus_have_whole_ones_though_these_are_fewer(cluster, actors, share):
+    cluster(GPU=8.0, CPU=16)
+    assert resources_of_actor(RayActors(actors=actors, num_gpus=4))["num_gpus"] == share
+
+
 def test_a_cluster_has_to_have_the_gpus_that_are_asked_for(cluster):
     cluster(CPU=16)
     assert resources_of_actor(RayActors(address="auto", actors=4))["num_gpus"] == 1
