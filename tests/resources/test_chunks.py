@@ -73,6 +73,6 @@ def test_a_node_with_the_weights_and_another_tokenizer_or_precision_is_named(tmp
     models = LanguageModels(load_settings("miniature", tmp_path))
     facts = [value if number == position else fact for number, fact in enumerate(models.facts("labeler"))]
     (job, *_) = jobs_of(FRAME, labeler=facts)
-    said = rf"node7 has another precision, config or tokenizer of the labeler miniature:.*, the run has .*{value}.*; give"
+    said = rf"node7 has another precision, config or tokenizer of the labeler miniature:.*, the run has .*{value}.*"
     with pytest.raises(MissingModel, match=said):
         job.check_models(models, "node7")
