@@ -6,7 +6,7 @@ import resource
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -106,6 +106,21 @@ def s3_variables() -> Iterator[dict[str, str]]:
     pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
     with s3_server() as variables:
         yield variables
+
+
+@pytest.fixture(scope="session")
+def put_on_store(finished_home) -> Callable[[str, Collection[str]], None]:
+    """Commits the tables of the finished home, but for those of some groups, to the home at an address."""
+    from resources.home_files import open_home
+
+    def put(address: str, without: Collection[str]) -> None:
+        store = open_home(address)
+        for path in (finished_home / "lake").rglob("*.parquet"):
+            name = path.relative_to(finished_home).as_posix()
+            if name.split("/")[1] not in without and not path.name.endswith("empty.parquet"):
+                store.commit(name, path.read_bytes())
+
+    return put
 
 
 @pytest.fixture

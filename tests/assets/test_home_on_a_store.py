@@ -16,7 +16,6 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.profiles.settings import load_settings
 from resources.database import query
-from resources.home_files import open_home
 from resources.lake import Lake
 from resources.status import home_status
 from resources.trace import trace
@@ -71,14 +70,9 @@ def _all(home: str) -> list:
 
 @pytest.mark.slow
 def test_a_reward_model_and_the_report_are_made_on_a_store_and_read_elsewhere(
-    s3_home, small_profile, finished_home, tmp_path, monkeypatch
+    s3_home, small_profile, put_on_store, tmp_path, monkeypatch
 ):
-    store = open_home(s3_home)
-    made_here = ("models", "reports", "benchmarks")
-    for path in (finished_home / "lake").rglob("*.parquet"):
-        name = path.relative_to(finished_home).as_posix()
-        if name.split("/")[1] not in made_here and not path.name.endswith("empty.parquet"):
-            store.commit(name, path.read_bytes())
+    put_on_store(s3_home, without=("models", "reports", "benchmarks"))
     settings = load_settings(small_profile, s3_home)
     outcome = run_all(settings, ("models", "benchmarks", "reports"))
     assert not outcome.failures, outcome.failures

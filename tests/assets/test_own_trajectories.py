@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository"),
 ]
 
-ROWS = 30
+ROWS = 10
 LABELS_BY_ID = """
     select mine.id, list(labels.reward order by labels.step_index) as rewards
     from read_json('{rows}') mine
@@ -59,7 +59,7 @@ def done(rows) -> Settings:
     """The profile of the rows as `cpmi init` writes it, run to the end."""
     profile = rows.with_name("mine.yaml")
     said = invoke("init", "--input", str(rows), "--model", "miniature:labeler", "--output", str(profile))
-    assert "30: 30 question and steps" in said
+    assert f"{ROWS}: {ROWS} question and steps" in said
     assert f"cpmi run -p {profile}" in "".join(said.splitlines())
     settings = load_settings(profile, rows.with_name("home"))
     outcome = run_all(settings)

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
-from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, compare, start
+from kill_labeling import LONGEST_RUN_SECONDS, compare, start
 
 from resources.lake import FileRecord, Lake
 
@@ -60,9 +60,9 @@ def test_a_writer_frozen_in_its_write_is_refused_when_another_has_finished(s3_ho
 
 @pytest.mark.slow
 def test_a_labeling_that_is_killed_on_a_store_continues_and_ends_as_an_undisturbed_one(
-    s3_home, small_profile, finished_home
+    s3_home, small_profile, finished_home, put_on_store
 ):
-    assert start(small_profile, s3_home, *BEFORE_LABELS).wait(LONGEST_RUN_SECONDS) == 0
+    put_on_store(s3_home, without=("labels", "dataset", "models", "benchmarks", "reports"))
     for seconds in (9.0, 14.0):
         run = start(small_profile, s3_home, "labels")
         try:
