@@ -24,7 +24,7 @@ from resources.lake import Lake
 
 pytestmark = pytest.mark.slow
 
-LOGPROBS = "labels/answer_logprobs"
+LOGPROBS, SHARD = "labels/answer_logprobs", "000"
 # `cpmi run` of the labels in a process that nobody can stop later: it dies once the first chunk of scores is saved
 KILLED_AFTER_A_CHUNK = """
 import os, signal, sys
@@ -39,7 +39,7 @@ def save_and_die(store, chunk, frames, facts):
         os.kill(os.getpid(), signal.SIGKILL)
 
 ChunkStore.save = save_and_die
-sys.argv = ["cpmi", "run", "-p", sys.argv[1], "--only", "labels", "--quiet"]
+sys.argv = ["cpmi", "run", "-p", sys.argv[1], "--only", "labels", "--shards", "0", "--quiet"]
 main()
 """
 MAY_BE_EMPTY = {
@@ -160,7 +160,7 @@ def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy, tick):
 
 def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own_copy, small_profile):
     lake = Lake(own_copy.home)
-    undisturbed = {key: lake.read(key) for key in LABEL_TABLES}
+    undisturbed = {key: lake.read(key, SHARD) for key in LABEL_TABLES}
     shutil.rmtree(lake.root / "labels")
     environment = {"PATH": "/usr/bin:/bin", "CPMI_HOME": str(own_copy.home)}
     killed = subprocess.run([sys.executable, "-c", KILLED_AFTER_A_CHUNK, small_profile], env=environment)
@@ -168,11 +168,12 @@ def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own
     chunks = lake.root / ".work" / "labels" / "answer_logprobs"
     finished_chunks = [path.read_bytes() for path in chunks.glob("*/*.parquet")]
     assert finished_chunks
-    assert not run_all(load_settings(small_profile, own_copy.home), only=("labels",)).failures
+    settings = load_settings(small_profile, own_copy.home)
+    assert not run_all(settings, only=("labels",), shards=[SHARD]).failures
     measured = {"labels/labeling_costs": ["wall_seconds"]}
     for key, before in undisturbed.items():
         drop = measured.get(key, [])
-        assert lake.read(key).drop(drop).equals(before.drop(drop)), key
+        assert lake.read(key, SHARD).drop(drop).equals(before.drop(drop)), key
 
 
 def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):

@@ -42,18 +42,21 @@ def start(profile: str, home: Path | str, *groups: str, shards: str | None = Non
     return subprocess.Popen(command, env=environment, start_new_session=True)
 
 
-def label_and_kill(profile: str, home: Path, undisturbed: Path, kills: int, seconds: float, seed: int) -> None:
+def label_and_kill(
+    profile: str, home: Path, undisturbed: Path, kills: int, seconds: float, seed: int, shards: int = 4
+) -> None:
     """Label a home, killed at random moments and resumed, and compare it with an undisturbed one.
 
     Args:
         seconds: how long an undisturbed run takes; a moment is drawn from it.
+        shards: so many of the first ones are labelled.
 
     Raises:
         AssertionError: rows differ, or something is left over.
     """
-    moments, left = random.Random(seed), kills
+    moments, left, stretch = random.Random(seed), kills, f"0-{shards - 1}"
     while left:
-        run = start(profile, home, "labels")
+        run = start(profile, home, "labels", shards=stretch)
         moment = time.monotonic() + moments.uniform(0, seconds)
         with suppress(subprocess.TimeoutExpired):
             run.wait(moment - time.monotonic())
@@ -65,10 +68,10 @@ def label_and_kill(profile: str, home: Path, undisturbed: Path, kills: int, seco
             left -= 1
         else:
             assert run.returncode == 0, "a resumed run failed"
-            compare(home, undisturbed)
+            compare(home, undisturbed, shards=shards)
             shutil.rmtree(home / "lake" / "labels")
-    assert start(profile, home, "labels").wait(LONGEST_RUN_SECONDS) == 0, "the last run failed"
-    compare(home, undisturbed)
+    assert start(profile, home, "labels", shards=stretch).wait(LONGEST_RUN_SECONDS) == 0, "the last run failed"
+    compare(home, undisturbed, shards=shards)
 
 
 def freeze_at_work(run: subprocess.Popen[bytes], home: Path) -> None:

@@ -5,13 +5,13 @@ import shutil
 import pytest
 from kill_labeling import compare, label_and_kill, leftovers
 
-KILLS, SECONDS = 2, 8.0
+KILLS, SECONDS, SHARDS = 2, 8.0, 2
 
 
 @pytest.mark.slow
 def test_killed_runs_end_with_the_labels_of_an_undisturbed_one(own_copy, finished_home, small_profile):
     shutil.rmtree(own_copy.home / "lake" / "labels")
-    label_and_kill(small_profile, own_copy.home, finished_home, KILLS, SECONDS, seed=1)
+    label_and_kill(small_profile, own_copy.home, finished_home, KILLS, SECONDS, seed=1, shards=SHARDS)
 
 
 @pytest.mark.slow
