@@ -114,7 +114,7 @@ def disturb(running: list[Service], instance: dg.DagsterInstance, backfill_id: s
             service.start()
         job = instance.get_backfill(backfill_id)
         status = job.status if job else None
-        if status not in (BulkActionStatus.REQUESTED, BulkActionStatus.COMPLETING):
+        if status not in (BulkActionStatus.REQUESTED, BulkActionStatus.FAILING, BulkActionStatus.CANCELING):
             assert not left, f"the backfill ended before {[service.name for service in left]} were killed"
             return str(status and status.name)
         assert time.monotonic() < deadline, f"the backfill does not end: {labelled} shards are labelled"
