@@ -1,4 +1,4 @@
-"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, ui.
+"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, doctor, ui.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal. Each command
 imports what it needs, so that `cpmi --help` loads neither polars nor torch.
@@ -293,6 +293,15 @@ def trace(
     settings = definitions.load_settings(profile)
     found = definitions.trace(settings, trajectory_id, step)
     views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
+
+
+@app.command(epilog="Example: `cpmi doctor --profile paper`")
+def doctor(profile: ProfileOption = None, json: JsonOption = False) -> None:
+    """What this machine has, and whether a profile can run on it; nothing is downloaded."""
+    from cpmi_dagster import definitions
+    from cpmi_dagster.cli.doctor import show_findings
+
+    show_findings(OUT, definitions.examine(definitions.load_settings(profile)), json)
 
 
 @app.command(epilog="Example: `cpmi ui --port 3001`")
