@@ -184,17 +184,37 @@ def score(
     output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
     answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,
     conditioning: Annotated[str, typer.Option(help="Comma-separated conditionings, or all.")] = BY_DEFAULT,
+    templates: Annotated[int, typer.Option(min=1, max=4, help="The paper's first K prompts.")] = 4,
+    layout: Annotated[
+        Literal["paper", "released"],
+        typer.Option(help="Prompts as the paper prints them, or as the authors' code does."),
+    ] = "paper",
     scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
+    reader: Annotated[
+        Literal["auto", "flex", "blocked", "masked", "cached"], typer.Option(help="How the model reads token trees.")
+    ] = "auto",
+    row_tokens: Annotated[
+        int | None, typer.Option(min=16, help="Tokens of a packed row; by free memory when not given.")
+    ] = None,
     negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
+    device_map: Annotated[
+        str | None, typer.Option(help="accelerate's, such as auto: a model larger than one GPU.")
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Commit of a hub id.")] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Score a file of trajectories: CPMI of every step under every template and conditioning."""
+    """Score a file of trajectories: CPMI of every step under every template and conditioning.
+
+    Started again after a kill, with the same file, model and options, it continues where it was.
+    """
     from cpmi_dagster.scoring.files import score_file
 
     names = parse_conditionings(conditioning)
+    optional = {"row_tokens": row_tokens, "device_map": device_map, "revision": revision}
+    given = {name: value for name, value in optional.items() if value is not None}
     with views.bar(ERR, "scoring", quiet) as advance:
         result = score_file(
             model,
@@ -203,11 +223,15 @@ def score(
             answer_logprobs,
             advance,
             conditionings=names,
+            templates=templates,
+            layout=layout,
             scorer=scorer,
+            reader=reader,
             negatives=negatives,
             seed=seed,
             device=device,
             dtype=dtype,
+            **given,
         )
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         ERR.warn(f"{name} was not scored: {reason}")

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from resources.verification import Verification
 
 MAX_CELL = 100
+LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 5
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
 MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
@@ -44,13 +46,24 @@ STATE_MARKS = {
 
 @contextmanager
 def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal; the yielded function takes the number just finished and the total."""
+    """A bar, outside a terminal a line every 30 s; the yielded function takes the number just finished, and all.
+
+    Args:
+        quiet: neither.
+    """
+    began = last = time.monotonic()
+    done = 0
     columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
         task = progress.add_task(label, total=None)
 
         def advance(count: int, total: int) -> None:
+            nonlocal done, last
             progress.update(task, total=total, advance=count)
+            done, now = done + count, time.monotonic()
+            if progress.disable and not quiet and now - last >= LINE_EVERY_SECONDS:
+                last, left = now, (now - began) / max(done, 1) * (total - done)
+                console.print(f"{label}: {done:,} of {total:,}, about {left:,.0f} s left", highlight=False)
 
         yield advance
 
