@@ -137,6 +137,10 @@ def status(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
+    if isinstance(settings.home, Path) and not settings.home.exists() and not json:
+        OUT.print(f"Nothing has been made: there is no home at {settings.home}", highlight=False, markup=False)
+        OUT.print("Stand where you ran `cpmi run`, or set CPMI_HOME to its home; `cpmi run` makes a new one here.")
+        return
     if not verify:
         assets = definitions.home_status(settings)
         views.show_json(OUT, views.status_facts(assets)) if json else views.show_status(OUT, assets, settings)

@@ -190,6 +190,13 @@ def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_command
         invoke("init", "--input", str(source), "--model", "org/model", "--output", str(profile))
 
 
+def test_status_where_nothing_was_made_says_where_it_looked_and_makes_nothing(tmp_path, monkeypatch):
+    monkeypatch.delenv("CPMI_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert ".cpmi/miniature" in invoke("status").output.replace("\n", "")
+    assert not list(tmp_path.iterdir())
+
+
 def test_status_shows_every_asset(home):
     output = invoke("status", "-p", home).output
     assert "labels/answer_logprobs" in output.replace("\n", "")
