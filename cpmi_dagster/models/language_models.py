@@ -242,7 +242,7 @@ def _check_folder(place: str) -> None:
 
 
 def _check_hub(name: str, revision: str | None) -> None:
-    """Ask the hub once for a model that is not on this disk: loading would ask it for a minute, with a line each time."""
+    """Ask the hub once for a model that is not on this disk: loading would ask for a minute, with a line each time."""
     from httpx2 import HTTPError
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError

@@ -158,7 +158,7 @@ def test_a_model_that_the_hub_does_not_give_is_one_sentence_at_once(monkeypatch,
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(
-        ModelError, match=r"`a/model` is not on this disk, and the hub does not give it \(ConnectError\)"
+        ModelError, match=r"^model `a/model` is not on this disk.*\(ConnectError\)"
     ):
         load_language_model("a/model")
     assert not caplog.records
