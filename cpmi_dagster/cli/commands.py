@@ -308,10 +308,15 @@ def query(
         ERR.warn(f"These are the first {most:,} rows, and there are more; `--limit 0` gives all.")
 
 
-@app.command(epilog="Example: `cpmi trace t000000017 2`")
+@app.command(epilog="Example: `cpmi trace t000000017 2`, `cpmi trace --column labels.step_rewards.reward`")
 def trace(
-    trajectory_id: Annotated[str, typer.Argument(help="As in alignment.trajectories, or the id of your row.")],
+    trajectory_id: Annotated[
+        str | None, typer.Argument(help="As in alignment.trajectories, or the id of your row.")
+    ] = None,
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Instead of a label: the columns that group.table.column is made from.")
+    ] = None,
     json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
@@ -319,6 +324,13 @@ def trace(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
+    if (column is None) == (trajectory_id is None):
+        raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
+    if column is not None:
+        origin = definitions.column_origins(column)
+        views.show_json(OUT, origin.to_dict()) if json else views.show_origins(OUT, origin)
+        return
+    assert trajectory_id is not None
     found = definitions.trace(settings, trajectory_id, step)
     views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
 
