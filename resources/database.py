@@ -239,7 +239,7 @@ def is_export(path: Path) -> bool:
     """Whether a file was written by `Database.export`."""
     try:
         with duckdb.connect(str(path), read_only=True) as connection:
-            return bool(connection.sql(f"select count(*) from {EXPORT}").fetchone())
+            return bool(connection.sql(f"select name from {EXPORT}").fetchall())
     except duckdb.Error:
         return False
 

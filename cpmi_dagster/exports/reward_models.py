@@ -13,6 +13,7 @@ import shutil
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -32,11 +33,18 @@ PROCESS_REWARD_MODELS = {"qwen2": "Qwen2ForProcessRewardModel"}
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """What was written: the architecture that its config names, whether its head is linear, and the tokens that the
-    tokenizer puts before a text by default."""
+    """What was written.
+
+    Attributes:
+        architecture: as the config names it.
+        is_linear: whether the head is one linear layer.
+        tokenizer: the class of transformers that loads the tokenizer as it was here.
+        start: tokens that it puts before a text by default.
+    """
 
     architecture: str
     is_linear: bool
+    tokenizer: str
     start: tuple[int, ...]
 
 
@@ -60,7 +68,9 @@ def save_reward_model(model: LoadedRewardModel, folder: Path) -> ExportedModel:
     config.save_pretrained(folder)
     shutil.copymode(folder / "config.json", folder / WEIGHTS)  # safetensors makes it readable by its owner alone
     model.tokenizer.save_pretrained(folder)
-    return ExportedModel(architecture, whole.head.is_linear, start_ids(model.tokenizer))
+    # AutoTokenizer may take the one that is usual for the architecture, whatever the file says
+    tokenizer = "PreTrainedTokenizerFast" if (folder / "tokenizer.json").is_file() else "AutoTokenizer"
+    return ExportedModel(architecture, whole.head.is_linear, tokenizer, start_ids(model.tokenizer))
 
 
 def _score(model: RewardModel) -> dict[str, Tensor]:
@@ -91,7 +101,7 @@ def _architecture(model: RewardModel) -> str:
 
 def _token_classification(config: PreTrainedConfig) -> str:
     """The class of transformers that puts one linear layer, named `score`, on such a backbone."""
-    found = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING.get(type(config), None)
+    found: Any = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING.get(type(config), None)
     if found is not None:
         with torch.device("meta"):
             if isinstance(getattr(found(deepcopy(config)), "score", None), nn.Linear):

@@ -165,7 +165,7 @@ def exported_rows(labelled: pl.DataFrame, form: str, threshold: float) -> Export
         orient="row",
     )
     rows = pl.concat([own, kept.select(*SHARED_COLUMNS)], how="horizontal")
-    return ExportedRows(rows.cast(dict(chosen.schema)), labelled.height - kept.height)
+    return ExportedRows(rows.cast(pl.Schema(chosen.schema)), labelled.height - kept.height)
 
 
 def hard_labels(soft_labels: pl.Expr, threshold: float) -> pl.Expr:
