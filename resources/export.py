@@ -6,6 +6,7 @@
 --prm cpmi_bce --to prm              a reward model that needs no code of ours; to the hub: hf://me/prm
 """
 
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import polars as pl
 from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.exports.dataset_card import DatasetFacts, dataset_card
 from cpmi_dagster.exports.folders import CARD, check_replaceable, write_record, write_rows
+from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.exports.rows import DEFAULT_FORM, DEFAULT_THRESHOLD, exported_rows, labelled_trajectories
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once
@@ -32,7 +34,7 @@ from resources.export_facts import (
     method_of,
     origins_of,
 )
-from resources.hub_upload import SCHEME, Kind, Repository, repository_of, upload
+from resources.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES
 
@@ -55,7 +57,7 @@ class ExportRequest:
     """
 
     to: str
-    form: str | None = None
+    form: FormName | None = None
     reward_type: str | None = None
     threshold: float | None = None
     recipe: str | None = None
@@ -89,7 +91,7 @@ def export(settings: Settings, request: ExportRequest, advance: Advance) -> Expo
     kind: Kind = "model" if request.recipe else "dataset"
     write = _write_model if request.recipe else _write_dataset
     with _target(request.to, kind) as (folder, repository):
-        name = repository.name if repository else expanded(request.to).absolute().name
+        name = repository.name if repository else folder.name
         with written_at_once(folder) as unfinished:
             what, opened, warnings = write(lake, settings, request, unfinished, name, advance)
         address = upload(folder, repository) if repository else str(folder)
@@ -115,12 +117,13 @@ def _target(to: str, kind: Kind) -> Iterator[tuple[Path, Repository | None]]:
     """The folder to write, and the repository that it is uploaded to, if any."""
     if to.startswith(SCHEME):
         repository = repository_of(to, kind)
+        check_repository(repository)
         with tempfile.TemporaryDirectory(prefix="cpmi-export-") as folder:
             yield Path(folder) / repository.name, repository
         return
     if "://" in to:
         raise UsageError(f"--to {to}: give a folder, a file that ends in {DATABASE}, or {SCHEME}…")
-    folder = expanded(to).absolute()
+    folder = expanded(to).resolve()
     check_replaceable(folder)
     yield folder, None
 
@@ -138,7 +141,7 @@ def _export_database(lake: Lake, settings: Settings, request: ExportRequest, adv
     }
     tables = Database(lake, settings).export(path, facts, advance)
     what = f"{tables['rows'].sum():,} rows in {tables.height} tables"
-    return Exported(what, str(path), f'duckdb {path} "from cpmi_export"')
+    return Exported(what, str(path), f'duckdb {shlex.quote(str(path))} "from cpmi_export"')
 
 
 Written = tuple[str, str, tuple[str, ...]]
@@ -175,7 +178,7 @@ def _write_dataset(
     warnings = (f"{exported.left_out:,} trajectories whose text holds the form's marker were left out",)
     return (
         f"{kept.height:,} trajectories with {steps:,} labelled steps (`{reward_type}`, form {form})",
-        'datasets.load_dataset("{place}")',
+        "datasets.load_dataset({place!r})",
         warnings if exported.left_out else (),
     )
 

@@ -6,14 +6,22 @@ A repository that is not there yet is made private: publishing cannot be taken b
 token comes from the environment variable HF_TOKEN alone.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cpmi_dagster.errors import CpmiError, UsageError, first_line
+from cpmi_dagster.exports.folders import RECORD
 from cpmi_dagster.files.environment import environment_variable
 
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
 SCHEME = "hf://"
+FRESH = {".gitattributes", "README.md"}
+"""What a repository holds that was made on the hub's pages."""
 DATASETS = "datasets/"
 TOKEN_VARIABLE = "HF_TOKEN"
 Kind = Literal["dataset", "model"]
@@ -56,6 +64,24 @@ def repository_of(place: str, kind: Kind) -> Repository:
     return Repository(name, kind)
 
 
+def check_repository(repository: Repository) -> None:
+    """Refuse to upload over something that no export has written, before any work.
+
+    Raises:
+        UsageError: the repository holds other files.
+        CpmiError: the hub cannot be reached, or refuses the token.
+    """
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    with _hub_errors(repository):
+        try:
+            files = set(_api().list_repo_files(repository.id, repo_type=repository.kind))
+        except RepositoryNotFoundError:
+            return
+    if RECORD not in files and (others := sorted(files - FRESH)):
+        raise UsageError(f"the {repository.kind} `{repository.id}` holds `{others[0]}`, which no export has written")
+
+
 def upload(folder: Path, repository: Repository) -> str:
     """Upload a folder in one commit; files of the data set that was there before are removed.
 
@@ -65,11 +91,8 @@ def upload(folder: Path, repository: Repository) -> str:
     Raises:
         CpmiError: the hub cannot be reached, or refuses it.
     """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
-
-    api = HfApi(token=environment_variable(TOKEN_VARIABLE))
-    try:
+    api = _api()
+    with _hub_errors(repository):
         created = api.create_repo(repository.id, repo_type=repository.kind, private=True, exist_ok=True)
         api.upload_folder(
             repo_id=repository.id,
@@ -78,9 +101,26 @@ def upload(folder: Path, repository: Repository) -> str:
             commit_message="Export of cpmi-dagster",
             delete_patterns=["data/*"] if repository.kind == "dataset" else ["*.safetensors"],
         )
-    except (HfHubHTTPError, OSError) as error:
+    return str(created)
+
+
+def _api() -> "HfApi":
+    from huggingface_hub import HfApi
+
+    return HfApi(token=environment_variable(TOKEN_VARIABLE))
+
+
+@contextmanager
+def _hub_errors(repository: Repository) -> Iterator[None]:
+    from httpx2 import HTTPError
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+    try:
+        yield
+    except RepositoryNotFoundError:
+        raise
+    except (HfHubHTTPError, HTTPError, OSError) as error:
         raise CpmiError(
             f"the hub did not take the {repository.kind} `{repository.id}` ({type(error).__name__}: "
             f"{first_line(error)}); see that it can be reached and that the token may write there, and try again"
         ) from error
-    return str(created)

@@ -22,6 +22,7 @@ from cpmi_dagster.cli.option_texts import parse_conditionings, parse_parameters,
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
+from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.files.json_log import check_log_format, log_as_json, logs_are_json
 
 app = typer.Typer(
@@ -300,9 +301,7 @@ def export(
     prm: Annotated[
         str | None, typer.Option(help="Export the reward model of this recipe instead, to be loaded without us.")
     ] = None,
-    form: Annotated[
-        Literal["trl", "openrlhf", "math-shepherd"] | None, typer.Option(help="Form of the rows; trl by default.")
-    ] = None,
+    form: Annotated[FormName | None, typer.Option(help="Form of the rows; trl by default.")] = None,
     reward_type: Annotated[str | None, typer.Option(help="Whose labels; cpmi by default.")] = None,
     threshold: Annotated[
         float | None, typer.Option(min=0, max=1, help="Soft labels from here on are right; 0.5 by default.")

@@ -10,6 +10,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from cpmi_dagster.exports.folders import DATA
 from cpmi_dagster.exports.licences import Licence
+from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.exports.rows import FORMS, hard_labels
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
@@ -44,7 +45,7 @@ class DatasetFacts:
     name: str
     profile: str
     reward_type: str
-    form: str
+    form: FormName
     threshold: float
     version: str
     labelers: Sequence[str]

@@ -34,6 +34,8 @@ def check_replaceable(folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--to {folder} is a file; give a folder, or a file that ends in .duckdb")
+    if Path.cwd().is_relative_to(folder):
+        raise UsageError(f"--to {folder} is the folder that this command runs in; give another, or run it elsewhere")
     if folder.is_dir() and (others := _others(folder)):
         raise UsageError(
             f"--to {folder} holds `{others[0]}`, which no export has written; give a new or empty folder, or move "

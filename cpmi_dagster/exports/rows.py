@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.rewards.dataset import KEY, step_lists
 from cpmi_dagster.trajectories.forms import MARKS, TrlRow
 from cpmi_dagster.trajectories.step_segments import MARKER
 
-DEFAULT_FORM = "trl"
+DEFAULT_FORM: FormName = "trl"
 DEFAULT_THRESHOLD = 0.5
 TEXTS = pl.List(pl.String())
 NUMBERS = pl.List(pl.Float64())
@@ -68,7 +69,7 @@ def _marked(question: str, steps: list[str], labels: list[bool]) -> tuple[str, s
 
 
 INPUT = (pl.String(), f"question and steps, each step closed by the marker `{MARKER}`")
-FORMS: dict[str, Form] = {
+FORMS: dict[FormName, Form] = {
     "trl": Form(
         {
             "prompt": (pl.String(), "question"),
@@ -144,7 +145,7 @@ def labelled_trajectories(
     return rows
 
 
-def exported_rows(labelled: pl.DataFrame, form: str, threshold: float) -> ExportedRows:
+def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: float) -> ExportedRows:
     """Labelled trajectories in a form.
 
     Args:

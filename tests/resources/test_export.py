@@ -1,6 +1,9 @@
 """`cpmi export`: what a finished home becomes elsewhere, and what is left alone."""
 
 import json
+import os
+import subprocess
+import sys
 
 import duckdb
 import polars as pl
@@ -125,6 +128,9 @@ def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeyp
         def __init__(self, token):
             sent["token"] = token
 
+        def list_repo_files(self, repo_id, **options):
+            return sent.get("files", [".gitattributes"])
+
         def create_repo(self, repo_id, **options):
             sent["created"] = (repo_id, options["repo_type"], options["private"])
             return f"https://hub.example/datasets/{repo_id}"
@@ -134,10 +140,14 @@ def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeyp
 
     monkeypatch.setattr("huggingface_hub.HfApi", Hub)
     monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
-    done = export(finished, ExportRequest("hf://datasets/me/mine"), silent)
+    for _ in range(2):
+        done = export(finished, ExportRequest("hf://datasets/me/mine"), silent)
     assert sent["token"] == "hf_of_a_test" and sent["created"] == ("me/mine", "dataset", True)
     assert sent["files"] == [".cpmi-export.json", "README.md", "data/train-00000-of-00001.parquet"]
-    assert (done.place, done.opened) == ("https://hub.example/datasets/me/mine", 'datasets.load_dataset("me/mine")')
+    assert (done.place, done.opened) == ("https://hub.example/datasets/me/mine", "datasets.load_dataset('me/mine')")
+    sent["files"] = ["model.safetensors"]
+    with pytest.raises(UsageError, match=r"holds `model\.safetensors`, which no export has written"):
+        export(finished, ExportRequest("hf://datasets/me/mine"), silent)
 
 
 def test_a_model_may_be_named_as_on_the_hub(monkeypatch):
@@ -160,4 +170,17 @@ def test_the_command_ends_with_what_was_written_and_how_it_is_opened(finished, s
     result = CliRunner().invoke(app, ["export", "-p", small_profile, "--to", str(tmp_path / "mine")])
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0].startswith("16 trajectories with ")
-    assert f'datasets.load_dataset("{tmp_path / "mine"}")' in result.stdout
+    assert f"datasets.load_dataset('{tmp_path / 'mine'}')" in result.stdout
+
+
+def test_a_hub_that_cannot_be_reached_is_named(tmp_path):
+    command = [sys.executable, "-m", "cpmi_dagster", "export", "--to", "hf://datasets/me/mine"]
+    variables = {
+        **os.environ,
+        "HF_TOKEN": "hf_of_a_test",
+        "HF_HUB_OFFLINE": "1",
+        "CPMI_HOME": str(tmp_path),
+    }
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.returncode == 1 and "hf_of_a_test" not in done.stderr
+    assert "the hub did not take the dataset `me/mine`" in done.stderr
