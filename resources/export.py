@@ -27,13 +27,7 @@ from cpmi_dagster.files.whole_files import check_writable, written_at_once
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
 from resources.database import Database, is_export
-from resources.export_facts import (
-    SOFT_LABELS,
-    STEP_REWARDS,
-    labelers_of,
-    method_of,
-    origins_of,
-)
+from resources.export_facts import SOFT_LABELS, STEP_REWARDS, is_probability, labelers_of, method_of, origins_of
 from resources.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
 from resources.lake import Lake
 from resources.stage_run import SELECTED, TRAJECTORIES
@@ -62,6 +56,11 @@ class ExportRequest:
     threshold: float | None = None
     recipe: str | None = None
 
+    @property
+    def is_database(self) -> bool:
+        """Whether it goes to one DuckDB file."""
+        return self.to.endswith(DATABASE) and "://" not in self.to
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -86,7 +85,7 @@ def export(settings: Settings, request: ExportRequest, advance: Advance) -> Expo
     """
     _check_options(request)
     lake = Lake(settings.home)
-    if request.to.endswith(DATABASE):
+    if request.is_database:
         return _export_database(lake, settings, request, advance)
     kind: Kind = "model" if request.recipe else "dataset"
     write = _write_model if request.recipe else _write_dataset
@@ -105,9 +104,9 @@ def _check_options(request: ExportRequest) -> None:
         "--threshold": request.threshold,
     }
     given = [option for option, value in of_rows.items() if value is not None]
-    if request.recipe and request.to.endswith(DATABASE):
+    if request.recipe and request.is_database:
         raise UsageError(f"--prm writes a folder, and --to {request.to} is a database; give a folder or {SCHEME}")
-    if given and (request.recipe or request.to.endswith(DATABASE)):
+    if given and (request.recipe or request.is_database):
         what = "a reward model" if request.recipe else "a database, which holds all labels"
         raise UsageError(f"{given[0]} is for data sets, and this exports {what}; leave it out")
 
@@ -164,6 +163,7 @@ def _write_dataset(
         form=form,
         threshold=threshold,
         version=version(DISTRIBUTION),
+        is_probability=is_probability(settings, reward_type),
         labelers=labelers_of(lake, reward_type),
         method=method_of(lake, settings, reward_type),
         sources=origins_of(settings, reward_type),

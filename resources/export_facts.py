@@ -41,9 +41,15 @@ def method_of(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
     if entry.needs.policy_steps != 0:
         found["rollouts of a prefix"] = f"{made_with.get('rollouts.policy_count')}"
     soft = settings.soft_labels
-    if not entry.is_probability:
+    if not is_probability(settings, reward_type):
         found["soft labels"] = f"MAD factor {soft.mad_factor:g}, clip {soft.clip or 'none'}"
     return found
+
+
+def is_probability(settings: Settings, reward_type: str) -> bool:
+    """Whether rewards of this type are soft labels as they are."""
+    entry = REWARD_TYPES.get(reward_type)
+    return entry.is_probability if entry else reward_type in settings.sources.probability_labels
 
 
 def origins_of(settings: Settings, reward_type: str) -> list[Origin]:

@@ -36,6 +36,7 @@ class DatasetFacts:
 
     Attributes:
         name: of the data set, its folder's or hub id's.
+        is_probability: whether the rewards are soft labels as they are.
         labelers: models behind the labels, with revisions or weights hashes.
         method: settings that the labels depend on, by words.
         sources: the data sets behind it.
@@ -47,6 +48,7 @@ class DatasetFacts:
     reward_type: str
     form: FormName
     threshold: float
+    is_probability: bool
     version: str
     labelers: Sequence[str]
     method: Mapping[str, str]
@@ -66,7 +68,6 @@ def dataset_card(facts: DatasetFacts, labelled: pl.DataFrame) -> str:
         template_str=resources.files("cpmi_dagster.exports").joinpath(TEMPLATE).read_text(encoding="utf-8"),
         facts=facts,
         entry=entry,
-        is_probability=entry is not None and entry.is_probability,
         is_generated=all(source.place.startswith(MINIATURE) for source in facts.sources),
         form=FORMS[facts.form],
         statistics=statistics(labelled, facts.threshold),

@@ -110,6 +110,8 @@ def test_a_reward_model_of_the_home_has_its_figures_on_the_card(finished, tmp_pa
         (ExportRequest("x.duckdb", form="trl"), "--form is for data sets"),
         (ExportRequest("x", threshold=0.2, recipe="cpmi_bce"), "--threshold is for data sets"),
         (ExportRequest("ftp://x/y"), "give a folder, a file that ends in"),
+        (ExportRequest("hf://me/mine.duckdb/x"), "a dataset goes to hf://datasets/OWNER/NAME"),
+        (ExportRequest("hf://mine.duckdb"), "a dataset goes to hf://datasets/OWNER/NAME"),
         (ExportRequest("hf://mine"), "a dataset goes to hf://datasets/OWNER/NAME"),
         (ExportRequest("hf://datasets/me/mine", recipe="cpmi_bce"), "a model goes to hf://OWNER/NAME"),
         (ExportRequest("hf://me/mine"), "needs a token of the hub in the environment variable HF_TOKEN"),
