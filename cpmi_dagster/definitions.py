@@ -31,6 +31,7 @@ from resources.dagster_home import check_port, check_schedule, dagster_folder, s
 from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.doctor import examine
+from resources.export import ExportRequest, export
 from resources.judge_evaluation import evaluate
 from resources.labeling_plan import plan
 from resources.lake import Lake
@@ -46,8 +47,9 @@ from resources.trace import trace
 from resources.verification import verify_home
 
 __all__ = [
-    "check_port", "check_schedule", "column_origins", "defs", "evaluate", "examine", "headline", "home_status",
-    "load_settings", "plan", "query", "run_with_progress", "serve_ui", "trace", "verify_home", "write_starter",
+    "ExportRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate", "examine", "export",
+    "headline", "home_status", "load_settings", "plan", "query", "run_with_progress", "serve_ui", "trace",
+    "verify_home", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 import psutil
 from downstream import BEFORE, write_profile
@@ -79,8 +80,11 @@ def main() -> None:
         real = 3600 * ONE_H100_HOURS * each / TRAJECTORIES_OF_PLAN
         print(f"{len(ends)} shards of {each:,.0f} trajectories: {whole:.1f} s each, {model:.1f} s of them in the model")
         print(f"the system adds {whole - model:.1f} s a shard: {(whole - model) / real:.1%} of an H100's {real:.0f} s")
-        print(f"memory after the first, middle and last shard: {ends[0][1]:.2f}, {ends[len(ends) // 2][1]:.2f}, "
-              f"{ends[-1][1]:.2f} GiB")  # fmt: skip
+        tenth = max(1, len(ends) // 10)
+        places = (0, (len(ends) - tenth) // 2, len(ends) - tenth)
+        memory = [median(gib for _, gib in ends[start : start + tenth]) for start in places]
+        print("memory, medians of the first, middle and last tenth of the shards: "
+              f"{', '.join(f'{gib:.2f}' for gib in memory)} GiB")  # fmt: skip
 
 
 if __name__ == "__main__":

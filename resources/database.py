@@ -14,7 +14,7 @@ All that the file holds is in the lake. One that is damaged, that another progra
 another's write-ahead log beside it is published again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +36,8 @@ COMPARISON = "reports.paper_comparison"
 # the oldest DuckDB that can open the file; it has `getvariable`, which the views use
 STORAGE_VERSION = "v1.2.0"
 HOME_VARIABLE = "cpmi_home"
-Config = dict[str, str | bool | int | float | list[str]]
+CONFIG: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": STORAGE_VERSION}
+EXPORT = "main.cpmi_export"
 
 
 class Database:
@@ -56,17 +57,12 @@ class Database:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         for group in RESULT_GROUPS:
             self._lake.files.fetch(f"{LAKE}/{group}")
-        config: Config = {"storage_compatibility_version": STORAGE_VERSION}
         with locked(self.path.with_suffix(".lock")):
             remove_unfinished(self.path)
-            for table in TABLES.values():
-                remove_unfinished(self._empty(table))
-                if not self._has_empty(table):
-                    with whole_file(self._empty(table)) as unfinished:
-                        pl.DataFrame(schema=columns_of(table)).write_parquet(unfinished)
+            self._write_empty()
             try:
                 with whole_file(self.path) as unfinished:
-                    with duckdb.connect(str(unfinished), config=config) as connection:
+                    with duckdb.connect(str(unfinished), config=CONFIG) as connection:
                         connection.begin()
                         for table in TABLES.values():
                             self._show(connection, table)
@@ -76,6 +72,53 @@ class Database:
                     self.path.with_name(f"{FILE_NAME}.wal").unlink(missing_ok=True)
             except duckdb.Error as error:
                 raise LakeError(f"{self.path} cannot be published: {first_line(error)}") from error
+
+    def export(self, path: Path, facts: Mapping[str, str], advance: Callable[[int, int], None]) -> pl.DataFrame:
+        """Write a file that holds the rows of every table itself, to be read anywhere; the home is left as it is.
+
+        Args:
+            path: the file; one that is there is replaced when the new one is complete.
+            facts: what it is an export of, for its table `cpmi_export`.
+            advance: called with the numbers of tables just written and of all.
+
+        Returns:
+            The tables that have rows: relation, rows.
+
+        Raises:
+            LakeError: nothing has been made yet, or a file of the lake is damaged.
+        """
+        if not self._lake.has_rows():
+            raise LakeError("there is nothing to export yet; run `cpmi run` first")
+        if not all(map(self._has_empty, TABLES.values())):
+            with locked(self.path.with_suffix(".lock")):
+                self._write_empty()
+        try:
+            with whole_file(path) as unfinished, duckdb.connect(str(unfinished), config=CONFIG) as connection:
+                for table in TABLES.values():
+                    self._check(table)
+                    self._show(connection, table, is_copied=True)
+                    advance(1, len(TABLES))
+                _show_comparison(connection)
+                connection.execute(f"create table {EXPORT} (name varchar, value varchar)")
+                connection.executemany(f"insert into {EXPORT} values (?, ?)", [list(fact) for fact in facts.items()])
+                rows = connection.sql(_ROWS).pl()
+            path.with_name(f"{path.name}.wal").unlink(missing_ok=True)  # of what was replaced
+            return rows
+        except duckdb.Error as error:
+            raise LakeError(f"{path} cannot be written: {first_line(error)}") from error
+
+    def _check(self, table: Table) -> None:
+        """Bring the files of a table here and read them, damage and all, before they are copied."""
+        self._lake.files.fetch(f"{LAKE}/{table.key}" if table.partitioning else f"{LAKE}/{table.group}")
+        for partition in self._lake.partitions(table.key) if table.partitioning else [None]:
+            self._lake.check(table.key, partition)
+
+    def _write_empty(self) -> None:
+        for table in TABLES.values():
+            remove_unfinished(self._empty(table))
+            if not self._has_empty(table):
+                with whole_file(self._empty(table)) as unfinished:
+                    pl.DataFrame(schema=columns_of(table)).write_parquet(unfinished)
 
     @property
     def files(self) -> list[str]:
@@ -136,9 +179,9 @@ class Database:
             counts = [connection.sql(f"select count(*) from {relation}").fetchall()[0][0] for relation in relations]
         return pl.DataFrame({"relation": relations, "rows": counts}, schema={"relation": pl.String, "rows": pl.Int64})
 
-    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
-        """Create the relation of a table: a real one of results that have been made, else a view."""
-        is_result = table.group in RESULT_GROUPS and self._lake.exists(table.key)
+    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table, is_copied: bool = False) -> None:
+        """Create the relation of a table: a real one of results that have been made, or of all, else a view."""
+        is_result = is_copied or (table.group in RESULT_GROUPS and self._lake.exists(table.key))
         provenance = provenance_of(table)
         columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
         files = self._files(table).relative_to(self._lake.folder)
@@ -148,8 +191,9 @@ class Database:
             f"select {columns} from read_parquet({place} || {quoted(f'/{files}')}, "
             "union_by_name = true, hive_partitioning = false)"
         )
-        if not is_result:
-            select += f" where {' and '.join([self._is_at_home(), *self._is_asked_for(table)])}"
+        conditions = [*([] if is_result else [self._is_at_home()]), *self._is_asked_for(table)]
+        if conditions:
+            select += f" where {' and '.join(conditions)}"
         kind, relation = "table" if is_result else "view", f'{table.group}."{table.name}"'
         connection.execute(f"create schema if not exists {table.group}")
         _create(connection, kind, relation, select, table.meaning, table)
@@ -195,6 +239,21 @@ select schema_name || '."' || name || '"' from (
     select schema_name, view_name as name from duckdb_views() where not internal
 ) order by all
 """
+
+
+_ROWS = """
+select schema_name || '.' || table_name as relation, estimated_size as rows from duckdb_tables()
+where not internal and schema_name <> 'main' and estimated_size > 0 order by all
+"""
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file was written by `Database.export`."""
+    try:
+        with duckdb.connect(str(path), read_only=True) as connection:
+            return bool(connection.sql(f"select name from {EXPORT}").fetchall())
+    except duckdb.Error:
+        return False
 
 
 def query(

@@ -1,4 +1,4 @@
-"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, doctor, ui.
+"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, export, doctor, ui.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal. Each command
 imports what it needs, so that `cpmi --help` loads neither polars nor torch.
@@ -9,23 +9,21 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from cpmi_dagster.cli import views
 from cpmi_dagster.cli.logged_console import LOG, LoggedConsole
+from cpmi_dagster.cli.option_texts import parse_conditionings, parse_parameters, parse_shards
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
+from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.files.json_log import check_log_format, log_as_json, logs_are_json
-
-if TYPE_CHECKING:
-    from cpmi_dagster.profiles.settings import Settings
 
 app = typer.Typer(
     name="cpmi",
@@ -36,7 +34,6 @@ app = typer.Typer(
 
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 ROWS_OF_A_TABLE = 1_000
-PLANNED_ROLES = ("labeler", "rollouts", "prover")
 WITHOUT_PROFILE = re.compile(r"`cpmi run(?! -p)")
 DISTRIBUTION = "cpmi-dagster"
 
@@ -344,6 +341,36 @@ def doctor(profile: ProfileOption = None, json: JsonOption = False) -> None:
     show_findings(OUT, definitions.examine(definitions.load_settings(profile)), json)
 
 
+@app.command(epilog="Example: `cpmi export --to mine`, `cpmi export --prm cpmi_bce --to my-prm`")
+def export(
+    to: Annotated[
+        str,
+        typer.Option(help="Folder, FILE.duckdb, or on the hub hf://datasets/OWNER/NAME (hf://OWNER/NAME of --prm)."),
+    ],
+    prm: Annotated[
+        str | None, typer.Option(help="Export the reward model of this recipe instead, to be loaded without us.")
+    ] = None,
+    form: Annotated[FormName | None, typer.Option(help="Form of the rows; trl by default.")] = None,
+    reward_type: Annotated[str | None, typer.Option(help="Whose labels; cpmi by default.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Soft labels from here on are right; 0.5 by default.")
+    ] = None,
+    profile: ProfileOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the labelled data set, one self-contained database, or a reward model, in forms that others read."""
+    from cpmi_dagster import definitions
+
+    request = definitions.ExportRequest(to, form, reward_type, threshold, prm)
+    with views.bar(ERR, "exporting", quiet) as advance:
+        done = definitions.export(definitions.load_settings(profile), request, advance)
+    for message in done.warnings:
+        ERR.warn(message)
+    if not quiet:
+        for line in (f"{done.what} in {done.place}", done.opened):
+            OUT.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 @app.command(epilog="Example: `cpmi ui --port 3001`")
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000,
@@ -357,56 +384,6 @@ def ui(
     definitions.check_port(port)
     ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
     definitions.serve_ui(settings, profile, port)
-
-
-def parse_shards(text: str | None, settings: "Settings") -> list[str]:
-    """Partition keys of `0-3` or `0,2,5-7`; all shards without a text.
-
-    Raises:
-        UsageError: it is not of that form, or the profile has no such shard.
-    """
-    if text is None:
-        return settings.shard_keys
-    numbers: set[int] = set()
-    for item in text.split(","):
-        first, dash, last = item.strip().partition("-")
-        if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))):
-            raise UsageError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
-        if int(last or first) >= settings.shards:
-            raise UsageError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
-        numbers |= set(range(int(first), int(last or first) + 1))
-    return [settings.shard_keys[number] for number in sorted(numbers)]
-
-
-def parse_conditionings(text: str) -> list[str]:
-    """`all`, or comma-separated names.
-
-    Raises:
-        UsageError: a name is not a conditioning.
-    """
-    names = list(CONDITIONINGS) if text == "all" else [name.strip() for name in text.split(",")]
-    unknown = [name for name in names if name not in CONDITIONINGS]
-    if unknown:
-        raise UsageError(f"--conditioning {unknown[0]}: choose from {', '.join(CONDITIONINGS)}, or all")
-    return [name for name in CONDITIONINGS if name in names]
-
-
-def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
-    """Parameters by role, of texts such as `labeler=8.2e9`.
-
-    Raises:
-        UsageError: a text is not of that form.
-    """
-    given = {}
-    for text in texts:
-        role, _, number = text.partition("=")
-        try:
-            given[role] = int(float(number))
-        except (ValueError, OverflowError):
-            given[role] = 0
-        if role not in PLANNED_ROLES or given[role] < 1:
-            raise UsageError(f"--parameters {text}: write a role and a number, such as labeler=8.2e9")
-    return given
 
 
 def main() -> None:

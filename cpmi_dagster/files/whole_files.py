@@ -9,6 +9,7 @@ The temporary name is drawn at random: writers on several machines, or in contai
 import errno
 import glob
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,6 +44,28 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise cannot_be_written(path, error) from error
     finally:
         _remove(unfinished)
+
+
+@contextmanager
+def written_at_once(folder: Path) -> Iterator[Path]:
+    """A folder that appears when it is complete, or not at all: a hidden sibling to write into, renamed to
+    `folder` when the block succeeds and removed when it fails.
+
+    Files of an earlier, killed attempt are removed first. An existing folder stays until the new one is complete.
+    """
+    partial = folder.parent / f".{folder.name}.partial"
+    replaced = folder.parent / f".{folder.name}.replaced"
+    for leftover in (partial, replaced):
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        if folder.exists():
+            folder.rename(replaced)
+        partial.rename(folder)
+    finally:
+        for leftover in (partial, replaced):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def cannot_be_written(path: Path, error: OSError) -> StorageError:

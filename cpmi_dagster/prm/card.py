@@ -7,6 +7,7 @@ from typing import Any
 from cpmi_dagster.prm.fitting import Fitted
 from cpmi_dagster.prm.settings import Recipe, Training
 
+HEADS = {"two_layer": "two layers, ReLU between them", "linear": "one linear layer"}
 OBJECTIVES = {"bce": "binary cross-entropy on soft labels", "mse": "squared error", "pqm": "process Q-value ranking"}
 
 CARD = """\
@@ -24,6 +25,7 @@ A process reward model: for every step of a solution, the probability that the s
 | reward type | `{reward_type}` |
 | objective | {objective} (`{objective_name}`) |
 | backbone | `{backbone}` |
+| head | {head} |
 | trained weights | {weights} |
 | soft labels | `{data_version}` |
 | labelled steps | {steps:,} |
@@ -63,6 +65,7 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
         objective=OBJECTIVES[recipe.objective],
         objective_name=recipe.objective,
         backbone=fitted.backbone,
+        head=HEADS[recipe.head],
         weights=f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
         data_version=data_version or "not recorded",
         steps=fitted.train_steps,

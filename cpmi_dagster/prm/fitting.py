@@ -37,9 +37,10 @@ from cpmi_dagster.prm.examples import TrainingSet, training_set
 from cpmi_dagster.prm.lora import add_adapters
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
-from cpmi_dagster.prm.settings import Objective, Training
+from cpmi_dagster.prm.settings import PAPERS_HEAD, Head, Objective, Training
 from cpmi_dagster.prm.trainer import CurvePoint, ProgressReporter, StepTrainer, learning_curve, training_arguments
 
+HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 UNKEPT = ".checkpoints"
 """Where the best weights wait for the end of a training that nobody keeps checkpoints of."""
 
@@ -57,6 +58,7 @@ class Job:
     backbone: Backbone
     seed: int
     checkpoints: Path | None = None
+    head: Head = PAPERS_HEAD
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def _start(job: Job) -> _Start:
     decoder, loaded, on_cpu = _decoder(job.backbone)
     dtype = decoder.dtype
     decoder = decoder if job.training.lora else decoder.float()
-    model = RewardModel.from_backbone(decoder)
+    model = RewardModel.from_backbone(decoder, head_layers=HEAD_LAYERS[job.head])
     model.head.float()
     adapters = add_adapters(model, job.training.lora) if job.training.lora else None
     return _Start(model, loaded.tokenizer, loaded.identity, on_cpu, dtype, adapters)

@@ -1,4 +1,4 @@
-"""A process reward model: a decoder backbone and a two-layer head that turns the end of a step into one logit (5.3).
+"""A process reward model: a decoder backbone and a head that turns the end of a step into one logit (5.3).
 
     tokens            <question, template 0> | <step 1> | <step 2> | <step 3>
     step_positions                                    ^          ^          ^   index of each step's last token
@@ -38,6 +38,7 @@ class RewardModelConfig(PreTrainedConfig):
 
     Args:
         backbone_config: configuration of any decoder `transformers` knows.
+        head_layers: 2 as in the paper, or 1, a linear head.
         head_size: width between the head's two layers; the backbone's hidden size when empty.
         head_activation: non-linearity between them.
     """
@@ -46,6 +47,7 @@ class RewardModelConfig(PreTrainedConfig):
     sub_configs_defaults = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="qwen3")}  # noqa: RUF012
 
     backbone_config: dict | PreTrainedConfig | None = None
+    head_layers: int = 2
     head_size: int | None = None
     head_activation: str = "relu"
 
@@ -69,19 +71,22 @@ class StepLogits(ModelOutput):
 
 
 class RewardHead(nn.Module):
-    """Linear, non-linearity, linear: hidden state at the end of a step -> one logit."""
+    """Linear, non-linearity, linear: hidden state at the end of a step -> one logit; a linear one is the last."""
 
     def __init__(self, config: RewardModelConfig) -> None:
         super().__init__()
-        hidden_size = int(config.decoder.hidden_size)
-        head_size = config.head_size or hidden_size
-        self.hidden = nn.Linear(hidden_size, head_size)
-        self.activation = ACT2FN[config.head_activation]
-        self.output = nn.Linear(head_size, 1)
+        self.is_linear = config.head_layers == 1
+        width = int(config.decoder.hidden_size)
+        if not self.is_linear:
+            hidden_size, width = width, config.head_size or width
+            self.hidden = nn.Linear(hidden_size, width)
+            self.activation = ACT2FN[config.head_activation]
+        self.output = nn.Linear(width, 1)
 
     def forward(self, states: Tensor) -> Tensor:
         """Hidden states (..., hidden size) -> logits (...)."""
-        return self.output(self.activation(self.hidden(states))).squeeze(-1)
+        features = states if self.is_linear else self.activation(self.hidden(states))
+        return self.output(features).squeeze(-1)
 
 
 class RewardModel(PreTrainedModel):
@@ -122,7 +127,7 @@ class RewardModel(PreTrainedModel):
 
         Args:
             backbone: the decoder; it becomes part of the model, it is not copied.
-            head: `head_size` and `head_activation`.
+            head: `head_layers`, `head_size` and `head_activation`.
         """
         config = RewardModelConfig(backbone_config=backbone.config, **head)
         backbone.config.name_or_path = ""  # a folder of this machine says nothing on another

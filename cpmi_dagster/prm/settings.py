@@ -4,6 +4,7 @@ training: {epochs: 2, lora: {rank: 16}, gradient_checkpointing: true}
 recipes:
   - {name: cpmi_bce, reward_type: cpmi}
   - {name: cpmi_bce_seed1, reward_type: cpmi, seed: 1}                                   the same with other draws
+  - {name: cpmi_linear, reward_type: cpmi, head: linear}                                 loads without this package
   - {name: cpmi_small, reward_type: cpmi, backbone: {name: Qwen/Qwen3-0.6B-Base}, training: {learning_rate: 5.0e-5}}
 """
 
@@ -19,6 +20,8 @@ from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.models.settings import LanguageModel
 
 Objective = Literal["bce", "mse", "pqm"]
+Head = Literal["two_layer", "linear"]
+PAPERS_HEAD: Head = "two_layer"
 
 
 class Lora(Frozen):
@@ -96,12 +99,18 @@ class Training(Frozen):
 
 
 class Recipe(Frozen):
-    """One PRM to train: reward type x objective x backbone."""
+    """One PRM to train: reward type x objective x backbone x head."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=200)
     reward_type: str
     objective: Objective = "bce"
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
+    # left out where it is the paper's: recipes from before there was another keep their fingerprints
+    head: Head = Field(
+        default=PAPERS_HEAD,
+        exclude_if=lambda head: head == PAPERS_HEAD,
+        description="the paper's two layers, or one, which transformers and vLLM load by themselves once exported",
+    )
     seed: int = Field(default=0, ge=0, lt=2**31, description="added to the profile's: repeats show what is noise")
     training: dict[str, Any] = Field(default={}, description="settings that differ from the profile's training")
 
@@ -119,9 +128,13 @@ class Recipe(Frozen):
     @property
     def is_repeat(self) -> bool:
         """Whether it differs from a plain recipe by its seed only."""
-        return self.seed > 0 and self.backbone is None and not self.training
+        return self.seed > 0 and self._is_plain_but_for_seed
 
     @property
     def is_plain(self) -> bool:
         """Whether it differs from the profile's other recipes by reward type and objective only."""
-        return self.backbone is None and not self.seed and not self.training
+        return not self.seed and self._is_plain_but_for_seed
+
+    @property
+    def _is_plain_but_for_seed(self) -> bool:
+        return self.backbone is None and not self.training and self.head == PAPERS_HEAD

@@ -10,14 +10,13 @@ when it is complete; a killed training resumes from its last checkpoint. With `t
 code runs in as many processes as accelerate is configured for (`prm/launch.py`).
 """
 
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.prm.card import model_card
 from cpmi_dagster.prm.fitting import Backbone, Fitted, Job, fit
@@ -69,7 +68,7 @@ def train_reward_model(
         TrainingError: the examples cannot be trained on, the loss stopped being finite, or a process failed.
     """
     own = recipe.trained_with(training)
-    job = Job(examples, recipe.name, recipe.objective, own, backbone, seed + recipe.seed, checkpoints)
+    job = Job(examples, recipe.name, recipe.objective, own, backbone, seed + recipe.seed, checkpoints, recipe.head)
     configuration = own.accelerate or ({"gpu_ids": gpu} if gpu else None)
     with written_at_once(output) as folder:
         advance = progress or (lambda count: None)
@@ -77,25 +76,3 @@ def train_reward_model(
         card = model_card(recipe, own, fitted, data_version, output.name)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return TrainedModel(**vars(fitted), path=output, weights_fingerprint=weights_hash(output))
-
-
-@contextmanager
-def written_at_once(folder: Path) -> Iterator[Path]:
-    """A folder that appears when it is complete, or not at all: a hidden sibling to write into, renamed to
-    `folder` when the block succeeds and removed when it fails.
-
-    Files of an earlier, killed attempt are removed first. An existing folder stays until the new one is complete.
-    """
-    partial = folder.parent / f".{folder.name}.partial"
-    replaced = folder.parent / f".{folder.name}.replaced"
-    for leftover in (partial, replaced):
-        shutil.rmtree(leftover, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        if folder.exists():
-            folder.rename(replaced)
-        partial.rename(folder)
-    finally:
-        for leftover in (partial, replaced):
-            shutil.rmtree(leftover, ignore_errors=True)

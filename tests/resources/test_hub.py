@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import httpx2
 import pytest
 
 from cpmi_dagster.errors import SourceError
@@ -37,10 +38,11 @@ def test_models_and_data_sets_of_one_name_are_kept_apart(tmp_path, hub):
     assert json.loads(lock.path.read_text()) == {"model a/b": "commit1", "dataset a/b": "commit2"}
 
 
-def test_a_hub_out_of_reach_says_what_to_set(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [ConnectionError(), httpx2.ConnectError("no route")])
+def test_a_hub_out_of_reach_says_what_to_set(tmp_path, monkeypatch, error):
     class Api:
         def model_info(self, name):
-            raise ConnectionError
+            raise error
 
     monkeypatch.setattr("huggingface_hub.HfApi", Api)
     with pytest.raises(SourceError, match="set `revision` in the profile, or give a local path"):

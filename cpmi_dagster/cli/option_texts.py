@@ -1,0 +1,62 @@
+"""What is written behind options of commands: `--shards 0-3,7`, `--conditioning all`, `--parameters labeler=8e9`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cpmi_dagster.contracts.contexts import CONDITIONINGS
+from cpmi_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from cpmi_dagster.profiles.settings import Settings
+
+PLANNED_ROLES = ("labeler", "rollouts", "prover")
+
+
+def parse_shards(text: str | None, settings: "Settings") -> list[str]:
+    """Partition keys of `0-3` or `0,2,5-7`; all shards without a text.
+
+    Raises:
+        UsageError: it is not of that form, or the profile has no such shard.
+    """
+    if text is None:
+        return settings.shard_keys
+    numbers: set[int] = set()
+    for item in text.split(","):
+        first, dash, last = item.strip().partition("-")
+        if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))):
+            raise UsageError(f"--shards {text}: write numbers and ranges, such as 0-3 or 0,2,5-7")
+        if int(last or first) >= settings.shards:
+            raise UsageError(f"--shards {text}: profile `{settings.profile}` has shards 0 to {settings.shards - 1}")
+        numbers |= set(range(int(first), int(last or first) + 1))
+    return [settings.shard_keys[number] for number in sorted(numbers)]
+
+
+def parse_conditionings(text: str) -> list[str]:
+    """`all`, or comma-separated names.
+
+    Raises:
+        UsageError: a name is not a conditioning.
+    """
+    names = list(CONDITIONINGS) if text == "all" else [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in CONDITIONINGS]
+    if unknown:
+        raise UsageError(f"--conditioning {unknown[0]}: choose from {', '.join(CONDITIONINGS)}, or all")
+    return [name for name in CONDITIONINGS if name in names]
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
+    """Parameters by role, of texts such as `labeler=8.2e9`.
+
+    Raises:
+        UsageError: a text is not of that form.
+    """
+    given = {}
+    for text in texts:
+        role, _, number = text.partition("=")
+        try:
+            given[role] = int(float(number))
+        except (ValueError, OverflowError):
+            given[role] = 0
+        if role not in PLANNED_ROLES or given[role] < 1:
+            raise UsageError(f"--parameters {text}: write a role and a number, such as labeler=8.2e9")
+    return given

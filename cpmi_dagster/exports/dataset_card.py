@@ -1,0 +1,116 @@
+"""The README.md of an exported data set: what is in it, how it was made, of what, and what it cannot say."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import NamedTuple
+
+import polars as pl
+from huggingface_hub import DatasetCard, DatasetCardData
+
+from cpmi_dagster.exports.folders import DATA
+from cpmi_dagster.exports.licences import Licence
+from cpmi_dagster.exports.names import FormName
+from cpmi_dagster.exports.rows import FORMS, hard_labels
+from cpmi_dagster.files.text import in_markdown
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+
+TEMPLATE = "dataset_card.md.j2"
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+LARGER = "n>1M"
+
+
+class Origin(NamedTuple):
+    """A data set or model that an export comes from: what it is used for, where it is, and its licence."""
+
+    use: str
+    place: str
+    revision: str
+    licence: Licence
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """What a data set's card says besides what its rows hold.
+
+    Attributes:
+        name: of the data set, its folder's or hub id's.
+        is_probability: whether the rewards are soft labels as they are.
+        labelers: models behind the labels, with revisions or weights hashes.
+        method: settings that the labels depend on, by words.
+        sources: the data sets behind it.
+        left_out: trajectories that cannot be written in this form.
+    """
+
+    name: str
+    profile: str
+    reward_type: str
+    form: FormName
+    threshold: float
+    is_probability: bool
+    version: str
+    labelers: Sequence[str]
+    method: Mapping[str, str]
+    sources: Sequence[Origin]
+    left_out: int = 0
+
+
+def dataset_card(facts: DatasetFacts, labelled: pl.DataFrame) -> str:
+    """The card as Markdown, with the metadata that the hub and `datasets` read.
+
+    Args:
+        labelled: rows from `labelled_trajectories`.
+    """
+    entry = REWARD_TYPES.get(facts.reward_type)
+    card = DatasetCard.from_template(
+        _metadata(facts, labelled.height),
+        template_str=resources.files("cpmi_dagster.exports").joinpath(TEMPLATE).read_text(encoding="utf-8"),
+        facts=facts,
+        entry=entry,
+        is_generated=all(source.place.startswith(MINIATURE) for source in facts.sources),
+        form=FORMS[facts.form],
+        statistics=statistics(labelled, facts.threshold),
+        md=in_markdown,
+    )
+    return f"{card}\n"
+
+
+def statistics(labelled: pl.DataFrame, threshold: float) -> dict[str, str]:
+    """What is counted in a data set, by words."""
+    steps = labelled["steps"].list.len()
+    soft = labelled["soft_labels"].explode(empty_as_null=False)
+    right = labelled.select(hard_labels(pl.col("soft_labels"), threshold).explode(empty_as_null=False)).to_series()
+    counted = {
+        "trajectories": f"{labelled.height:,}",
+        "questions": f"{labelled['question_id'].n_unique():,}",
+        "steps": f"{steps.sum():,}",
+        "steps of a trajectory": f"{steps.median():g} in the median, {steps.max()} at most",
+        "steps that the hard labels call right": f"{right.mean():.1%}",
+        "soft labels": f"mean {soft.mean():.3f}, standard deviation {soft.std() or 0:.3f}",
+        "trajectories without a wrong step": f"{labelled.select(_all_right(threshold).mean()).item():.1%}",
+    }
+    tasks = labelled.group_by("task").len().sort("len", "task", descending=[True, False])
+    return counted | {f"task {in_markdown(task)}": f"{count:,} trajectories" for task, count in tasks.iter_rows()}
+
+
+def _all_right(threshold: float) -> pl.Expr:
+    return hard_labels(pl.col("soft_labels"), threshold).list.all()
+
+
+def _metadata(facts: DatasetFacts, rows: int) -> DatasetCardData:
+    identifiers = {source.licence.identifier for source in facts.sources}
+    return DatasetCardData(
+        pretty_name=facts.name,
+        license=_one(identifiers),
+        source_datasets=sorted({source.place for source in facts.sources if source.revision}) or None,
+        size_categories=next((size for most, size in SIZES if rows < most), LARGER),
+        tags=["process-reward-model", "prm", "step-labels", "cpmi", facts.form],
+        configs=[{"config_name": "default", "data_files": [{"split": "train", "path": DATA}]}],
+    )
+
+
+def _one(identifiers: Iterable[str | None]) -> str | None:
+    """The licence that all sources share; nothing where they differ, or one is not known."""
+    found = set(identifiers)
+    return found.pop() if len(found) == 1 else None

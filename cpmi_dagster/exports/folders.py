@@ -1,0 +1,88 @@
+"""Folders and files that an export writes: which it may replace, and the data set's own.
+
+    mine/README.md                               the card
+    mine/data/train-00000-of-00001.parquet       the rows
+    mine/.cpmi-export.json                       {"kind": "dataset", "files": ["README.md", …], "profile": "mine", …}
+
+A folder is replaced where it holds nothing but what an earlier export has written, as the last file says.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cpmi_dagster.errors import StorageError, UsageError
+from cpmi_dagster.files.whole_files import try_to_write
+
+RECORD = ".cpmi-export.json"
+DATA = "data/train-00000-of-00001.parquet"
+CARD = "README.md"
+ROWS_AT_ONCE = 4096
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to write where something of the user's would be lost, before any work.
+
+    Raises:
+        UsageError: it is a file, or a folder that holds more than an earlier export has written.
+        StorageError: its parent takes no files.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--to {folder} is a file; give a folder, or a file that ends in .duckdb")
+    if Path.cwd().is_relative_to(folder):
+        raise UsageError(f"--to {folder} is the folder that this command runs in; give another, or run it elsewhere")
+    if folder.is_dir() and (others := _others(folder)):
+        raise UsageError(
+            f"--to {folder} holds `{others[0]}`, which no export has written; give a new or empty folder, or move "
+            "what is there away"
+        )
+    try:
+        try_to_write(folder.absolute().parent)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written ({error.strerror or error}); give another place") from error
+
+
+def write_record(folder: Path, kind: str, facts: Mapping[str, Any]) -> None:
+    """Note what was exported, and which files it is; called last."""
+    record = {"kind": kind, **facts, "files": sorted(_files(folder))}
+    (folder / RECORD).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_rows(rows: pl.DataFrame, folder: Path, advance: Callable[[int, int], None]) -> None:
+    """The rows as the Parquet file of the split `train`, in types that every reader of Arrow has.
+
+    Args:
+        advance: called with the numbers of rows just written and of all.
+    """
+    path = folder / DATA
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Polars' own types for texts and lists would become features of their own in `datasets`
+    schema = pa.schema([(name, _arrow_type(dtype)) for name, dtype in rows.schema.items()])
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for part in rows.iter_slices(ROWS_AT_ONCE):
+            writer.write_table(part.to_arrow().cast(schema))
+            advance(part.height, rows.height)
+
+
+def _arrow_type(dtype: pl.DataType) -> pa.DataType:
+    if isinstance(dtype, pl.List):
+        return pa.list_(_arrow_type(dtype.inner))  # pyright: ignore[reportArgumentType]
+    return {pl.String: pa.string(), pl.Float64: pa.float64(), pl.Boolean: pa.bool_()}[type(dtype)]
+
+
+def _others(folder: Path) -> list[str]:
+    """Files of a folder that no export has written."""
+    try:
+        known = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        known = []
+    return sorted(set(_files(folder)) - set(known) - {RECORD})
+
+
+def _files(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()]

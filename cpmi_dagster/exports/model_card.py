@@ -1,0 +1,135 @@
+"""The README.md of an exported reward model: how to load it without this package, what it is, how good it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import NamedTuple
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.exports.licences import Licence
+from cpmi_dagster.exports.reward_models import PROCESS_REWARD_MODELS, ExportedModel
+from cpmi_dagster.files.text import in_markdown
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.html_tables import format_figure, format_interval
+from cpmi_dagster.reports.quality import CARD_NAMES
+from cpmi_dagster.trajectories.templates import TEMPLATES
+
+TEMPLATE, SNIPPET = "model_card.md.j2", "model_snippet.py.j2"
+
+
+class Benchmark(NamedTuple):
+    """Which benchmark a measure is of: its name in `sources.benchmarks`, on cards, and the metric's on the hub."""
+
+    source: str
+    name: str
+    metric: str
+
+
+MEASURED_ON: Mapping[str, Benchmark] = {
+    "AUC": Benchmark("processbench_math", "ProcessBench, MATH", "roc_auc"),
+    "PB": Benchmark("processbench_math", "ProcessBench", "f1"),
+    "PB (official)": Benchmark("processbench_math", "ProcessBench", "f1"),
+    "PRMB": Benchmark("prmbench", "PRMBench", "prm_score"),
+    "PRMB (best)": Benchmark("prmbench", "PRMBench", "prm_score"),
+    "MATH": Benchmark("math500", "MATH-500", "accuracy"),
+    "MMLU": Benchmark("mmlu_stem", "MMLU-STEM", "accuracy"),
+}
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a reward model's card says besides how it loads.
+
+    Attributes:
+        name: of the model, its folder's or hub id's.
+        backbone: with its revision or weights hash.
+        base_model: the backbone's hub id; None where it is not on the hub.
+        figures: what was measured, by the names of `reports.quality.QUALITY`.
+        places: where the profile's benchmarks are, by name: a hub id, a path, or a part of the embedded world.
+        training: settings it was trained with, by words.
+        labelers: models behind the labels it learned from.
+    """
+
+    name: str
+    profile: str
+    recipe: Recipe
+    backbone: str
+    base_model: str | None
+    licence: Licence
+    figures: Mapping[str, Estimate]
+    places: Mapping[str, str]
+    training: Mapping[str, str]
+    labelers: Sequence[str]
+    version: str
+
+
+def model_card(facts: ModelFacts, model: ExportedModel) -> str:
+    """The card as Markdown, its figures also as `model-index` in the metadata."""
+    card = ModelCard.from_template(
+        _metadata(facts),
+        template_str=_shipped(TEMPLATE),
+        facts=facts,
+        model=model,
+        snippet=snippet(facts.name, model),
+        is_on_vllm=model.is_linear or model.architecture in PROCESS_REWARD_MODELS.values(),
+        figures=_rows(facts),
+        is_generated=all(place.startswith(MINIATURE) for place in facts.places.values()),
+        md=in_markdown,
+    )
+    return f"{card}\n"
+
+
+def snippet(name: str, model: ExportedModel) -> str:
+    """Python that loads the model with transformers alone and prints the probability of every step.
+
+    Args:
+        name: what it is loaded from: its folder.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    template = Environment(undefined=StrictUndefined).from_string(_shipped(SNIPPET))
+    return template.render(name=name, model=model, template=TEMPLATES[0], start=list(model.start)).strip()
+
+
+def _shipped(name: str) -> str:
+    return resources.files("cpmi_dagster.exports").joinpath(name).read_text(encoding="utf-8")
+
+
+def _metadata(facts: ModelFacts) -> ModelCardData:
+    return ModelCardData(
+        model_name=facts.name,
+        base_model=facts.base_model,
+        library_name="transformers",
+        pipeline_tag="token-classification",
+        license=facts.licence.identifier,
+        tags=["process-reward-model", "prm", "cpmi"],
+        eval_results=[_eval_result(facts, measure, figure) for measure, figure in facts.figures.items()] or None,
+    )
+
+
+def _eval_result(facts: ModelFacts, measure: str, figure: Estimate) -> EvalResult:
+    benchmark = MEASURED_ON[measure]
+    name, decimals = CARD_NAMES[measure]
+    place = facts.places.get(benchmark.source, "unknown")
+    return EvalResult(
+        task_type="token-classification",
+        task_name="judging the steps of solutions",
+        dataset_type=place,
+        dataset_name=f"{benchmark.name} as in profile {facts.profile}",
+        metric_type=benchmark.metric,
+        metric_name=name,
+        metric_value=round(figure.value, decimals + 1),
+    )
+
+
+def _rows(facts: ModelFacts) -> list[tuple[str, str, str]]:
+    """Of each figure: what it is, value and interval, and where its benchmark is."""
+    rows = []
+    for measure, figure in facts.figures.items():
+        name, decimals = CARD_NAMES[measure]
+        value = f"{format_figure(figure.value, decimals)} {format_interval(figure.low, figure.high, decimals)}".strip()
+        rows.append((name, value, facts.places.get(MEASURED_ON[measure].source, "")))
+    return rows

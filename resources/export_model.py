@@ -1,0 +1,107 @@
+"""A reward model of a home in a folder that loads without this package, with the figures that were measured with it."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.exports.folders import CARD
+from cpmi_dagster.exports.licences import licence_of
+from cpmi_dagster.exports.model_card import ModelFacts, model_card
+from cpmi_dagster.exports.reward_models import ExportedModel, save_reward_model
+from cpmi_dagster.models.language_models import model_on_disk
+from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.prm.model import load_reward_model
+from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.quality import CARD_NAMES, CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH, QUALITY
+from resources.export_facts import benchmark_places, labelers_of
+from resources.lake import Lake
+
+MODELS = "models/process_reward_models"
+PARTS = 3
+
+
+def write_model(
+    lake: Lake, settings: Settings, recipe: Recipe, folder: Path, name: str, advance: Callable[[int, int], None]
+) -> ExportedModel:
+    """Write weights, tokenizer and card.
+
+    Args:
+        name: of the model on its card.
+        advance: called with the numbers of parts just finished and of all.
+
+    Raises:
+        LakeError: the recipe has not been trained yet, or its record is damaged.
+        ModelError: its weights are damaged, or its backbone has no such form.
+    """
+    row = lake.read(MODELS, recipe.name).row(0, named=True)
+    model = load_reward_model(lake.file(row["path"], MODELS, recipe.name), device="cpu")
+    advance(1, PARTS)
+    with quiet_transformers():
+        exported = save_reward_model(model, folder)
+    advance(1, PARTS)
+    backbone = (recipe.backbone or settings.models.backbone).name
+    is_on_hub = _is_on_hub(backbone)
+    facts = ModelFacts(
+        name=name,
+        profile=settings.profile,
+        recipe=recipe,
+        backbone=row["backbone"],
+        base_model=backbone if is_on_hub else None,
+        licence=licence_of(backbone, "models", is_on_hub),
+        figures=_figures(lake, settings, recipe.name),
+        places=benchmark_places(settings),
+        training=_training(settings, recipe, row),
+        labelers=labelers_of(lake, recipe.reward_type),
+        version=version("cpmi-dagster"),
+    )
+    (folder / CARD).write_text(model_card(facts, exported), encoding="utf-8")
+    advance(1, PARTS)
+    return exported
+
+
+def _is_on_hub(name: str) -> bool:
+    try:
+        return model_on_disk(name) is None
+    except ModelError:  # its folder has been removed since
+        return False
+
+
+def _figures(lake: Lake, settings: Settings, recipe: str) -> dict[str, Estimate]:
+    """What was measured with these weights; predictions of earlier ones do not count."""
+    model = lake.record(MODELS, recipe)
+    predictions = [
+        key
+        for key in (PROCESSBENCH, PRMBENCH_PREDICTIONS, CHOICES)
+        if (record := lake.record(key, recipe))
+        and model
+        and record.inputs.get("inputs", {}).get(MODELS, model.content) == model.content
+    ]
+    if not predictions:
+        return {}
+    frames = {key: lake.read(key, recipe) for key in predictions}
+    inputs = ReportInputs(
+        frames={**frames, PROBLEMS: lake.read(PROBLEMS)},
+        recipes=settings.recipes,
+        bootstrap_samples=settings.benchmarks.bootstrap_samples,
+        seed=settings.seed,
+    )
+    measured = {measure: QUALITY[measure](inputs, recipe) for measure in CARD_NAMES}
+    return {measure: figure for measure, figure in measured.items() if figure is not None}
+
+
+def _training(settings: Settings, recipe: Recipe, row: dict[str, Any]) -> dict[str, str]:
+    training = recipe.trained_with(settings.training)
+    return {
+        "objective": recipe.objective,
+        "trained weights": f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
+        "labelled steps": f"{row['train_steps']:,}",
+        "epochs": f"{training.epochs:g}",
+        "learning rate": f"{training.learning_rate:g}, head {training.head_learning_rate:g}",
+        "data version of the soft labels": row["data_version"] or "not recorded",
+        "weights here": row["weights_fingerprint"],
+    }

@@ -1,0 +1,119 @@
+"""Labelled trajectories are written in forms that their readers, this project among them, take for what they are."""
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from datasets import Value, load_dataset
+
+from cpmi_dagster.errors import CpmiError, UsageError
+from cpmi_dagster.exports.folders import DATA, check_replaceable, write_record, write_rows
+from cpmi_dagster.exports.rows import FORMS, exported_rows, labelled_trajectories
+from cpmi_dagster.trajectories.forms import TrlRow, form_of
+from cpmi_dagster.trajectories.math_shepherd import parse_row
+
+STEPS = [["2 + 3 = 5.", "The answer is: 5"], ["3 * 4 = 13."]]
+TRAJECTORIES = pl.DataFrame(
+    {
+        "trajectory_id": ["t000000001", "t000000002"],
+        "source_id": ["a", None],
+        "question_id": ["q1", "q2"],
+        "task": ["GSM8K", "MATH"],
+        "question": ["What is 2 + 3?", "What is 3 * 4?"],
+        "steps": STEPS,
+        "gold_answer": ["5", "12"],
+        "shepherd_labels": [[True, True], None],
+    },
+    schema_overrides={"shepherd_labels": pl.List(pl.Boolean)},
+)
+NEGATIVES = pl.DataFrame({"trajectory_id": ["t000000001"] * 2, "rank": [2, 1], "answer": ["7", "6"]})
+REWARDS = pl.DataFrame(
+    {
+        "trajectory_id": ["t000000001", "t000000001", "t000000002"],
+        "step_index": [1, 0, 0],
+        "reward_type": ["cpmi"] * 3,
+        "reward": [-1.5, 2.0, 0.25],
+    }
+)
+SOFT = REWARDS.drop("reward").with_columns(soft_label=pl.Series([0.2, 0.9, 0.5]))
+
+
+def labelled(trajectories: pl.DataFrame = TRAJECTORIES, rewards: pl.DataFrame = REWARDS) -> pl.DataFrame:
+    return labelled_trajectories(trajectories, NEGATIVES, rewards, SOFT, "cpmi")
+
+
+def test_rows_of_trl_have_a_hard_label_for_every_step_and_what_it_is_cut_from():
+    first, second = exported_rows(labelled(), "trl", threshold=0.5).rows.to_dicts()
+    assert (first["prompt"], first["completions"], first["labels"]) == ("What is 2 + 3?", STEPS[0], [True, False])
+    assert (first["soft_labels"], first["rewards"]) == ([0.9, 0.2], [2.0, -1.5])
+    assert (first["gold_answer"], first["hard_negatives"], first["source_id"]) == ("5", ["6", "7"], "a")
+    assert (second["labels"], second["hard_negatives"], second["source_labels"]) == ([True], [], None)
+
+
+def test_a_higher_threshold_calls_fewer_steps_right():
+    rows = exported_rows(labelled(), "trl", threshold=0.6).rows
+    assert rows["labels"].to_list() == [[True, False], [False]]
+
+
+def test_rows_of_math_shepherd_are_read_as_they_were_written():
+    for row, steps, labels in zip(
+        exported_rows(labelled(), "math-shepherd", 0.5).rows.to_dicts(), STEPS, [[True, False], [True]], strict=True
+    ):
+        read = parse_row(row["input"], row["label"])
+        assert (list(read.steps), list(read.shepherd_labels)) == (steps, labels)
+
+
+def test_rows_of_openrlhf_have_a_value_for_every_marker():
+    for row in exported_rows(labelled(), "openrlhf", 0.5).rows.to_dicts():
+        assert row["input"].count("ки") == len(row["value"]) == len(row["soft_labels"])
+        read = parse_row(row["input"], "", row["value"])
+        assert ["+" if label else "-" for label in read.shepherd_labels] == row["value"]
+
+
+@pytest.mark.parametrize(("form", "left_out"), [("trl", 0), ("openrlhf", 1), ("math-shepherd", 1)])
+def test_a_text_that_holds_the_marker_is_left_out_of_forms_that_use_it(form, left_out):
+    marked = TRAJECTORIES.with_columns(question=pl.Series(["Сколько ки?", "What is 3 * 4?"]))
+    exported = exported_rows(labelled(marked), form, 0.5)
+    assert (exported.left_out, exported.rows.height) == (left_out, 2 - left_out)
+
+
+def test_rewards_of_other_steps_than_the_soft_labels_are_refused():
+    with pytest.raises(CpmiError, match="1 trajectories are not of the same run, for example t000000001; run `cpmi"):
+        labelled(rewards=REWARDS.filter(pl.col("step_index") == 0))
+    with pytest.raises(CpmiError, match="1 trajectories are not of the same run; run `cpmi run`"):
+        labelled(trajectories=TRAJECTORIES.head(1))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_datasets_reads_plain_texts_and_lists(form, tmp_path):
+    rows = exported_rows(labelled(), form, 0.5).rows
+    counted = []
+    write_rows(rows, tmp_path / "mine", lambda count, total: counted.append((count, total)))
+    assert counted == [(2, 2)]
+    assert "large" not in str(pq.read_schema(tmp_path / "mine" / DATA).types)
+    read = load_dataset(str(tmp_path / "mine"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert read.to_list() == rows.to_dicts()
+    assert read.features["gold_answer"] == Value("string")
+    assert set(read.column_names) == set(FORMS[form].meanings)
+
+
+def test_exported_rows_are_a_source_of_this_project():
+    assert form_of(exported_rows(labelled(), "trl", 0.5).rows.row(0, named=True)) is TrlRow
+
+
+def test_a_folder_of_ones_own_is_not_replaced(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds `notes\.txt`, which no export has written"):
+        check_replaceable(tmp_path)
+    with pytest.raises(UsageError, match="is a file"):
+        check_replaceable(tmp_path / "notes.txt")
+    check_replaceable(tmp_path / "new")
+
+
+def test_an_export_is_replaced_until_something_is_put_beside_it(tmp_path):
+    folder = tmp_path / "mine"
+    write_rows(exported_rows(labelled(), "trl", 0.5).rows, folder, lambda count, total: None)
+    write_record(folder, "dataset", {})
+    check_replaceable(folder)
+    (folder / "data" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds `data/notes\.txt`"):
+        check_replaceable(folder)

@@ -1,0 +1,123 @@
+"""An exported reward model gives the probabilities that it gives here, loaded by what its card prints."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.errors import ModelError
+from cpmi_dagster.exports.licences import licence_of
+from cpmi_dagster.exports.model_card import ModelFacts, model_card
+from cpmi_dagster.exports.reward_models import save_reward_model
+from cpmi_dagster.models.language_models import load_language_model
+from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
+from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
+from cpmi_dagster.prm.settings import Recipe
+
+ROWS = pl.DataFrame({"id": ["a"], "question": ["What is 2 + 3 * 4?"], "steps": [["3 * 4 = 12", "2 + 12 = 14"]]})
+WITHOUT_US = "import sys; sys.modules['cpmi_dagster'] = None\n"
+
+
+def reward_model(backbone: LoadedRewardModel, layers: int) -> LoadedRewardModel:
+    """A reward model with a new head, its weights large enough for probabilities to differ."""
+    torch.manual_seed(1)
+    model = RewardModel.from_backbone(backbone.model.backbone, head_layers=layers).eval()
+    for parameter in model.head.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    return LoadedRewardModel(model, backbone.tokenizer, backbone.identity)
+
+
+def card_of(model: LoadedRewardModel, folder: Path) -> str:
+    exported = save_reward_model(model, folder)
+    facts = ModelFacts(
+        name="exported",
+        profile="toy",
+        recipe=Recipe(name="toy", reward_type="cpmi"),
+        backbone="miniature:labeler@9107",
+        base_model=None,
+        licence=licence_of("miniature:labeler", "models"),
+        figures={"PRMB": Estimate(51.25, 48.5, 55.0, 240)},
+        places={"prmbench": "hitsmy/PRMBench_Preview"},
+        training={"epochs": "2"},
+        labelers=["miniature:labeler@9107"],
+        version="0.1.0",
+    )
+    return model_card(facts, exported)
+
+
+def printed_by_the_card(card: str, folder: Path) -> list[float]:
+    """The probabilities that the first Python of a card prints in a process that cannot import this package."""
+    found = re.search(r"```python\n(.*?)```", card, re.DOTALL)
+    assert found is not None
+    code = found[1].replace('"exported"', repr(str(folder)))
+    done = subprocess.run([sys.executable, "-c", WITHOUT_US + code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_miniature_scores_alike_by_the_lines_of_its_card(layers, tmp_path):
+    loaded = load_language_model("miniature:labeler", None, "float32", "cpu")
+    backbone = LoadedRewardModel(RewardModel.from_backbone(loaded.model.base_model), loaded.tokenizer, loaded.identity)
+    model = reward_model(backbone, layers)
+    here = score_steps(model, ROWS, 1024)["probability"].to_list()
+    assert printed_by_the_card(card_of(model, tmp_path), tmp_path) == pytest.approx(here, abs=1e-5)
+    assert abs(here[0] - here[1]) > 1e-3
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_a_tokenizer_that_begins_texts_with_a_token_scores_alike(build_reward_model, architecture, tmp_path):
+    model = reward_model(build_reward_model(architecture, bos=True), 1)
+    here = score_steps(model, ROWS, 1024)["probability"].to_list()
+    assert printed_by_the_card(card_of(model, tmp_path), tmp_path) == pytest.approx(here, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "layers", "name"),
+    [
+        ("qwen3", 1, "Qwen3ForTokenClassification"),
+        ("llama", 1, "LlamaForTokenClassification"),
+        ("qwen2", 2, "Qwen2ForProcessRewardModel"),
+        ("qwen3", 2, "Qwen3Model"),
+    ],
+)
+def test_the_config_names_the_architecture_that_others_know(build_reward_model, architecture, layers, name, tmp_path):
+    exported = save_reward_model(reward_model(build_reward_model(architecture), layers), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"] == [exported.architecture] == [name]
+    assert config["id2label"] == {"0": "wrong", "1": "right"} and config["model_type"] == architecture
+    assert not [file.name for file in tmp_path.iterdir() if file.suffix in (".py", ".bin")]
+
+
+def test_a_backbone_without_token_classification_is_named(build_reward_model, tmp_path):
+    model = reward_model(build_reward_model("olmo"), 1)
+    with pytest.raises(ModelError, match="no token classification with one linear layer on a `olmo`"):
+        save_reward_model(model, tmp_path)
+
+
+def test_figures_are_on_the_card_and_in_its_metadata(build_reward_model, tmp_path):
+    card = card_of(reward_model(build_reward_model(), 1), tmp_path)
+    assert "| PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps | 51.2 [48.5, 55.0] |" in card
+    assert "type: hitsmy/PRMBench_Preview" in card and "value: 51.25" in card
+
+
+def test_a_linear_head_learns_and_is_loaded_again(decoder, training, build_examples, tmp_path):
+    recipe = Recipe(name="toy", reward_type="mc", head="linear")
+    trained = train_reward_model(build_examples(96), recipe, training, decoder, tmp_path / "toy", seed=0)
+    model = load_reward_model(trained.path).model
+    assert sorted(model.head.state_dict()) == ["output.bias", "output.weight"]
+    curve = [point["loss"] for point in trained.curve if point["split"] == "validation"]
+    assert curve[-1] < 0.8 * curve[0]
+    assert "| head | one linear layer |" in (trained.path / "README.md").read_text()
+
+
+def test_the_papers_head_leaves_a_recipes_fingerprint_as_it_was():
+    assert "head" not in Recipe(name="toy", reward_type="mc").model_dump(mode="json")
+    linear = Recipe(name="toy", reward_type="mc", head="linear")
+    assert linear.model_dump(mode="json")["head"] == "linear"
+    assert not linear.is_plain and not linear.model_copy(update={"seed": 1}).is_repeat

@@ -1,0 +1,188 @@
+"""`cpmi export`: what a finished home becomes elsewhere, and what is left alone."""
+
+import json
+import os
+import subprocess
+import sys
+
+import duckdb
+import polars as pl
+import pytest
+from datasets import load_dataset
+from typer.testing import CliRunner
+
+from cpmi_dagster.cli.commands import app
+from cpmi_dagster.errors import LakeError, UsageError
+from cpmi_dagster.prm import load_reward_model
+from cpmi_dagster.profiles.settings import load_settings
+from resources.database import Database
+from resources.export import ExportRequest, export
+from resources.hub_upload import repository_of
+from resources.lake import Lake
+
+pytestmark = pytest.mark.slow
+
+
+def silent(count: int, total: int) -> None:
+    """No progress."""
+
+
+def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_path):
+    done = export(finished, ExportRequest(str(tmp_path / "mine")), silent)
+    rows = load_dataset(done.place, split="train", cache_dir=str(tmp_path / "cache"))
+    ours = Lake(finished.home).read("dataset/cpmi_80k").sort("trajectory_id")
+    for theirs, own in {"prompt": "question", "completions": "steps", "rewards": "rewards"}.items():
+        assert rows[theirs][:] == ours[own].to_list()
+    assert rows["hard_negatives"][:] == ours["hard_negatives"].to_list()
+    assert rows["labels"][:] == [[label >= 0.5 for label in labels] for labels in ours["soft_labels"].to_list()]
+    card = (tmp_path / "mine" / "README.md").read_text()
+    for fact in (f"| trajectories | {ours.height} |", "miniature:labeler@", "generated arithmetic", "apache-2.0"):
+        assert fact in card
+
+
+def test_an_export_is_replaced_by_the_next_one(finished, tmp_path):
+    for reward_type in ("cpmi", "mc"):
+        request = ExportRequest(str(tmp_path / "mine"), "math-shepherd", reward_type, 0.3)
+        export(finished, request, silent)
+    record = json.loads((tmp_path / "mine" / ".cpmi-export.json").read_text())
+    assert (record["reward_type"], record["form"], record["threshold"]) == ("mc", "math-shepherd", 0.3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+
+
+def test_a_reward_type_that_nobody_asked_for_is_named_with_those_there_are(finished, tmp_path):
+    with pytest.raises(UsageError, match=r"--reward-type uncommon: no step has such a label; this home has cpmi, "):
+        export(finished, ExportRequest(str(tmp_path / "mine"), reward_type="uncommon"), silent)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to", ["mine", "mine.duckdb"])
+def test_a_home_without_labels_says_which_command_makes_them(small_profile, tmp_path, to):
+    settings = load_settings(small_profile, tmp_path / "home")
+    with pytest.raises(LakeError, match="run `cpmi run` first"):
+        export(settings, ExportRequest(str(tmp_path / to)), silent)
+    assert not (tmp_path / to).exists()
+
+
+def test_the_database_holds_every_row_and_needs_no_home(own_copy, tmp_path):
+    with Database(Lake(own_copy.home), own_copy).reader() as connection:
+        shown = connection.sql("select * from labels.step_rewards").pl()
+        rewards = connection.sql("select count(*) from reports.paper_comparison").fetchall()
+    file = tmp_path / "all.duckdb"
+    for _ in range(2):
+        done = export(own_copy, ExportRequest(str(file)), silent)
+    file = file.rename(tmp_path / "moved.duckdb")
+    own_copy.folder.rename(tmp_path / "gone")
+    with duckdb.connect(str(file), read_only=True) as connection:
+        copied = connection.sql("select * from labels.step_rewards").pl()
+        assert connection.sql("select count(*) from reports.paper_comparison").fetchall() == rewards
+        assert dict(connection.sql("from cpmi_export").fetchall())["profile"] == "small"
+        comments = "select count(*) from duckdb_columns() where not internal and comment is null"
+        assert connection.sql(f"{comments} and schema_name = 'labels'").fetchall() == [(0,)]
+    assert copied.sort(pl.all()).equals(shown.sort(pl.all()))
+    assert "tables in " + str(tmp_path / "all.duckdb") in f"{done.what} in {done.place}"
+
+
+def test_a_file_of_ones_own_is_not_replaced_by_a_database(finished, tmp_path):
+    file = tmp_path / "mine.duckdb"
+    duckdb.connect(str(file)).close()
+    with pytest.raises(UsageError, match="is a file that no export has written"):
+        export(finished, ExportRequest(str(file)), silent)
+
+
+def test_a_reward_model_of_the_home_has_its_figures_on_the_card(finished, tmp_path):
+    done = export(finished, ExportRequest(str(tmp_path / "prm"), recipe="cpmi_bce"), silent)
+    assert done.what == "reward model `cpmi_bce` as Qwen3Model"
+    card = (tmp_path / "prm" / "README.md").read_text()
+    before = (finished.folder / "models" / "cpmi_bce" / "README.md").read_text()
+    figures = [line for line in before.splitlines() if "95" not in line and "[" in line and line.startswith("| ")]
+    assert figures and all(line.removesuffix("|").strip() in card for line in figures)
+    head = load_reward_model(finished.folder / "models" / "cpmi_bce").model.head
+    from safetensors.torch import load_file
+
+    weights = load_file(tmp_path / "prm" / "model.safetensors")
+    assert weights["score.2.weight"][1].equal(head.output.weight[0]) and not weights["score.2.weight"][0].any()
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (ExportRequest("x.duckdb", recipe="cpmi_bce"), "--prm writes a folder"),
+        (ExportRequest("x.duckdb", form="trl"), "--form is for data sets"),
+        (ExportRequest("x", threshold=0.2, recipe="cpmi_bce"), "--threshold is for data sets"),
+        (ExportRequest("ftp://x/y"), "give a folder, a file that ends in"),
+        (ExportRequest("hf://me/mine.duckdb/x"), "a dataset goes to hf://datasets/OWNER/NAME"),
+        (ExportRequest("hf://mine.duckdb"), "a dataset goes to hf://datasets/OWNER/NAME"),
+        (ExportRequest("hf://mine"), "a dataset goes to hf://datasets/OWNER/NAME"),
+        (ExportRequest("hf://datasets/me/mine", recipe="cpmi_bce"), "a model goes to hf://OWNER/NAME"),
+        (ExportRequest("hf://me/mine"), "needs a token of the hub in the environment variable HF_TOKEN"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_first(small_profile, tmp_path, monkeypatch, request_, message):
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with pytest.raises(UsageError, match=message):
+        export(load_settings(small_profile, tmp_path), request_, silent)
+
+
+def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeypatch):
+    sent = {}
+
+    class Hub:
+        def __init__(self, token):
+            sent["token"] = token
+
+        def list_repo_files(self, repo_id, **options):
+            return sent.get("files", [".gitattributes"])
+
+        def create_repo(self, repo_id, **options):
+            sent["created"] = (repo_id, options["repo_type"], options["private"])
+            return f"https://hub.example/datasets/{repo_id}"
+
+        def upload_folder(self, repo_id, folder_path, **options):
+            sent["files"] = sorted(path.relative_to(folder_path).as_posix() for path in folder_path.rglob("*.*"))
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
+    for _ in range(2):
+        done = export(finished, ExportRequest("hf://datasets/me/mine"), silent)
+    assert sent["token"] == "hf_of_a_test" and sent["created"] == ("me/mine", "dataset", True)
+    assert sent["files"] == [".cpmi-export.json", "README.md", "data/train-00000-of-00001.parquet"]
+    assert (done.place, done.opened) == ("https://hub.example/datasets/me/mine", "datasets.load_dataset('me/mine')")
+    sent["files"] = ["model.safetensors"]
+    with pytest.raises(UsageError, match=r"holds `model\.safetensors`, which no export has written"):
+        export(finished, ExportRequest("hf://datasets/me/mine"), silent)
+
+
+def test_a_model_may_be_named_as_on_the_hub(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
+    assert repository_of("hf://me/prm", "model").name == "prm"
+
+
+def test_a_home_on_a_store_is_exported_too(s3_home, put_on_store, small_profile, tmp_path):
+    put_on_store(s3_home, ())
+    settings = load_settings(small_profile, s3_home)
+    done = export(settings, ExportRequest(str(tmp_path / "mine")), silent)
+    assert done.what.startswith("16 trajectories")
+    export(settings, ExportRequest(str(tmp_path / "all.duckdb")), silent)
+    with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
+        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() > [(0,)]
+
+
+def test_the_command_ends_with_what_was_written_and_how_it_is_opened(finished, small_profile, monkeypatch, tmp_path):
+    monkeypatch.setenv("CPMI_HOME", str(finished.home))
+    result = CliRunner().invoke(app, ["export", "-p", small_profile, "--to", str(tmp_path / "mine")])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0].startswith("16 trajectories with ")
+    assert f"datasets.load_dataset('{tmp_path / 'mine'}')" in result.stdout
+
+
+def test_a_hub_that_cannot_be_reached_is_named(tmp_path):
+    command = [sys.executable, "-m", "cpmi_dagster", "export", "--to", "hf://datasets/me/mine"]
+    variables = {
+        **os.environ,
+        "HF_TOKEN": "hf_of_a_test",
+        "HF_HUB_OFFLINE": "1",
+        "CPMI_HOME": str(tmp_path),
+    }
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.returncode == 1 and "hf_of_a_test" not in done.stderr
+    assert "the hub did not take the dataset `me/mine`" in done.stderr
