@@ -26,9 +26,11 @@ from assets.run_profile import run_profile
 from assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import status
+from resources.column_origins import column_origins as origins_of_column
 from resources.dagster_home import check_port, check_schedule, dagster_folder, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
+from resources.doctor import examine
 from resources.export import ExportRequest, export
 from resources.judge_evaluation import evaluate
 from resources.labeling_plan import plan
@@ -45,8 +47,9 @@ from resources.trace import trace
 from resources.verification import verify_home
 
 __all__ = [
-    "ExportRequest", "check_port", "check_schedule", "defs", "evaluate", "export", "headline", "home_status",
-    "load_settings", "plan", "query", "run_with_progress", "serve_ui", "trace", "verify_home", "write_starter",
+    "ExportRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate", "examine", "export",
+    "headline", "home_status", "load_settings", "plan", "query", "run_with_progress", "serve_ui", "trace",
+    "verify_home", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -90,6 +93,7 @@ def build_definitions(
     )
 
 
+column_origins = partial(origins_of_column, MAKERS)
 home_status = partial(status.home_status, makers=MAKERS)
 run_with_progress = partial(run_profile, build_definitions, STAGES)
 

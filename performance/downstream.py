@@ -10,6 +10,7 @@ then the README's queries. No reward model is trained.
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,7 @@ MADE_UP = (
     "policy_rollouts",
     "prover_rollouts",
 )
+NOTED_GIB = 0.3
 QUERIES = (
     "select reward_type, count(*) from labels.step_rewards group by all",
     "select source_id as id, step_index, reward from labels.step_rewards join alignment.trajectories "
@@ -76,11 +78,22 @@ def run(profile: Path, home: Path) -> tuple[float, float, str]:
     command = [sys.executable, "-m", "cpmi_dagster", "run", "-p", str(profile)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     assert process.stdout is not None
-    output = process.stdout.read()
+    peak, lines = 0.0, []
+    for line in process.stdout:
+        lines.append(line)
+        if (so_far := peak_gib(process.pid)) > peak + NOTED_GIB:
+            print(f"{so_far:.1f} GiB after {line.strip()}", file=sys.stderr)
+            peak = so_far
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        raise SystemExit(output)
-    return time.perf_counter() - began, usage.ru_maxrss / 2**20, output
+        raise SystemExit("".join(lines))
+    return time.perf_counter() - began, usage.ru_maxrss / 2**20, "".join(lines)
+
+
+def peak_gib(process: int) -> float:
+    """Most memory that a process has held at once so far; 0 where it has ended."""
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    return int(found[1]) / 2**20 if found else 0.0
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from resources.lake import Lake
 
 
 def trajectories_and_negatives(settings: Settings, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """`count` selected trajectories by lot, and their hard negatives."""
+    """`count` selected trajectories drawn at random, and their hard negatives."""
     lake = Lake(settings.home)
     selected = lake.read("selection/selected_trajectories").select("trajectory_id")
     trajectories = lake.read("alignment/trajectories").join(selected, on="trajectory_id", how="semi")

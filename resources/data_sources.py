@@ -45,7 +45,7 @@ class DataSources:
         read = {"split": source.split, "limit": source.limit}
         if source.hub is not None:
             return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
-        return {**read, "files": [file_digest(file) for file in self._files(source)]}
+        return {**read, "files": [file_digest(file) for file in self.files(source)]}
 
     def stream(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         """Rows one by one, with the share of the source that has been read; a broken line is an `Unreadable` row.
@@ -84,7 +84,12 @@ class DataSources:
         except UnicodeEncodeError as error:
             raise SourceError(f"{source.place} holds text that is not UTF-8; save it as UTF-8") from error
 
-    def _files(self, source: DataSource) -> list[Path]:
+    def files(self, source: DataSource) -> list[Path]:
+        """The local files of a source; those of the embedded world are written at their first use.
+
+        Raises:
+            SourceError: there is none.
+        """
         place = str(source.path)
         path = self._world_file(place.removeprefix(MINIATURE)) if place.startswith(MINIATURE) else Path(place)
         return local_files(path)
@@ -106,7 +111,7 @@ class DataSources:
         return source.revision or HubLock(self._home).revision("dataset", str(source.hub))
 
     def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
-        files = self._files(source)
+        files = self.files(source)
         before = [file_state(file) for file in files]
         for row, share, _ in read_files(files, self._limits):
             yield row, share

@@ -126,8 +126,20 @@ class Database:
         return [FILE_NAME] if self._lake.folder == self._lake.home else []
 
     def shows(self, key: str) -> bool:
-        """Whether a table's rows are seen as they are written, with the columns it has now."""
-        return TABLES[key].group not in RESULT_GROUPS and self.path.is_file() and self._has_empty(TABLES[key])
+        """Whether a table's rows are seen as they are written, with the columns it has now: whether it is a view."""
+        is_view = TABLES[key].group not in RESULT_GROUPS or key not in self._stored()
+        return is_view and self.path.is_file() and self._has_empty(TABLES[key])
+
+    def _stored(self) -> set[str]:
+        """The results that the file holds as they were when it was published."""
+        try:
+            with duckdb.connect(str(self.path), read_only=True) as connection:
+                rows = connection.sql(
+                    "select schema_name, table_name from duckdb_tables() where not internal"
+                ).fetchall()
+        except duckdb.Error:
+            return {key for key, table in TABLES.items() if table.group in RESULT_GROUPS}
+        return {f"{group}/{name}" for group, name in rows}
 
     @contextmanager
     def reader(self, files: Sequence[Path] = ()) -> Iterator[duckdb.DuckDBPyConnection]:

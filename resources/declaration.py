@@ -60,6 +60,17 @@ class Declaration:
         """Keys of all tables it makes."""
         return (self.table, *self.also)
 
+    def column_sources(self, key: str) -> dict[str, list[tuple[str, str]]]:
+        """By column of a table, the columns of inputs it is made from: of the same name, and those in `lineage`."""
+        upstream = {name: TABLES[name].schema.columns() for name in self.inputs}
+        sources = {}
+        for column in TABLES[key].schema.columns():
+            same = [(name, column) for name, columns in upstream.items() if column in columns]
+            named = [tuple(source.rsplit(".", maxsplit=1)) for source in self.lineage.get(column, ())]
+            if found := list(dict.fromkeys([*same, *named])):
+                sources[column] = found
+        return sources
+
     def asked(self, settings: Settings) -> Extent:
         """How much a profile asks of a stage that grows."""
         return setting_values(self.grows, settings)

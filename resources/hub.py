@@ -74,11 +74,11 @@ class HubLock:
 def _resolve(kind: Literal["model", "dataset"], name: str) -> str:
     from httpx2 import HTTPError
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HFValidationError
 
     try:
         info = HfApi().model_info(name) if kind == "model" else HfApi().dataset_info(name)
-    except (HfHubHTTPError, HFValidationError, HTTPError, OSError) as error:
+    except (HTTPError, HFValidationError, OSError) as error:
         raise SourceError(
             f"the {kind} `{name}` is not on this disk and the hub did not give its revision "
             f"({type(error).__name__}); set `revision` in the profile, or give a local path"

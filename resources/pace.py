@@ -60,7 +60,7 @@ class Pace:
 
     @property
     def seconds_left(self) -> float | None:
-        """For the rest of the partition, at this rate; None before the first chunk."""
+        """Seconds left of the partition at the current rate; None before the first chunk."""
         rate = self.trajectories_per_second
         return (self.total - self.done) / rate if rate else None
 

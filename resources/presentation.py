@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -47,7 +47,7 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
         owners=OWNERS,
         kinds=set(stage.kinds),
         metadata={
-            COLUMN_SCHEMA: column_schema(table),
+            COLUMN_SCHEMA: column_schema(stage, table),
             COLUMN_LINEAGE: column_lineage(stage, table),
             **_code_reference(stage),
         },
@@ -56,9 +56,9 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
     )
 
 
-def column_schema(table: Table) -> dg.TableSchema:
-    """Columns, types, meanings and keys of a table."""
-    meanings = column_meanings(table)
+def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
+    """Columns, types, meanings, origins and keys of a table."""
+    meanings, sources = column_meanings(table), stage.column_sources(table.key)
     keys = set(table.schema.primary_key())
     may_be_null = {name for name, column in table.schema.columns().items() if column.nullable}
     return dg.TableSchema(
@@ -66,7 +66,7 @@ def column_schema(table: Table) -> dg.TableSchema:
             dg.TableColumn(
                 name,
                 type=str(dtype),
-                description=meanings[name],
+                description=_with_origins(meanings[name], sources.get(name, [])),
                 constraints=dg.TableColumnConstraints(nullable=name in may_be_null, unique={name} == keys),
             )
             for name, dtype in columns_of(table).items()
@@ -74,18 +74,19 @@ def column_schema(table: Table) -> dg.TableSchema:
     )
 
 
+def _with_origins(meaning: str, sources: Sequence[tuple[str, str]]) -> str:
+    """What a column holds, and where it comes from: the UI shows no column lineage of its own."""
+    origins = ", ".join(f"{key}.{name}" for key, name in sources)
+    return f"{meaning} ← {origins}" if origins else meaning
+
+
 def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
     """Which input columns each column is made from: those of the same name, and those the stage names."""
-    upstream = {key: set(TABLES[key].schema.columns()) for key in stage.inputs}
+    sources = stage.column_sources(table.key)
     deps = {
-        column: [dg.TableColumnDep(asset_key(key), column) for key, columns in upstream.items() if column in columns]
-        for column in table.schema.columns()
+        column: [dg.TableColumnDep(asset_key(key), name) for key, name in found] for column, found in sources.items()
     }
-    for column, sources in stage.lineage.items():
-        named = [source.rsplit(".", maxsplit=1) for source in sources]
-        if column in deps:
-            deps[column] += [dg.TableColumnDep(asset_key(key), name) for key, name in named]
-    return dg.TableColumnLineage({column: list(dict.fromkeys(found)) for column, found in deps.items() if found})
+    return dg.TableColumnLineage(deps)
 
 
 def written(stage: Declaration, record: FileRecord, made: StageOutput, seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Several shards in work at once, so that the last chunks of one shard leave no actor idle.
+"""Several shards labelled at once, so that the last chunks of one shard leave no actor idle.
 
 shards 000 to 011, four at once    a thread each; what they yield comes to the caller's thread, as it comes
 """
@@ -33,7 +33,7 @@ def side_by_side(
 
     Args:
         work: called in threads; its error ends the others, and is raised here.
-        at_once: most shards in work.
+        at_once: most shards labelled at once.
         stop: called when the caller is interrupted or a shard fails: makes `work` on the others end soon.
     """
     answers: SimpleQueue[_Found[Item] | _Ended] = SimpleQueue()

@@ -236,8 +236,9 @@ def asked_for(
     partitions = partitions_of(key, settings) if partitions is None else partitions
     if key not in ASKED_FOR:
         return lake.read(key, partitions, columns)
-    rows = lake.read(key, partitions).filter(ASKED_FOR[key](settings))
-    return rows if columns is None else rows.select(columns)
+    asked_for, wanted = ASKED_FOR[key](settings), columns or lake.read(key, []).columns
+    # partition by partition: a filter over all of them would hold every row twice
+    return pl.concat([lake.read(key, each).filter(asked_for).select(wanted) for each in ([], *partitions)])
 
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:

@@ -5,6 +5,7 @@ any other CpmiError                                                     failed, 
 anything else                                                           failed, with its traceback
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,8 @@ import dagster as dg
 
 from cpmi_dagster.errors import CpmiError, first_line, may_pass, with_notes
 from cpmi_dagster.profiles.orchestration import Orchestration
+
+LOG = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -28,7 +31,10 @@ def step_errors(context: dg.AssetExecutionContext, orchestration: Orchestration)
         attempt = context.op_execution_context.retry_number
         if may_pass(error) and attempt < orchestration.retries:
             wait = orchestration.retry_seconds * 2**attempt
-            context.log.warning(f"{first_line(error)}; trying again in {wait:g} s")
+            said = f"{first_line(error)}; trying again in {wait:g} s ({attempt + 1} of {orchestration.retries})"
+            context.log.warning(said)
+            # `cpmi run` shows no lines of Dagster's log
+            LOG.warning(said)
             raise dg.RetryRequested(max_retries=orchestration.retries, seconds_to_wait=wait) from error
         if isinstance(error, CpmiError):
             raise dg.Failure(description=with_notes(error), allow_retries=False) from error

@@ -24,7 +24,7 @@ from rich.progress import (
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.files.text import printable
 
-LINE_EVERY_SECONDS = 60.0
+LINE_EVERY_SECONDS = 30.0
 
 
 @dataclass

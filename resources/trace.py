@@ -47,6 +47,11 @@ MANY_ROWS = {
         from labels.policy_rollouts
         where trajectory_id = $id and ($step is null or prefix_length = $step + 1) group by all order by all
     """,
+    "prover rollouts": """
+        select prefix_length, count(*) as rollouts, sum(correct::int) as correct, sum(generated_tokens) as tokens
+        from labels.prover_rollouts
+        where trajectory_id = $id and ($step is null or prefix_length = $step + 1) group by all order by all
+    """,
     "rewards": """
         select step_index, reward_type, reward, soft_label from labels.step_rewards
         left join dataset.soft_labels using (trajectory_id, step_index, reward_type)
@@ -64,11 +69,13 @@ class Trace:
         facts: one mapping of column to value per title.
         tables: one frame per title.
         files: the record of every lake file it went through, by table key.
+        step: the step that was asked for; None is all.
     """
 
     facts: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, pl.DataFrame]
     files: Mapping[str, FileRecord]
+    step: int | None = None
 
 
 def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Trace:
@@ -94,7 +101,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
     groups = GROUPS if facts["selection"] else GROUPS[:-1]
     tables_read = {key: table for key, table in TABLES.items() if table.group in groups}
     records = {key: lake.record(key, shard if table.partitioning else None) for key, table in tables_read.items()}
-    return Trace(facts, tables, {key: record for key, record in records.items() if record})
+    return Trace(facts, tables, {key: record for key, record in records.items() if record}, step)
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, step: int | None) -> pl.DataFrame:

@@ -1,22 +1,21 @@
-"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, export, ui.
+"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, export, doctor, ui.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal. Each command
 imports what it needs, so that `cpmi --help` loads neither polars nor torch.
 """
 
-import atexit
-import os
 import re
 import shlex
 import sys
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
 from cpmi_dagster.cli import views
+from cpmi_dagster.cli.leaving import leave
 from cpmi_dagster.cli.logged_console import LOG, LoggedConsole
 from cpmi_dagster.cli.option_texts import parse_conditionings, parse_parameters, parse_shards
 from cpmi_dagster.cli.safe_console import SafeConsole
@@ -134,6 +133,10 @@ def status(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
+    if isinstance(settings.home, Path) and not settings.home.exists() and not json:
+        OUT.print(f"Nothing has been made: there is no home at {settings.home}", highlight=False, markup=False)
+        OUT.print("Stand where you ran `cpmi run`, or set CPMI_HOME to its home; `cpmi run` makes a new one here.")
+        return
     if not verify:
         assets = definitions.home_status(settings)
         views.show_json(OUT, views.status_facts(assets)) if json else views.show_status(OUT, assets, settings)
@@ -181,17 +184,37 @@ def score(
     output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
     answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,
     conditioning: Annotated[str, typer.Option(help="Comma-separated conditionings, or all.")] = BY_DEFAULT,
+    templates: Annotated[int, typer.Option(min=1, max=4, help="The paper's first K prompts.")] = 4,
+    layout: Annotated[
+        Literal["paper", "released"],
+        typer.Option(help="Prompts as the paper prints them, or as the authors' code does."),
+    ] = "paper",
     scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
+    reader: Annotated[
+        Literal["auto", "flex", "blocked", "masked", "cached"], typer.Option(help="How the model reads token trees.")
+    ] = "auto",
+    row_tokens: Annotated[
+        int | None, typer.Option(min=16, help="Tokens of a packed row; by free memory when not given.")
+    ] = None,
     negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
+    device_map: Annotated[
+        str | None, typer.Option(help="accelerate's, such as auto: a model larger than one GPU.")
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Commit of a hub id.")] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Score a file of trajectories: CPMI of every step under every template and conditioning."""
+    """Score a file of trajectories: CPMI of every step under every template and conditioning.
+
+    Started again after a kill, with the same file, model and options, it continues where it was.
+    """
     from cpmi_dagster.scoring.files import score_file
 
     names = parse_conditionings(conditioning)
+    optional = {"row_tokens": row_tokens, "device_map": device_map, "revision": revision}
+    given = {name: value for name, value in optional.items() if value is not None}
     with views.bar(ERR, "scoring", quiet) as advance:
         result = score_file(
             model,
@@ -200,11 +223,15 @@ def score(
             answer_logprobs,
             advance,
             conditionings=names,
+            templates=templates,
+            layout=layout,
             scorer=scorer,
+            reader=reader,
             negatives=negatives,
             seed=seed,
             device=device,
             dtype=dtype,
+            **given,
         )
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         ERR.warn(f"{name} was not scored: {reason}")
@@ -277,10 +304,15 @@ def query(
         ERR.warn(f"These are the first {most:,} rows, and there are more; `--limit 0` gives all.")
 
 
-@app.command(epilog="Example: `cpmi trace t000000017 2`")
+@app.command(epilog="Example: `cpmi trace t000000017 2`, `cpmi trace --column labels.step_rewards.reward`")
 def trace(
-    trajectory_id: Annotated[str, typer.Argument(help="As in alignment.trajectories, or the id of your row.")],
+    trajectory_id: Annotated[
+        str | None, typer.Argument(help="As in alignment.trajectories, or the id of your row.")
+    ] = None,
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Instead of a label: the columns that group.table.column is made from.")
+    ] = None,
     json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
@@ -288,6 +320,13 @@ def trace(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
+    if (column is None) == (trajectory_id is None):
+        raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
+    if column is not None:
+        origin = definitions.column_origins(column)
+        views.show_json(OUT, origin.to_dict()) if json else views.show_origins(OUT, origin)
+        return
+    assert trajectory_id is not None
     found = definitions.trace(settings, trajectory_id, step)
     views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
 
@@ -322,6 +361,15 @@ def export(
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+@app.command(epilog="Example: `cpmi doctor --profile paper`")
+def doctor(profile: ProfileOption = None, json: JsonOption = False) -> None:
+    """What this machine has, and whether a profile can run on it; nothing is downloaded."""
+    from cpmi_dagster import definitions
+    from cpmi_dagster.cli.doctor import show_findings
+
+    show_findings(OUT, definitions.examine(definitions.load_settings(profile)), json)
+
+
 @app.command(epilog="Example: `cpmi ui --port 3001`")
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000,
@@ -347,15 +395,6 @@ def main() -> None:
     except (CpmiError, OSError) as error:
         message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))
         ERR.complain(message)
-        _leave(2 if isinstance(error, UsageError) else 1)
+        leave(2 if isinstance(error, UsageError) else 1)
     except SystemExit as end:
-        _leave(end.code if isinstance(end.code, int) else 1)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process at once: shutting the interpreter down makes extension modules print warnings."""
-    # private, CPython 3.11; tests/cli/test_leaving.py fails where it is gone
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        leave(end.code if isinstance(end.code, int) else 1)

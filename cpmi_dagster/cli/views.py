@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.tree import Tree
 
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.errors import CpmiError
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 
     from cpmi_dagster.planning.plan import Plan
     from cpmi_dagster.profiles.settings import Settings
+    from resources.column_origins import ColumnOrigin
     from resources.starter import Starter
     from resources.status import AssetStatus
     from resources.trace import Trace
     from resources.verification import Verification
 
 MAX_CELL = 100
+LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 5
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
 MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
@@ -44,13 +48,24 @@ STATE_MARKS = {
 
 @contextmanager
 def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal; the yielded function takes the number just finished and the total."""
+    """A bar, outside a terminal a line every 30 s; the yielded function takes the number just finished, and all.
+
+    Args:
+        quiet: neither.
+    """
+    began = last = time.monotonic()
+    done = 0
     columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
         task = progress.add_task(label, total=None)
 
         def advance(count: int, total: int) -> None:
+            nonlocal done, last
             progress.update(task, total=total, advance=count)
+            done, now = done + count, time.monotonic()
+            if progress.disable and not quiet and now - last >= LINE_EVERY_SECONDS:
+                last, left = now, (now - began) / max(done, 1) * (total - done)
+                console.print(f"{label}: {done:,} of {total:,}, about {left:,.0f} s left", highlight=False)
 
         yield advance
 
@@ -243,7 +258,7 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings") -> None:
     """The history of a label."""
     for title, facts in trace.facts.items():
         if facts:
-            console.print(_facts_table(title, facts))
+            console.print(_facts_table(title, _with_step_marked(facts, trace.step)))
     if not trace.facts["selection"]:
         console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
     for title, frame in trace.tables.items():
@@ -256,6 +271,29 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings") -> None:
     console.print(
         f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False, markup=False
     )
+
+
+def show_origins(console: Console, origin: "ColumnOrigin") -> None:
+    """The columns that a column was made from, as a tree."""
+    tree = Tree(_origin_text(origin))
+    left = [(tree, origin)]
+    while left:
+        branch, each = left.pop()
+        left += [(branch.add(_origin_text(source)), source) for source in each.origins]
+    console.print(tree)
+
+
+def _origin_text(origin: "ColumnOrigin") -> str:
+    note = "as above" if origin.is_repeated else origin.meaning
+    return f"{escape(origin.column)}  [dim]{escape(note)}[/dim]"
+
+
+def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str, Any]:
+    """The steps of a trajectory with an arrow before the one that was asked for."""
+    if step is None or "steps" not in facts:
+        return facts
+    steps = [f"{'→' if number == step else ' '} {text}" for number, text in enumerate(facts["steps"])]
+    return {**facts, "steps": steps}
 
 
 def _new_table(title: str | None, **options: Any) -> Table:

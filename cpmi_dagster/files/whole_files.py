@@ -3,7 +3,7 @@
 with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.5f0c1f2a.tmp
     frame.write_parquet(unfinished)                            -> out/scores.parquet
 
-The temporary name is drawn by lot: writers on several machines, or in containers, may have the same process id.
+The temporary name is drawn at random: writers on several machines, or in containers, may have the same process id.
 """
 
 import errno

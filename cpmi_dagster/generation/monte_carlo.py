@@ -116,7 +116,7 @@ def prefix_rollouts(
 
 
 def sampled(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
-    """`count` trajectories by lot, in their order; all when None. A larger count adds to those of a smaller one."""
+    """`count` random trajectories, in their order; all when None. A larger count adds to those of a smaller one."""
     if count is None:
         return trajectories
     numbers = [uniform_number(seed, ["rollouts", name]) for name in trajectories["trajectory_id"]]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 IDENTITY_CHARACTERS = 12
+HUB_SECONDS = 10.0
 TOKENIZER_ADVICE = "put tokenizer.json and tokenizer_config.json next to its weights"
 
 
@@ -154,6 +155,7 @@ def load_language_model(
 
     place = model_folder(str(name))
     _check_folder(place)
+    _check_hub(place, revision)
     revision = hub_commit(place, revision)
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
     tokenizer = load_tokenizer(place, revision)
@@ -237,6 +239,24 @@ def _check_folder(place: str) -> None:
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
     check_weights_index(folder)
+
+
+def _check_hub(name: str, revision: str | None) -> None:
+    """Ask the hub once for a model that is not on this disk: loading would ask for a minute, with a line each time."""
+    from httpx2 import HTTPError
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    if Path(name).is_dir():
+        return
+    try:
+        if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+            HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS)
+    except (HTTPError, HFValidationError, OSError) as error:
+        raise ModelError(
+            f"model `{name}` is not on this disk, and the hub does not give it ({type(error).__name__}); name a local "
+            "folder, or see that the hub can be reached (HF_TOKEN for a private model)"
+        ) from error
 
 
 def _check_tokenizer(folder: Path) -> None:

@@ -29,7 +29,7 @@ class RayActors(Frozen):
     )
     num_cpus: float = Field(default=1, ge=0, description="processors of an actor; on a CPU, also its threads")
     shards_at_once: int = Field(
-        default=4, ge=1, description="shards that a run has in work; their chunks share the actors"
+        default=4, ge=1, description="shards that a run labels at once; their chunks share the actors"
     )
 
     @field_validator("address")

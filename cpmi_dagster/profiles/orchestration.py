@@ -25,7 +25,7 @@ class Orchestration(Frozen):
     )
     attempts: int = Field(default=3, ge=1, description="failed runs after which the schedule gives a shard up")
     retries: int = Field(default=3, ge=0, description="further attempts of a step where memory or a server was short")
-    retry_seconds: float = Field(default=30, ge=0, description="before the first of them; doubled before each other")
+    retry_seconds: float = Field(default=30, ge=0, description="before the first of them; doubled each time")
     webhook_variable: str | None = Field(
         default=None, description="environment variable with the URL that failed runs are posted to"
     )

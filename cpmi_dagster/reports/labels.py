@@ -216,11 +216,14 @@ def _against_corpus(inputs: ReportInputs) -> list[Measurement]:
     if rewards.is_empty() or trajectories.is_empty():
         return []
     labels = trajectories.select("row_number", correct="shepherd_labels").drop_nulls()
-    methods = rewards.filter(~pl.col("reward_type").is_in([CORPUS_LABELS]))
-    steps = labelled_steps(methods, trajectories, labels) if labels.height else pl.DataFrame()
-    if steps.is_empty():
-        return []
-    return _auc_figures(_aucs(inputs, steps.filter(pl.col("reward_type") != CORPUS_LABELS)), CORPUS_AUC)
+    names = rewards["reward_type"].unique(maintain_order=True) if labels.height else []
+    aucs: dict[str, Resampled] = {}
+    # one type after another: the steps of all of them at once take gigabytes
+    for name in names:
+        if name != CORPUS_LABELS:
+            steps = labelled_steps(rewards.filter(reward_type=name), trajectories, labels)
+            aucs |= _aucs(inputs, steps.filter(reward_type=name))
+    return _auc_figures(aucs, CORPUS_AUC)
 
 
 def _aucs(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, Resampled]:

@@ -36,14 +36,18 @@ def soft_labels(
         Columns of `dataset.soft_labels`, in the order of the rewards.
     """
     present = step_rewards["reward_type"].unique().to_list()
-    rewards = step_rewards.with_columns(normalised_as=_normalised_as(present, probabilities))
-    labels = rewards.join(_centers_and_spreads(rewards), on="normalised_as", how="left", maintain_order="left")
-    score = (pl.col("reward") - pl.col("median")) / (settings.mad_factor * pl.col("mad") + settings.epsilon)
+    normalised_as = _normalised_as(present, probabilities)
+    own = _centers_and_spreads(step_rewards, normalised_as)
+    # looked up, not joined: a join would copy the whole set
+    median, mad = (
+        normalised_as.replace_strict(own["normalised_as"], own[name], default=None) for name in ("median", "mad")
+    )
+    score = (pl.col("reward") - median) / (settings.mad_factor * mad + settings.epsilon)
     if settings.clip is not None:
         score = score.clip(-settings.clip, settings.clip)
     sigmoid = 1 / (1 + (-score).exp())
-    label = pl.when(pl.col("normalised_as").is_null()).then(pl.col("reward")).otherwise(sigmoid)
-    return SoftLabels.cast(labels.with_columns(soft_label=label).select(SoftLabels.column_names()))
+    label = pl.when(normalised_as.is_null()).then(pl.col("reward")).otherwise(sigmoid)
+    return SoftLabels.cast(step_rewards.select("trajectory_id", "step_index", "reward_type", soft_label=label))
 
 
 def _normalised_as(present: Sequence[str], probabilities: Sequence[str]) -> pl.Expr:
@@ -61,8 +65,8 @@ def _normalised_as(present: Sequence[str], probabilities: Sequence[str]) -> pl.E
     return pl.when(is_first_part).then(reward_type.replace_strict(first, default=None)).otherwise(rest)
 
 
-def _centers_and_spreads(rewards: pl.DataFrame) -> pl.DataFrame:
+def _centers_and_spreads(rewards: pl.DataFrame, normalised_as: pl.Expr) -> pl.DataFrame:
     """Median and MAD of each reward type that is normalised, over its own rows (of a merge: each part's)."""
-    own = rewards.filter(pl.col("normalised_as").str.strip_suffix(FIRST_PART) == pl.col("reward_type"))
-    reward = pl.col("reward")
-    return own.group_by("normalised_as").agg(median=reward.median(), mad=(reward - reward.median()).abs().median())
+    reward, is_own = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == pl.col("reward_type")
+    own = rewards.lazy().filter(is_own).group_by(normalised_as=normalised_as)
+    return own.agg(median=reward.median(), mad=(reward - reward.median()).abs().median()).collect()

@@ -1,9 +1,16 @@
 """`cpmi score`: a file of trajectories in, Parquet files of scores out.
 
 {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3"]}
+
+Trajectories are scored in parts, which lie beside the output until all are done. A run that was killed, and is started
+again with the same file, model and options, continues after the last of them.
 """
 
-from collections.abc import Callable
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Unpack
 
@@ -11,13 +18,24 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from cpmi_dagster.errors import ScoringError, SourceError
+from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import FilledText, Identifier, Text
 from cpmi_dagster.files.whole_files import check_writable, whole_file
-from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ScoredTrajectories, ScoreOptions, score_in_full
+from cpmi_dagster.models.language_models import model_identity
+from cpmi_dagster.scoring.trajectories import (
+    INPUT_COLUMNS,
+    ScoredTrajectories,
+    ScoreOptions,
+    check_trajectories,
+    loaded_model,
+    score_in_full,
+)
 from cpmi_dagster.trajectories.forms import answer_text
 
 OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
+PART_TRAJECTORIES = 64
+FRAMES = ("scores", "logprobs", "rejected")
 
 
 def _as_text(value: Any) -> Any:
@@ -57,12 +75,15 @@ def score_file(
         ScoringError: no trajectory could be scored.
     """
     frame = read_trajectories(input)
+    check_trajectories(frame)
     for path in (output, logprobs_output):
         if path is not None and path.suffix in OTHER_FORMATS:
             raise SourceError(f"the output {path} is written as Parquet; give it a name that ends in .parquet")
     check_writable(*(path for path in (output, logprobs_output) if path))
-    options["progress"] = lambda count: advance(count, frame.height)
-    result = score_in_full(frame, model, **options)
+    parts = _Parts(
+        output, {"input": file_digest(input), "model": model_identity(model, options.get("revision")), **options}
+    )
+    result = _score_in_parts(frame, model, parts, advance, options)
     if result.scores.is_empty():
         name, reason = result.rejected.select("id", "reason").row(0)
         raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
@@ -70,7 +91,53 @@ def score_file(
         if path is not None:
             with whole_file(path) as unfinished:
                 rows.write_parquet(unfinished)
+    parts.remove()
     return result
+
+
+def _score_in_parts(
+    frame: pl.DataFrame, model: str, parts: "_Parts", advance: Callable[[int, int], None], options: ScoreOptions
+) -> ScoredTrajectories:
+    """Score what no finished part has; the model is loaded where there is something to score."""
+    options["progress"] = lambda count: advance(count, frame.height)
+    loaded, scored = None, []
+    for number, rows in enumerate(frame.iter_slices(PART_TRAJECTORIES)):
+        if (part := parts.read(number)) is not None:
+            advance(rows.height, frame.height)
+        else:
+            loaded = loaded or loaded_model(model, options)
+            part = score_in_full(rows, loaded, **options)
+            parts.write(number, part)
+        scored.append(part)
+    return ScoredTrajectories(*(pl.concat([getattr(part, name) for part in scored]) for name in FRAMES))
+
+
+class _Parts:
+    """The finished parts of an unfinished file, in a folder beside it that is named by what they depend on."""
+
+    def __init__(self, output: Path, facts: Mapping[str, Any]) -> None:
+        text = json.dumps({**facts, "version": version("cpmi-dagster")}, sort_keys=True, default=str)
+        self._folder = output.with_name(f".{output.name}.{sha256(text.encode()).hexdigest()[:16]}")
+
+    def read(self, number: int) -> ScoredTrajectories | None:
+        """A part; None where it is not finished."""
+        try:
+            return ScoredTrajectories(*(pl.read_parquet(self._file(number, name)) for name in FRAMES))
+        except (FileNotFoundError, pl.exceptions.PolarsError):
+            return None
+
+    def write(self, number: int, part: ScoredTrajectories) -> None:
+        """Keep a part."""
+        for name in FRAMES:
+            with whole_file(self._file(number, name)) as unfinished:
+                getattr(part, name).write_parquet(unfinished)
+
+    def remove(self) -> None:
+        """Remove them all, once the outputs are there."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _file(self, number: int, name: str) -> Path:
+        return self._folder / f"{number:06d}-{name}.parquet"
 
 
 def read_trajectories(path: Path) -> pl.DataFrame:

@@ -121,15 +121,9 @@ def score_in_full(
     """
     scoring = _settings(Scoring, {name: value for name, value in options.items() if name in Scoring.model_fields})
     sampling = _settings(Negatives, {"count": options.get("negatives", 4)})
-    frame = _checked(trajectories)
+    frame = check_trajectories(trajectories)
     if not isinstance(model, LoadedModel):
-        model = load_language_model(
-            model,
-            revision=options.get("revision"),
-            dtype=options.get("dtype", "auto"),
-            device=options.get("device", "auto"),
-            device_map=options.get("device_map"),
-        )
+        model = loaded_model(model, options)
     negatives = _negatives(frame, model, sampling, options.get("seed", 0))
     answers = answer_logprobs(frame, negatives, model, scoring, options.get("progress"))
     scores = template_scores(answers.logprobs, scoring.conditionings)
@@ -146,8 +140,27 @@ def _settings(group: type[Group], values: Mapping[str, object]) -> Group:
         raise SettingsError(f"`{name}` is {wrong.given!r}: {wrong.reason}; change it") from error
 
 
-def _checked(trajectories: pl.DataFrame) -> pl.DataFrame:
-    """The input's columns with their types, `id` renamed, ids present and distinct."""
+def loaded_model(name: str | Path, options: ScoreOptions) -> LoadedModel:
+    """The model of that name, as the options say.
+
+    Raises:
+        ModelError: it cannot be loaded.
+    """
+    return load_language_model(
+        name,
+        revision=options.get("revision"),
+        dtype=options.get("dtype", "auto"),
+        device=options.get("device", "auto"),
+        device_map=options.get("device_map"),
+    )
+
+
+def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
+    """The input's columns with their types, `id` renamed `trajectory_id`.
+
+    Raises:
+        ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
+    """
     if "negative_answers" not in trajectories.columns:
         trajectories = trajectories.with_columns(negative_answers=pl.lit(None, pl.List(pl.String)))
     missing = [name for name in INPUT_COLUMNS if name not in trajectories.columns]

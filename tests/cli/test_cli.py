@@ -32,7 +32,7 @@ def home(finished_home, small_profile, monkeypatch) -> str:
     return small_profile
 
 
-COMMANDS = "init run status score judge evaluate query trace export ui plan"
+COMMANDS = "init run status score judge evaluate query trace export doctor ui plan"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())
@@ -188,6 +188,13 @@ def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_command
         assert said in result.output
     with pytest.raises(SettingsError, match="--force"):
         invoke("init", "--input", str(source), "--model", "org/model", "--output", str(profile))
+
+
+def test_status_where_nothing_was_made_says_where_it_looked_and_makes_nothing(tmp_path, monkeypatch):
+    monkeypatch.delenv("CPMI_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert ".cpmi/miniature" in invoke("status").output.replace("\n", "")
+    assert not list(tmp_path.iterdir())
 
 
 def test_status_shows_every_asset(home):

@@ -23,6 +23,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 import ray_makers
+from waiting import wait_until
 
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -36,6 +37,7 @@ from resources.stage_run import StageOutput, StageRun
 
 SHARDS, CHUNKS, ACTORS_OF_A_NODE = 12, 64, 2
 CHUNK_SECONDS = 0.1
+LONGEST_SECONDS = 600
 TABLE = "labels/step_rewards"
 HEAD, PORT = "127.0.0.2", 6399
 ENVIRONMENT = {
@@ -54,8 +56,8 @@ class Node:
         limits = [f"--num-cpus={processors}", f"--object-store-memory={100 * 2**20}"]
         command = [str(ray), "start", "--block", f"--node-ip-address={address}", *role, *limits]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while head and not _answers(HEAD, PORT):
-            time.sleep(0.5)
+        if head:
+            wait_until(lambda: _answers(HEAD, PORT), LONGEST_SECONDS, "Ray's head does not start")
 
     def kill(self) -> None:
         """`kill -9` of everything on the node at once."""
@@ -99,8 +101,8 @@ class Losses(logging.Handler):
 
 def disturb(nodes: list[Node], log: Path) -> None:
     """Kill a node when half of the chunks are begun, and add one five seconds later."""
-    while len(log.read_text().split()) < SHARDS * CHUNKS / 2:
-        time.sleep(0.1)
+    half = SHARDS * CHUNKS / 2
+    wait_until(lambda: len(log.read_text().split()) >= half, LONGEST_SECONDS, "half of the chunks are never begun")
     nodes.pop().kill()
     print(f"a node is killed after {len(log.read_text().split())} chunks were begun", flush=True)
     time.sleep(5)

@@ -46,7 +46,9 @@ def watch(settings: Settings, runs: list[subprocess.Popen[bytes]]) -> dict[tuple
     """
     seen: dict[tuple[str, str], set[int]] = defaultdict(set)
     deadline, asked, slowest = time.monotonic() + LONGEST_RUN_SECONDS, 0, 0.0
-    while any(run.poll() is None for run in runs):
+    alive = True
+    while alive:
+        alive = any(run.poll() is None for run in runs)
         assert time.monotonic() < deadline, "the runs do not end"
         for table in TABLES:
             began = time.monotonic()
@@ -63,9 +65,12 @@ def check_whole(seen: dict[tuple[str, str], set[int]], home: Path) -> None:
     """Make sure that shards were seen with all of their rows or not at all.
 
     Raises:
-        AssertionError: a part of a shard was seen.
+        AssertionError: a part of a shard was seen, or a shard was not.
     """
     lake = Lake(home)
+    assert {key for key, counts in seen.items() if counts} == {
+        (table, shard) for table in TABLES for shard in lake.partitions(f"labels/{table}")
+    }, "the queries beside the runs have not seen every shard"
     for (table, shard), counts in seen.items():
         rows = lake.read(f"labels/{table}", shard).height
         assert counts == {rows}, f"{table} {shard} has {rows} rows and was seen with {sorted(counts)}"

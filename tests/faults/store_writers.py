@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ from tempfile import TemporaryDirectory
 import psutil
 from small_run import SMALL, write_profile
 from store_server import BUCKET, s3_server
+from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE_LABELS = ("--only", "sources", "--only", "alignment", "--only", "selection")
@@ -72,11 +72,11 @@ def freeze_and_thaw(environment: Mapping[str, str], profile: str, folder: Path) 
 
 
 def _wait_until_stopped(process: "subprocess.Popen[str]") -> None:
-    began = time.monotonic()
-    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+    def is_stopped() -> bool:
         assert process.poll() is None, f"it ended before its write: {process.communicate()[0]}"
-        assert time.monotonic() - began < SECONDS, "it did not come to its write"
-        time.sleep(0.2)
+        return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+
+    wait_until(is_stopped, SECONDS, "it did not come to its write")
 
 
 def _end(process: "subprocess.Popen[str]") -> str:

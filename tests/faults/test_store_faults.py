@@ -9,6 +9,7 @@ import polars as pl
 import psutil
 import pytest
 from kill_labeling import LONGEST_RUN_SECONDS, compare, start
+from waiting import wait_until
 
 from resources.lake import FileRecord, Lake
 
@@ -39,6 +40,11 @@ except CpmiError as error:
 """
 
 
+def is_stopped(process: "subprocess.Popen[str]") -> bool:
+    assert process.poll() is None, "it ended before its write"
+    return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+
+
 @pytest.mark.parametrize("replaces", [False, True], ids=["a new object", "a replacement"])
 def test_a_writer_frozen_in_its_write_is_refused_when_another_has_finished(s3_home, replaces):
     lake = Lake(s3_home)
@@ -46,8 +52,7 @@ def test_a_writer_frozen_in_its_write_is_refused_when_another_has_finished(s3_ho
         lake.write(ROWS.head(1), FileRecord(KEY, "000", "first", "r", "m", "1"))
     late = subprocess.Popen([sys.executable, "-c", LATE, s3_home], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
-        while psutil.Process(late.pid).status() != psutil.STATUS_STOPPED:
-            assert late.poll() is None
+        wait_until(lambda: is_stopped(late), SECONDS, "it did not come to its write")
         lake.write(ROWS, FileRecord(KEY, "000", "second", "r", "m", "1"))
     finally:
         late.send_signal(signal.SIGCONT)
@@ -58,17 +63,28 @@ def test_a_writer_frozen_in_its_write_is_refused_when_another_has_finished(s3_ho
     assert lake.read(KEY, "000").equals(ROWS)
 
 
+def unfinished(home: str) -> list[str]:
+    """The objects of unfinished shards."""
+    import obstore
+    from obstore.store import from_url
+
+    return [found["path"] for page in obstore.list(from_url(home), "lake/.work") for found in page]
+
+
+def label_and_kill(profile: str, home: str, chunks: int) -> None:
+    """Start labeling, and kill it when so many objects of unfinished shards are there."""
+    run = start(profile, home, "labels")
+    wait_until(lambda: run.poll() is not None or len(unfinished(home)) >= chunks, LONGEST_RUN_SECONDS, "no chunk")
+    run.kill()
+    assert run.wait() == -signal.SIGKILL, "it ended before it was killed"
+
+
 @pytest.mark.slow
 def test_a_labeling_that_is_killed_on_a_store_continues_and_ends_as_an_undisturbed_one(
     s3_home, small_profile, finished_home, put_on_store
 ):
     put_on_store(s3_home, without=("labels", "dataset", "models", "benchmarks", "reports"))
-    for seconds in (9.0, 14.0):
-        run = start(small_profile, s3_home, "labels")
-        try:
-            run.wait(seconds)
-        except subprocess.TimeoutExpired:
-            run.kill()
-            run.wait()
+    for chunks in (1, 3):
+        label_and_kill(small_profile, s3_home, chunks)
     assert start(small_profile, s3_home, "labels").wait(LONGEST_RUN_SECONDS) == 0
     compare(s3_home, finished_home)

@@ -23,7 +23,7 @@ needs_smollm2 = pytest.mark.skipif(
 
 
 def write_tiny(path: Path, architecture: str = "llama", without: str = "", spoil: float = 1.0) -> Path:
-    """A Llama of one layer whose vocabulary is the bytes and one pair of them, its weights by lot."""
+    """A Llama of one layer whose vocabulary is the bytes and one pair of them, its weights at random."""
     gguf = pytest.importorskip("gguf")
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 

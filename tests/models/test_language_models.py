@@ -152,3 +152,11 @@ def test_a_model_that_changes_while_it_is_loaded_is_refused(folder, monkeypatch)
     monkeypatch.setattr(language_models, "load_tokenizer", load_and_change)
     with pytest.raises(ModelError, match="changed while they were read; run again"):
         load_language_model(str(folder), device="cpu")
+
+
+def test_a_model_that_the_hub_does_not_give_is_one_sentence_at_once(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(ModelError, match=r"^model `a/model` is not on this disk.*\(ConnectError\)"):
+        load_language_model("a/model")
+    assert not caplog.records

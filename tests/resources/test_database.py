@@ -8,7 +8,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from cpmi_dagster.contracts.tables import TABLES, column_meanings
+from cpmi_dagster.contracts.tables import PROVENANCE, TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.profiles.settings import load_settings
 from resources.database import Database
@@ -78,6 +78,22 @@ def test_an_open_connection_sees_the_first_rows_of_a_table(database, lake, key):
         lake.write(frame, FileRecord(key, "000" if key == NEGATIVES else None, "f", "r", "m", "1"))
         assert foreign.sql(count).fetchall() == own.sql(count).fetchall() == [(1,)]
     assert database.shows(key)
+
+
+def test_a_result_is_seen_at_once_and_stored_when_the_file_is_next_published(database, lake):
+    key, count = "reports/contrast", "select count(*) from reports.contrast"
+    result = pl.DataFrame(schema=columns_of(TABLES[key])).drop(PROVENANCE)
+    row = {"artifact": "contrast", "row": "CPMI", "column": "AUC", "measured": 0.5, "profile": "small"}
+    database.publish()
+    assert database.shows(key)
+    lake.write(pl.concat([result, pl.DataFrame([row])], how="diagonal"), FileRecord(key, None, "f", "r", "m", "1"))
+    with database.reader() as connection:
+        assert connection.sql(count).fetchall() == [(1,)]
+    database.publish()
+    assert not database.shows(key)
+    lake.path(key, None).unlink()
+    with database.reader() as connection:
+        assert connection.sql(count).fetchall() == [(1,)]
 
 
 def test_a_copied_home_answers_from_its_own_files(database, lake, tmp_path):

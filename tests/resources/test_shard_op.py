@@ -39,7 +39,7 @@ def settings(tmp_path) -> Settings:
 
 @pytest.fixture
 def on_actors(settings, monkeypatch) -> Settings:
-    """The same with two shards in work at once; the stages of these tests need no actor, and none is started."""
+    """The same with two shards labelled at once; the stages of these tests need no actor, and none is started."""
     monkeypatch.setattr(LanguageModels, "connect_actors", lambda _: None)
     ray = RayActors(actors=2, shards_at_once=2)
     return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update={"ray": ray})})

@@ -1,0 +1,77 @@
+"""`cpmi doctor` names what keeps a profile from running, and nothing else."""
+
+import json
+
+import pytest
+import yaml
+
+from cpmi_dagster.cli.commands import OUT
+from cpmi_dagster.cli.doctor import show_findings
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.profiles.settings import load_settings
+from resources.doctor import examine
+
+
+def found(tmp_path, *, home=None, **values):
+    """What is found for the miniature with some values changed."""
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(yaml.safe_dump({"extends": "miniature", "profile": "mine", **values}))
+    return list(examine(load_settings(profile, home or tmp_path / "home")))
+
+
+def problems(findings):
+    return {finding.what: finding.advice for finding in findings if finding.state == "problem"}
+
+
+def test_the_embedded_world_lacks_nothing(tmp_path):
+    findings = found(tmp_path)
+    assert not problems(findings)
+    assert {"machine", "home", "model", "source"} <= {finding.topic for finding in findings}
+
+
+def test_a_file_that_is_not_there_is_a_problem(tmp_path):
+    missing = str(tmp_path / "nothing.jsonl")
+    assert list(problems(found(tmp_path, sources={"math_shepherd": {"path": missing}}))) == [missing]
+
+
+def test_a_key_that_is_not_in_the_environment_is_a_problem(tmp_path, monkeypatch):
+    policy = {"name": "m", "engine": "endpoint", "endpoint": "http://127.0.0.1:1/v1", "api_key_variable": "MY_KEY"}
+    models = {"policy": policy}
+    monkeypatch.delenv("MY_KEY", raising=False)
+    assert "MY_KEY" in next(iter(problems(found(tmp_path, models=models)).values()))
+    monkeypatch.setenv("MY_KEY", "secret")
+    findings = found(tmp_path, models=models)
+    assert not problems(findings)
+    assert "secret" not in str(findings)
+
+
+def test_what_the_hub_does_not_give_is_a_problem_named_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    splits = [{"source": "gsm8k", "hub": "openai/gsm8k", "split": split} for split in ("train", "test")]
+    found_problems = problems(found(tmp_path, sources={"references": splits}, models={"labeler": {"name": "a/model"}}))
+    assert [what.split(":")[0] for what in found_problems] == ["labeler a/model", "openai/gsm8k"]
+
+
+def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("resources.doctor.find_spec", lambda name: None)
+    advice = problems(found(tmp_path, orchestration={"ray": {"actors": 1}}))
+    assert "pip install 'cpmi-dagster[ray]'" in advice.values()
+
+
+def test_a_home_under_a_file_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert any("cannot be written" in what for what in problems(found(tmp_path, home=tmp_path / "file" / "home")))
+
+
+def test_a_model_larger_than_memory_is_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr("resources.doctor._gpus", lambda: iter([("a card", 2**20, 2**30)]))
+    warnings = [finding for finding in found(tmp_path) if finding.state == "warning"]
+    assert any(finding.what.startswith("labeler") for finding in warnings)
+
+
+def test_the_command_fails_where_something_is_missing_and_writes_json(tmp_path, capsys):
+    findings = found(tmp_path, sources={"math_shepherd": {"path": str(tmp_path / "none.jsonl")}})
+    with pytest.raises(CpmiError, match=r"^1 of these keep the profile from running$"):
+        show_findings(OUT, findings, as_json=True)
+    assert [row["state"] for row in json.loads(capsys.readouterr().out)].count("problem") == 1
