@@ -4,19 +4,18 @@ Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress sho
 imports what it needs, so that `cpmi --help` loads neither polars nor torch.
 """
 
-import atexit
-import os
 import re
 import shlex
 import sys
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
 from cpmi_dagster.cli import views
+from cpmi_dagster.cli.leaving import leave
 from cpmi_dagster.cli.logged_console import LOG, LoggedConsole
 from cpmi_dagster.cli.option_texts import parse_conditionings, parse_parameters, parse_shards
 from cpmi_dagster.cli.safe_console import SafeConsole
@@ -332,15 +331,6 @@ def trace(
     views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
 
 
-@app.command(epilog="Example: `cpmi doctor --profile paper`")
-def doctor(profile: ProfileOption = None, json: JsonOption = False) -> None:
-    """What this machine has, and whether a profile can run on it; nothing is downloaded."""
-    from cpmi_dagster import definitions
-    from cpmi_dagster.cli.doctor import show_findings
-
-    show_findings(OUT, definitions.examine(definitions.load_settings(profile)), json)
-
-
 @app.command(epilog="Example: `cpmi export --to mine`, `cpmi export --prm cpmi_bce --to my-prm`")
 def export(
     to: Annotated[
@@ -371,6 +361,15 @@ def export(
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+@app.command(epilog="Example: `cpmi doctor --profile paper`")
+def doctor(profile: ProfileOption = None, json: JsonOption = False) -> None:
+    """What this machine has, and whether a profile can run on it; nothing is downloaded."""
+    from cpmi_dagster import definitions
+    from cpmi_dagster.cli.doctor import show_findings
+
+    show_findings(OUT, definitions.examine(definitions.load_settings(profile)), json)
+
+
 @app.command(epilog="Example: `cpmi ui --port 3001`")
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000,
@@ -396,15 +395,6 @@ def main() -> None:
     except (CpmiError, OSError) as error:
         message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))
         ERR.complain(message)
-        _leave(2 if isinstance(error, UsageError) else 1)
+        leave(2 if isinstance(error, UsageError) else 1)
     except SystemExit as end:
-        _leave(end.code if isinstance(end.code, int) else 1)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process at once: shutting the interpreter down makes extension modules print warnings."""
-    # private, CPython 3.11; tests/cli/test_leaving.py fails where it is gone
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        leave(end.code if isinstance(end.code, int) else 1)

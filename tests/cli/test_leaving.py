@@ -5,9 +5,9 @@ import sys
 
 PROGRAM = """
 import atexit
-from cpmi_dagster.cli import commands
+from cpmi_dagster.cli import leaving
 atexit.register(print, "closed")
-commands._leave(3)
+leaving.leave(3)
 """
 
 
