@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from cpmi_dagster.cli.commands import app, parse_conditionings, parse_shards
+from cpmi_dagster.cli.commands import app
+from cpmi_dagster.cli.option_texts import parse_conditionings, parse_shards
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.profiles.settings import load_settings

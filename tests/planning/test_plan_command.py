@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cpmi_dagster import definitions
-from cpmi_dagster.cli.commands import app, parse_parameters
+from cpmi_dagster.cli.commands import app
+from cpmi_dagster.cli.option_texts import parse_parameters
 from cpmi_dagster.errors import CpmiError, LakeError, SettingsError
 from resources.lake import Lake
 from resources.planned_chunks import choose_chunks

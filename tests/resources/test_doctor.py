@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
-from cpmi_dagster.cli.commands import OUT
 from cpmi_dagster.cli.doctor import show_findings
+from cpmi_dagster.cli.options import OUT
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
 from resources.doctor import examine

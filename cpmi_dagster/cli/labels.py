@@ -1,0 +1,127 @@
+"""Commands on files: `cpmi score`, `judge`, `evaluate`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cpmi_dagster.cli import views
+from cpmi_dagster.cli.option_texts import parse_conditionings
+from cpmi_dagster.cli.options import (
+    ERR,
+    OUT,
+    DeviceOption,
+    DtypeOption,
+    FormatOption,
+    ProfileOption,
+    QuietOption,
+    app,
+)
+from cpmi_dagster.contracts.contexts import CONDITIONINGS
+
+BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
+
+
+@app.command(
+    epilog="Example: `cpmi score --model miniature:labeler --input trajectories.jsonl --output scores.parquet`"
+)
+def score(
+    model: Annotated[str, typer.Option(help="Local folder, GGUF file, hub id, or miniature:labeler.")],
+    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps, gold_answer, negative_answers.")],
+    output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
+    answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,
+    conditioning: Annotated[str, typer.Option(help="Comma-separated conditionings, or all.")] = BY_DEFAULT,
+    templates: Annotated[int, typer.Option(min=1, max=4, help="The paper's first K prompts.")] = 4,
+    layout: Annotated[
+        Literal["paper", "released"],
+        typer.Option(help="Prompts as the paper prints them, or as the authors' code does."),
+    ] = "paper",
+    scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
+    reader: Annotated[
+        Literal["auto", "flex", "blocked", "masked", "cached"], typer.Option(help="How the model reads token trees.")
+    ] = "auto",
+    row_tokens: Annotated[
+        int | None, typer.Option(min=16, help="Tokens of a packed row; by free memory when not given.")
+    ] = None,
+    negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    device_map: Annotated[
+        str | None, typer.Option(help="accelerate's, such as auto: a model larger than one GPU.")
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Commit of a hub id.")] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Score a file of trajectories: CPMI of every step under every template and conditioning.
+
+    Started again after a kill, with the same file, model and options, it continues where it was.
+    """
+    from cpmi_dagster.scoring.files import score_file
+
+    names = parse_conditionings(conditioning)
+    optional = {"row_tokens": row_tokens, "device_map": device_map, "revision": revision}
+    given = {name: value for name, value in optional.items() if value is not None}
+    with views.bar(ERR, "scoring", quiet) as advance:
+        result = score_file(
+            model,
+            input,
+            output,
+            answer_logprobs,
+            advance,
+            conditionings=names,
+            templates=templates,
+            layout=layout,
+            scorer=scorer,
+            reader=reader,
+            negatives=negatives,
+            seed=seed,
+            device=device,
+            dtype=dtype,
+            **given,
+        )
+    for name, reason in result.rejected.select("id", "reason").iter_rows():
+        ERR.warn(f"{name} was not scored: {reason}")
+    if not quiet:
+        scored = f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories"
+        OUT.print(f"{scored} in {output}", markup=False)
+
+
+@app.command(epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`")
+def judge(
+    prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
+    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
+    output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below it count as wrong.")] = 0.5,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    quiet: QuietOption = False,
+) -> None:
+    """Judge a file of solutions with a trained reward model: a probability for every step, and the first wrong one."""
+    from cpmi_dagster.prm.judging import JudgeRequest, judge_file
+
+    request = JudgeRequest(prm, input, output, threshold, device, dtype)
+    with views.bar(ERR, "judging", quiet) as advance:
+        done = judge_file(request, advance)
+    for name, reason in done.rejected:
+        ERR.warn(f"{name} was not judged: {reason}")
+    if not quiet:
+        OUT.print(f"{done.judged:,} solutions judged in {output}", highlight=False, markup=False)
+
+
+@app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")
+def evaluate(
+    predictions: Annotated[Path, typer.Option(help="JSON Lines: benchmark, id, probabilities.")],
+    name: Annotated[str | None, typer.Option(help="Name of the judge; the file's name by default.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="What the file judges, if its lines do not name it: prmbench, ...")
+    ] = None,
+    profile: ProfileOption = None,
+    format: FormatOption = "table",
+) -> None:
+    """ProcessBench and PRMBench figures of an external judge, from its step probabilities."""
+    from cpmi_dagster import definitions
+
+    judge_name = name or predictions.name.partition(".")[0]
+    figures = definitions.evaluate(definitions.load_settings(profile), predictions, judge_name, benchmark)
+    views.show_evaluation(OUT, figures, judge_name, format)

@@ -1,0 +1,56 @@
+"""What the commands share: the application, options that several of them have, and the two consoles."""
+
+import shlex
+import sys
+from importlib.metadata import version
+from typing import Annotated, Literal
+
+import typer
+
+from cpmi_dagster.cli.logged_console import LoggedConsole
+from cpmi_dagster.cli.safe_console import SafeConsole
+from cpmi_dagster.files.json_log import logs_are_json
+
+app = typer.Typer(
+    name="cpmi",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+DISTRIBUTION = "cpmi-dagster"
+
+
+def _remember(profile: str | None) -> str | None:
+    """Keep the profile for the commands that an error suggests."""
+    GIVEN["profile"] = f" -p {shlex.quote(profile)}" if profile else ""
+    return profile
+
+
+GIVEN = {"profile": ""}
+ProfileOption = Annotated[
+    str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.", callback=_remember)
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
+# without a terminal rich assumes 80 columns, too few for the tables
+OUT = SafeConsole(width=None if sys.stdout.isatty() else 160)
+ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        OUT.print(f"cpmi {version(DISTRIBUTION)}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def cpmi(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Step-level reward labels for reasoning data, without Monte-Carlo rollouts."""

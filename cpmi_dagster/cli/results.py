@@ -1,0 +1,102 @@
+"""Commands on what a home holds: `cpmi query`, `trace`, `export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cpmi_dagster.cli import views
+from cpmi_dagster.cli.options import (
+    ERR,
+    OUT,
+    FormatOption,
+    JsonOption,
+    ProfileOption,
+    QuietOption,
+    app,
+)
+from cpmi_dagster.errors import UsageError
+from cpmi_dagster.exports.names import FormName
+
+ROWS_OF_A_TABLE = 1_000
+
+
+@app.command(epilog='Example: `cpmi query "select reward_type, count(*) from labels.step_rewards group by all"`')
+def query(
+    sql: Annotated[str, typer.Argument(help="A read-only SQL query; `show tables` lists the tables.")],
+    format: FormatOption = "table",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, help=f"Most rows; 0 = all. By default {ROWS_OF_A_TABLE:,} as a table, all as csv or json."),
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds after which the query is stopped.")] = 60,
+    file: Annotated[
+        list[Path] | None, typer.Option(help="JSON, CSV or Parquet to read too: rows.jsonl as `rows`; may be repeated.")
+    ] = None,
+    profile: ProfileOption = None,
+) -> None:
+    """Query cpmi.duckdb; read-only, and no other file or address is reached."""
+    from cpmi_dagster import definitions
+
+    most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
+    answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout, file or ())
+    views.show_frame(OUT, answer.rows, format)
+    if answer.has_more:
+        ERR.warn(f"These are the first {most:,} rows, and there are more; `--limit 0` gives all.")
+
+
+@app.command(epilog="Example: `cpmi trace t000000017 2`, `cpmi trace --column labels.step_rewards.reward`")
+def trace(
+    trajectory_id: Annotated[
+        str | None, typer.Argument(help="As in alignment.trajectories, or the id of your row.")
+    ] = None,
+    step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Instead of a label: the columns that group.table.column is made from.")
+    ] = None,
+    json: JsonOption = False,
+    profile: ProfileOption = None,
+) -> None:
+    """Everything a label was made from: row, answers, template, model revision, code."""
+    from cpmi_dagster import definitions
+
+    settings = definitions.load_settings(profile)
+    if (column is None) == (trajectory_id is None):
+        raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
+    if column is not None:
+        origin = definitions.column_origins(column)
+        views.show_json(OUT, origin.to_dict()) if json else views.show_origins(OUT, origin)
+        return
+    assert trajectory_id is not None
+    found = definitions.trace(settings, trajectory_id, step)
+    views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
+
+
+@app.command(epilog="Example: `cpmi export --to mine`, `cpmi export --prm cpmi_bce --to my-prm`")
+def export(
+    to: Annotated[
+        str,
+        typer.Option(help="Folder, FILE.duckdb, or on the hub hf://datasets/OWNER/NAME (hf://OWNER/NAME of --prm)."),
+    ],
+    prm: Annotated[
+        str | None, typer.Option(help="Export the reward model of this recipe instead, to be loaded without us.")
+    ] = None,
+    form: Annotated[FormName | None, typer.Option(help="Form of the rows; trl by default.")] = None,
+    reward_type: Annotated[str | None, typer.Option(help="Whose labels; cpmi by default.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Soft labels from here on are right; 0.5 by default.")
+    ] = None,
+    profile: ProfileOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the labelled data set, one self-contained database, or a reward model, in forms that others read."""
+    from cpmi_dagster import definitions
+
+    request = definitions.ExportRequest(to, form, reward_type, threshold, prm)
+    with views.bar(ERR, "exporting", quiet) as advance:
+        done = definitions.export(definitions.load_settings(profile), request, advance)
+    for message in done.warnings:
+        ERR.warn(message)
+    if not quiet:
+        for line in (f"{done.what} in {done.place}", done.opened):
+            OUT.print(line, highlight=False, markup=False, soft_wrap=True)
