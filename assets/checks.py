@@ -139,11 +139,12 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
 
 def negatives_differ_from_gold(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """No hard negative is the gold answer, and no trajectory has one twice."""
-    made = _made(lake, shards, NEGATIVES, TRAJECTORIES)
-    negatives = lake.read(NEGATIVES, made)
-    gold = lake.read(TRAJECTORIES, made, ["trajectory_id", "gold_answer"])
-    same = negatives.join(gold, on="trajectory_id").filter(pl.col("answer") == pl.col("gold_answer")).height
-    repeated = negatives.height - negatives.n_unique(["trajectory_id", "answer"])
+    same = repeated = 0
+    for shard in _made(lake, shards, NEGATIVES, TRAJECTORIES):
+        negatives = lake.read(NEGATIVES, shard, ["trajectory_id", "answer"])
+        gold = lake.read(TRAJECTORIES, shard, ["trajectory_id", "gold_answer"])
+        same += negatives.join(gold, on="trajectory_id").filter(pl.col("answer") == pl.col("gold_answer")).height
+        repeated += negatives.height - negatives.n_unique()
     return dg.AssetCheckResult(passed=same + repeated == 0, metadata={"equal_to_gold": same, "repeated": repeated})
 
 
@@ -154,22 +155,27 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
     """
     if not settings.demand.conditionings:
         return dg.AssetCheckResult(passed=True, metadata={"asked_for": "nothing"})
-    made = _made(lake, shards, *SCORED)
-    logprobs = lake.read(SCORED[0], made, ["trajectory_id", "logprob_sum"])
-    rejected = lake.read(SCORED[1], made, ["trajectory_id"])
-    wanted = lake.read(SELECTED).filter(pl.col("shard").is_in(made))["trajectory_id"]
-    seen = set(logprobs["trajectory_id"].unique()) | set(rejected["trajectory_id"])
-    missing, infinite = set(wanted) - seen, int((~logprobs["logprob_sum"].is_finite()).sum())
-    broken, unlabelled = len(missing) + infinite, rejected["trajectory_id"].n_unique()
+    selected = lake.read(SELECTED, columns=["trajectory_id", "shard"])
+    wanted = missing = infinite = reasons = unlabelled = 0
+    for shard in _made(lake, shards, *SCORED):  # one after another: the rows of all need not fit into memory
+        logprobs = lake.read(SCORED[0], shard, ["trajectory_id", "logprob_sum"])
+        rejected = lake.read(SCORED[1], shard, ["trajectory_id"])
+        own = selected.filter(shard=shard)
+        seen = pl.concat([logprobs["trajectory_id"], rejected["trajectory_id"]])
+        wanted += own.height
+        missing += own.filter(~pl.col("trajectory_id").is_in(seen.unique().implode()))["trajectory_id"].n_unique()
+        infinite += int((~logprobs["logprob_sum"].is_finite()).sum())
+        reasons += rejected.height
+        unlabelled += rejected["trajectory_id"].n_unique()
+    broken = missing + infinite
     return dg.AssetCheckResult(
         passed=not broken and not unlabelled,
         # a trajectory that cannot be scored has its reason, and the others go on
         severity=dg.AssetCheckSeverity.ERROR if broken else dg.AssetCheckSeverity.WARN,
-        description=f"{unlabelled:,} of {wanted.len():,} trajectories get no labels; "
-        "`labels.rejected_trajectories` says why"
+        description=f"{unlabelled:,} of {wanted:,} trajectories get no labels; `labels.rejected_trajectories` says why"
         if unlabelled
         else None,
-        metadata={"missing": len(missing), "not_finite": infinite, "rejected": rejected.height},
+        metadata={"missing": missing, "not_finite": infinite, "rejected": reasons},
     )
 
 

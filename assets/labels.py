@@ -90,7 +90,10 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
     scored = _scored_already(run.extent_before) if run.extent_before else None
     make = partial(score_chunk, role="labeler", scoring=scoring, scored=scored, contrasted=count != 0)
     made = run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, {NEGATIVES: negative_answers})
-    return scored_output(_answers(made) if before is None else joined(_answers(before), _answers(made)), made.model)
+    if before is None:
+        return scored_output(_answers(made), made.model)
+    grown = scored_output(joined(_answers(before), _answers(made)), made.model)
+    return replace(grown, earlier_seconds=before.earlier_seconds)
 
 
 def _scored_already(extent: Extent) -> ScoredAlready:
@@ -130,7 +133,7 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
     if before is None or not keeps:
         return made
     rows = pl.concat([before.frame(CONTROLS), made.frame(CONTROLS)]).sort(controls.CONTROL_KEY)
-    return StageOutput(rows, made.model, before.cost + made.cost, made.notes)
+    return StageOutput(rows, made.model, before.cost + made.cost, made.notes, earlier_seconds=before.earlier_seconds)
 
 
 @model_stage(
@@ -227,7 +230,7 @@ def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) 
         return drawn
     (key,) = run.tables
     frame = in_order(pl.concat([before.frame(key), drawn.frame(key)]), selected)
-    return replace(drawn, frames=frame, cost=before.cost + drawn.cost)
+    return replace(drawn, frames=frame, cost=before.cost + drawn.cost, earlier_seconds=before.earlier_seconds)
 
 
 @stage(

@@ -1,7 +1,7 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -90,6 +90,7 @@ def run_phase(
     """Materialize some tables of one phase in this process, one run after another; see `run_phases`.
 
     A run makes one partition; where actors label, it makes a whole stretch of shards, so that they always have chunks.
+    Finished ones among them are skipped by the run.
     Shards that fail keep no other from being labelled, unless the others would fail as well.
     """
     outcome, several = Outcome(), phase == LABEL and settings.orchestration.ray is not None
@@ -100,7 +101,7 @@ def run_phase(
         to_run = [partition for partition in partitions if not (skips and skips(partition))]
         if idle and not to_run:
             outcome.failed_checks.extend(map(_words, idle.warnings(definitions, phase, tables)))
-        for first, last in _stretches(to_run, settings.shard_keys) if several else ((key, key) for key in to_run):
+        for first, last in _spans(shards, set(to_run)) if several else ((key, key) for key in to_run):
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
             if not _run_job(definitions, settings, instance, phase, tables, (first, last), outcome):
@@ -108,10 +109,11 @@ def run_phase(
     return outcome
 
 
-def _stretches(wanted: Iterable[str | None], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The first and last of each unbroken stretch of shards."""
-    for own in stretches(sorted(shard for shard in wanted if shard is not None), len(keys)):
-        yield own[0], own[-1]
+def _spans(chosen: Sequence[str], to_make: Set[str | None]) -> Iterator[tuple[str, str]]:
+    """The first and last shard to make of each unbroken stretch of the chosen ones."""
+    for stretch in stretches(sorted(chosen), len(chosen)):
+        if left := [shard for shard in stretch if shard in to_make]:
+            yield left[0], left[-1]
 
 
 def check_shards(lake: Lake, settings: Settings) -> None:

@@ -14,7 +14,7 @@ import dagster as dg
 from assets.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_home import check_schedule
-from resources.failed_runs import failures_of, range_tags
+from resources.failed_runs import KILLS_A_FAILURE, failures_of, range_tags
 from resources.labeling_budget import LABEL_TABLES, budget_of
 from resources.lake import Lake
 from resources.stage_run import SELECTED
@@ -51,8 +51,8 @@ class ShardDemand:
         notes = []
         if self.given_up:
             notes.append(
-                f"given up after {attempts} failed runs: {', '.join(self.given_up)}; see the error of "
-                "their last run, correct it, then launch them by hand"
+                f"given up after {attempts} failed runs, or {attempts * KILLS_A_FAILURE} killed ones: "
+                f"{', '.join(self.given_up)}; see the error of their last run, correct it, then launch them by hand"
             )
         if self.held_back:
             notes.append(f"{len(self.held_back)} shards wait for tomorrow: {self.why}")

@@ -34,6 +34,10 @@ class PassingError(ModelError):
     """What may be gone after a while: a server that does not answer, memory that others hold."""
 
 
+class ServerUnreachable(PassingError):
+    """A server takes no connection."""
+
+
 class MissingModel(ModelError):
     """A model of the profile is not there, cannot be loaded, or is another on some node."""
 
@@ -64,6 +68,10 @@ class ActorsLost(ActorError, PassingError):
 
 class NoActors(ActorError):
     """No actor makes chunks any more: none can be started, or they were stopped."""
+
+
+class ActorsUnavailable(NoActors, PassingError):
+    """No actor makes chunks for now: each ended before it made any, or the cluster does not answer."""
 
 
 class ShardsFailed(CpmiError):

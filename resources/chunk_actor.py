@@ -9,7 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cpmi_dagster.errors import CpmiError, MissingModel, PassingError, described, may_pass, with_notes
+from cpmi_dagster.errors import (
+    CpmiError,
+    MissingModel,
+    PassingError,
+    ServerUnreachable,
+    described,
+    may_pass,
+    with_notes,
+)
 from cpmi_dagster.profiles.settings import Settings
 from resources.chunks import ChunkJob
 from resources.language_models import LanguageModels
@@ -69,7 +77,8 @@ class ChunkActor:
             if isinstance(error, MissingModel) and self._place not in str(error):
                 error.add_note(f"on {self._place}")
             if may_pass(error):  # its cause, by which that is known, is not sent
-                raise PassingError(with_notes(error)) from None
+                kind = ServerUnreachable if isinstance(error, ServerUnreachable) else PassingError
+                raise kind(with_notes(error)) from None
             raise
         except (Exception, CancelledError) as error:
             LOG.exception("%s cannot be made", job)

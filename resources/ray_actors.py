@@ -18,7 +18,16 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ActorError, ActorsLost, CpmiError, NoActors, described, first_line
+from cpmi_dagster.errors import (
+    ActorError,
+    ActorsLost,
+    ActorsUnavailable,
+    CpmiError,
+    NoActors,
+    described,
+    first_line,
+    may_pass,
+)
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
@@ -33,7 +42,11 @@ LOG = logging.getLogger(__name__)
 LOOK_EVERY_SECONDS = 2.0
 WARN_EVERY_SECONDS = 60.0
 MOST_LOSSES = 3
-"""Actors that may be lost on one chunk, or before they made any, until the run fails."""
+"""Actors that may be lost on one chunk until its shard fails, or before any made a chunk until the run does."""
+MOST_FAILED_LOOKS = 5
+"""Looks at the cluster in a row that may fail until the run does."""
+MOST_SECONDS_WITHOUT = 600.0
+"""How long actors with other code may be all there are, while others wait for room."""
 
 
 @dataclass(eq=False)
@@ -76,8 +89,9 @@ class ActorPool:
         self._failure: CpmiError | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._ready = 0
-        self._left_out = 0
+        self._left_out: list[str] = []
         self._failed_starts = 0
+        self._failed_looks = 0
         self._numbers = count()
         self._queue: asyncio.PriorityQueue[tuple[str, int, _Waiting]] = asyncio.PriorityQueue()
         self._loop = asyncio.new_event_loop()
@@ -128,27 +142,66 @@ class ActorPool:
             self._fail(NoActors(STOPPED))
         except Exception as error:
             LOG.exception("the actors cannot be kept up")
-            self._fail(NoActors(f"the actors cannot be kept up: {first_line(error)}"))
+            self._fail(_unavailable("the actors cannot be kept up", error))
         finally:
             self._loop.close()
 
     async def _keep_up(self) -> None:
         """Start actors whenever there are fewer than there should be."""
-        waited = 0.0
+        waited, warned = 0.0, 0.0
         try:
             while True:
                 self._serving = {task for task in self._serving if not task.done()}
-                for _ in range(room(self._wanted) - len(self._serving)):
+                for _ in range(self._missing()):
                     self._serving.add(self._loop.create_task(self._serve()))
+                self._see_that_some_can_be_used(waited)
                 await asyncio.sleep(LOOK_EVERY_SECONDS)
-                waited = 0.0 if self._ready else waited + LOOK_EVERY_SECONDS
-                if waited >= WARN_EVERY_SECONDS:
-                    LOG.warning("no actor has found room yet; each takes %s", resources_of_actor(self._wanted))
-                    waited = 0.0
+                waited, warned = (0.0, 0.0) if self._ready else (waited + LOOK_EVERY_SECONDS, warned)
+                if waited - warned >= WARN_EVERY_SECONDS:
+                    LOG.warning("%s; each takes %s", self._why_none(), self._needs())
+                    warned = waited
         finally:
             for task in self._serving:
                 task.cancel()
             await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def _missing(self) -> int:
+        """How many actors are to be started; none where the cluster fails to answer, but for the last of a few looks.
+
+        Raises:
+            Exception: what came up in the last look, of whatever kind.
+        """
+        try:
+            missing = room(self._wanted) - len(self._serving)
+        except Exception as error:
+            self._failed_looks += 1
+            if self._failed_looks == MOST_FAILED_LOOKS:
+                raise
+            LOG.warning("the room for actors is not known, asking again in a moment: %s", described(error))
+            return 0
+        self._failed_looks = 0
+        return missing
+
+    def _see_that_some_can_be_used(self, waited: float) -> None:
+        """Fail where actors with other code take all places, or others have found no room beside them for long.
+
+        Args:
+            waited: seconds for which no actor could be given a chunk.
+        """
+        all_left_out = len(self._left_out) == sum(not task.done() for task in self._serving)
+        if self._left_out and not self._ready and (all_left_out or waited >= MOST_SECONDS_WITHOUT):
+            self._fail(NoActors(self._left_out[0]))
+
+    def _why_none(self) -> str:
+        if self._left_out:
+            return f"no actor can be given a chunk: {len(self._left_out)} run other code, others have found no room yet"
+        return "no actor has found room yet"
+
+    def _needs(self) -> object:
+        try:
+            return resources_of_actor(self._wanted)
+        except Exception as error:  # the next look meets it too
+            return f"what is not known: {described(error)}"
 
     async def _serve(self) -> None:
         """Start an actor, and give it one chunk after another until it is lost."""
@@ -176,9 +229,12 @@ class ActorPool:
         except RayError as error:
             self._count_failed_start(error)
         except Exception as error:
+            if may_pass(error):
+                self._count_failed_start(error)
+                return
             # whoever waits would wait for ever
             LOG.exception("an actor cannot be started or used")
-            self._fail(NoActors(f"actors cannot be started: {first_line(error)}"))
+            self._fail(_unavailable("actors cannot be started", error))
         finally:
             if actor is not None and ray.is_initialized():
                 ray.kill(actor)
@@ -225,23 +281,23 @@ class ActorPool:
             "other rows; install the same on every node"
         )
         LOG.warning("%s; it is left out", problem)
-        self._left_out += 1
-        if self._left_out == sum(not task.done() for task in self._serving):
-            self._fail(NoActors(problem))
+        self._left_out.append(problem)
         try:
             with suppress(RayError):
                 while True:
                     await asyncio.sleep(WARN_EVERY_SECONDS)
                     await _result(actor.introduce.remote())
         finally:
-            self._left_out -= 1
+            self._left_out.remove(problem)
 
     def _count_failed_start(self, error: Exception) -> None:
         self._failed_starts += 1
         if self._failed_starts <= MOST_LOSSES:
             LOG.warning("an actor ended before it made a chunk: %s", first_line(error))
         if self._failed_starts >= MOST_LOSSES and not self._ready:
-            self._fail(ActorsLost(f"actors end before they make a chunk: {first_line(error)}"))
+            made = ActorsUnavailable(f"actors end before they make a chunk: {first_line(error)}")
+            made.__cause__ = error
+            self._fail(made)
 
     def _fail(self, error: CpmiError) -> None:
         """Answer everybody who waits, and whoever comes later, with an error."""
@@ -254,6 +310,15 @@ class ActorPool:
 
 async def _result(reference: Any) -> Any:
     return await asyncio.wrap_future(reference.future())
+
+
+def _unavailable(what: str, error: Exception) -> NoActors:
+    from ray.exceptions import RayError
+
+    kind = ActorsUnavailable if isinstance(error, RayError) or may_pass(error) else NoActors
+    made = kind(f"{what}: {first_line(error)}")
+    made.__cause__ = error
+    return made
 
 
 def _unmakable(waiting: _Waiting, error: Exception) -> ActorError:

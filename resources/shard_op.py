@@ -5,7 +5,7 @@ run over shards 004 to 005      004: hard_negatives, answer_logprobs, …, polic
 
 Each table of a shard is recorded the moment it is written, so that a run which is cancelled or killed leaves whole
 shards. A shard that fails keeps no other from being made; the run fails at its end, and names it. What every shard
-would meet, such as a missing model, ends the run at once.
+would meet, such as a missing model, ends the run at once; so does what may pass, but for the last attempt of the step.
 """
 
 import logging
@@ -26,6 +26,7 @@ from cpmi_dagster.errors import (
     EveryShardFails,
     MissingModel,
     NoActors,
+    ServerUnreachable,
     SettingsError,
     ShardsFailed,
     StorageError,
@@ -45,7 +46,7 @@ from resources.staleness import Maker
 from resources.step_errors import step_errors
 
 LOG = logging.getLogger(__name__)
-OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors)
+OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors, ServerUnreachable)
 """Errors that every shard would meet."""
 Shown = dg.AssetMaterialization | dg.AssetCheckResult
 """What Dagster records."""
@@ -214,7 +215,7 @@ class _ShardWork:
         """Keep a failure for the end of the run.
 
         Raises:
-            EveryShardFails: the other shards would fail as well, or time may mend it.
+            EveryShardFails: the other shards would fail as well, or the step is tried again, as time may mend it.
         """
         if isinstance(error, NoActors) and self.stopped.is_set():
             return  # the actors were stopped for another shard
@@ -222,10 +223,16 @@ class _ShardWork:
         with stage.named_in_logs(run, shard):
             ours = isinstance(error, CpmiError)
             self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
-        if may_pass(error) or isinstance(error, OF_ALL_SHARDS):
+        if isinstance(error, OF_ALL_SHARDS) or (may_pass(error) and self._is_tried_again):
             self.stopped.set()
             raise EveryShardFails(failure) from error
         self.failures.append(failure)
+
+    @property
+    def _is_tried_again(self) -> bool:
+        """Whether the step has attempts left: in the last, a shard that keeps failing stops no other."""
+        _, run = self.runs[0]
+        return self.context.op_execution_context.retry_number < run.settings.orchestration.retries
 
     def _check(self, stage: Stage, run: StageRun, shard: str) -> None:
         """Stop where a shard that was just made fails as an error; it alone is read."""

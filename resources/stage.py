@@ -333,7 +333,7 @@ class Stage(Maker):
             inputs={name: run.facts[name] for name in ("inputs", "sources", "models")},
             settings={"seed": run.facts["seed"], **run.facts["settings"]},
             extent=run.extent,
-            cost=made.cost.to_dict(),
+            cost=made.cost_record,
             notes=list(made.notes),
             files=list(made.files),
         )

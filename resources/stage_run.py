@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from resources.chunk_store import ChunkStore
 from resources.chunks import ChunkMaker, chunk_jobs, made
 from resources.data_sources import DataSources
 from resources.extent import Extent
+from resources.labeling_budget import EARLIER_SECONDS, midnight, seconds_before
 from resources.lake import Lake
 from resources.language_models import LanguageModels
 from resources.pace import Pace
@@ -61,6 +63,7 @@ class StageOutput:
         frames: one frame, or a frame per table where a stage makes several.
         model: the language model or recipe behind the rows, by its identity.
         cost: of the work.
+        earlier_seconds: how many of its wall's seconds are of rows kept from before this day.
         notes: shown, and kept with the rows.
         files: paths that the rows point at, relative to the home.
         metadata: shown.
@@ -72,10 +75,17 @@ class StageOutput:
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    earlier_seconds: float = 0
 
     def frame(self, key: str) -> pl.DataFrame:
         """The rows of one of the stage's tables."""
         return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
+
+    @property
+    def cost_record(self) -> dict[str, float]:
+        """The cost as the file's footer holds it."""
+        earlier = {EARLIER_SECONDS: self.earlier_seconds} if self.earlier_seconds else {}
+        return {**self.cost.to_dict(), **earlier}
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,8 @@ class StageRun:
         if record is None:
             return None
         frames = {key: self.lake.read(key, partition) for key in self.tables}
-        return StageOutput(frames, record.model, Cost.from_dict(record.cost))
+        earlier = seconds_before(record, midnight(datetime.now(UTC)))
+        return StageOutput(frames, record.model, Cost.from_dict(record.cost), earlier_seconds=earlier)
 
     @property
     def checkpoints(self) -> Path | None:

@@ -23,7 +23,7 @@ import httpx2
 import openai
 from anyio.from_thread import start_blocking_portal
 
-from cpmi_dagster.errors import ModelError, PassingError
+from cpmi_dagster.errors import ModelError, PassingError, ServerUnreachable
 from cpmi_dagster.generation.completion_replies import (
     MalformedReply,
     checked_reply,
@@ -124,7 +124,8 @@ class Endpoint:
 
     def _failure(self, error: openai.APIError, place: str, message: str) -> PassingError:
         tries = int(error.request.headers.get("x-stainless-retry-count", 0)) + 1
-        return PassingError(
+        kind = ServerUnreachable if isinstance(error.__cause__, httpx2.ConnectError) else PassingError
+        return kind(
             f"endpoint {self.url} failed {tries} times at {place}, at last with: "
             f"{without_key(message, self.api_key)}; see that the server runs, or raise `timeout_seconds` or "
             "`max_retries`, then run again: chunks that were finished are kept"

@@ -140,3 +140,43 @@ def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
     found = {shard: negatives_differ_from_gold(lake, settings, [shard]).passed for shard in ("000", "001")}
     assert found == {"000": False, "001": True}
     assert not negatives_differ_from_gold(lake, settings, settings.shard_keys).passed
+
+
+class ShardByShard(Lake):
+    """A lake of which no more than one partition is held at a time."""
+
+    def read(self, key, partitions=None, columns=None):
+        assert TABLES[key].partitioning is None or isinstance(partitions, str)
+        return super().read(key, partitions, columns)
+
+
+def test_scores_of_all_shards_are_counted_shard_by_shard(tmp_path: Path):
+    lake, settings = ShardByShard(tmp_path), load_settings("miniature", tmp_path)
+    logprob = {
+        "template": 0,
+        "context": "question",
+        "step_index": 0,
+        "answer_rank": 0,
+        "logprob_sum": -1.0,
+        "token_count": 1,
+    }
+    scored = {"000": ["a"], "001": ["c"]}
+    rows = {
+        ("selection/selected_trajectories", None): [
+            {"trajectory_id": name, "question_id": "q", "shard": shard, "task": "MATH", "composition": "mixed"}
+            for name, shard in (("a", "000"), ("b", "000"), ("c", "001"), ("d", "001"))
+        ]
+    }
+    for shard, found in scored.items():
+        own = [{"trajectory_id": name, **logprob} for name in found]
+        rows |= {("labels/answer_logprobs", shard): own, ("labels/rejected_trajectories", shard): []}
+    for (key, shard), own in rows.items():
+        frame = pl.DataFrame(own, schema=TABLES[key].schema.create_empty().schema, strict=False)
+        lake.write(frame, FileRecord(key, shard, "f", "r", "", "1"))
+    found = every_trajectory_scored(lake, settings, settings.shard_keys)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert {name: value.value for name, value in found.metadata.items()} == {
+        "missing": 2,
+        "not_finite": 0,
+        "rejected": 0,
+    }

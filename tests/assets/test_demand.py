@@ -1,7 +1,7 @@
 """A run computes what the profile's reward types need: no more, and later only what is added."""
 
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
@@ -13,7 +13,9 @@ from cpmi_dagster import definitions
 from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from resources import stage_run
 from resources.dagster_home import open_instance
+from resources.labeling_budget import EARLIER_SECONDS
 from resources.lake import Lake
 from resources.status import staleness_of
 
@@ -199,7 +201,7 @@ def test_forced_what_is_there_is_made_again_and_none_of_it_is_lost(unlabelled):
     assert lake.record(POLICY, "000").written_at > written
 
 
-def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled):
+def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled, monkeypatch):
     few = {
         "rollouts": SMALL["rollouts"] | {"policy_count": 1},
         "scoring": SMALL["scoring"] | {"templates": 1},
@@ -207,9 +209,14 @@ def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled):
     }
     lake = labelled(profile_of(unlabelled, ["mc", "cpmi"], **few))
     assert lake.read(LOGPROBS)["answer_rank"].max() == 2
-    cost = lake.record(LOGPROBS, "000").cost["forward_tokens"]
+    before = {table: lake.record(table, "000").cost for table in (LOGPROBS, POLICY)}
+    # the first run was of the day before
+    monkeypatch.setattr(stage_run, "midnight", lambda now: now + timedelta(days=1))
     labelled(profile_of(unlabelled, ["mc", "cpmi"]))
     assert_part_of(lake, Lake(finished.home), NEGATIVES, LOGPROBS, POLICY, REWARDS)
     wanted = Lake(finished.home).read(LOGPROBS).filter(pl.col("context").is_in(["question", "step"]))
     assert lake.read(LOGPROBS).height == wanted.height
-    assert lake.record(LOGPROBS, "000").cost["forward_tokens"] > cost
+    assert lake.record(LOGPROBS, "000").cost["forward_tokens"] > before[LOGPROBS]["forward_tokens"]
+    for table, cost in before.items():
+        grown = lake.record(table, "000").cost
+        assert grown["wall_seconds"] > grown[EARLIER_SECONDS] == cost["wall_seconds"]

@@ -6,16 +6,19 @@ import dagster as dg
 import pytest
 from small_run import run_all
 
-from assets import idle_runs
+from assets import idle_runs, runs
 from assets.automation import INGEST, LABEL, PHASES
-from assets.runs import _alike, _stretches, check_shards, chosen_tables
+from assets.idle_runs import IdleRuns
+from assets.runs import _alike, _spans, check_shards, chosen_tables, run_phase
 from cpmi_dagster.contracts.tables import TABLES, MathShepherd
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
 from resources.dagster_home import open_instance
 from resources.lake import FileRecord, Lake
 from resources.materializations import asset_key
+from resources.progress import LoggedProgress
 from resources.status import partition_states
 
 
@@ -125,10 +128,20 @@ def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_pat
     assert shards.count("000") == 2
 
 
-def test_shards_in_one_run_are_an_unbroken_stretch():
-    keys = [f"{number:03d}" for number in range(9)]
-    assert list(_stretches(["000", "001", "003", "005", "004", "008"], keys)) == [
-        ("000", "001"),
-        ("003", "005"),
-        ("008", "008"),
-    ]
+def test_shards_in_one_run_are_a_stretch_of_those_asked_for_with_the_finished_ones_among_them():
+    chosen = [f"{number:03d}" for number in (0, 1, 2, 3, 4, 6, 8)]
+    assert list(_spans(chosen, {"001", "003", "008"})) == [("001", "003"), ("008", "008")]
+
+
+def test_where_actors_label_shards_with_finished_ones_between_are_one_run(tmp_path, monkeypatch):
+    settings = load_settings("miniature", tmp_path)
+    on_actors = settings.orchestration.model_copy(update={"ray": RayActors(actors=2)})
+    settings = settings.model_copy(update={"shards": 60, "orchestration": on_actors})
+    begun: list[tuple[str, str]] = []
+    monkeypatch.setattr(runs, "_run_job", lambda *arguments: begun.append(arguments[5]) or True)
+    monkeypatch.setattr(IdleRuns, "finder", lambda *_: lambda shard: shard not in {"003", "017", "045"})
+    definitions = build_definitions(settings)
+    with open_instance(settings) as instance:
+        idle = IdleRuns(instance, settings, {}, LoggedProgress(), ())
+        run_phase(definitions, settings, instance, LABEL, settings.shard_keys, PHASES[LABEL], idle)
+    assert begun == [("003", "045")]

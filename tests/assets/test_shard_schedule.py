@@ -6,16 +6,18 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
+from dagster._core.events import JobFailureData, RunFailureReason
 
 from assets.automation import LABEL, SHARDS_TAG
 from assets.shard_schedule import NOTHING_TO_DO, stretches
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions
+from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import lake as lake_module
-from resources.failed_runs import FIRST_TAG, range_tags, shards_of
-from resources.labeling_budget import LABEL_TABLES, Budget, budget_of
+from resources.failed_runs import FIRST_TAG, KILLS_A_FAILURE, failures_of, range_tags, shards_of
+from resources.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, LAST_LABELS, Budget, budget_of
 from resources.lake import FileRecord, Lake
 from resources.materializations import asset_key
 from resources.stage_run import SELECTED
@@ -38,7 +40,7 @@ class Clock(datetime):
 class World:
     """A home whose shards are labelled by marking them, and the schedule's ticks on it.
 
-    `stale` holds the shards whose files count as stale.
+    `stale` holds the shards whose files count as stale; where `kills` is set, runs that fail are killed.
 
     Args:
         failing: how often labeling a shard fails; those not named never.
@@ -49,7 +51,7 @@ class World:
         self, settings: Settings, instance: dg.DagsterInstance, failing: dict[str, int], hours: float, stale: set[str]
     ) -> None:
         self.settings, self.instance, self.lake = settings, instance, Lake(settings.home)
-        self.failing, self.hours, self.stale = failing, hours, stale
+        self.failing, self.hours, self.stale, self.kills = failing, hours, stale, False
         definitions = build_definitions(settings)
         self.repository = definitions.get_repository_def()
         self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
@@ -75,7 +77,8 @@ class World:
             if shard not in failed:
                 self._mark(run.run_id, shard)
         if failed:
-            self.instance.report_run_failed(run)
+            reason = None if self.kills else JobFailureData(None, RunFailureReason.STEP_FAILURE)
+            self.instance.report_run_failed(run, job_failure_data=reason)
         return shards
 
     def _mark(self, run_id: str, shard: str) -> None:
@@ -133,7 +136,7 @@ def test_three_days_with_failing_shards_and_a_budget(world):
     assert sorted(here.lake.partitions("labels/step_rewards")) == [s for s in here.settings.shard_keys if s != "005"]
     # the first day is spent after five shards, the second after five more, the third finishes
     assert [per_day[day] for day in range(3)] == [5, 10, 11]
-    assert "given up after 3 failed runs: 005" in warned
+    assert "given up after 3 failed runs, or 15 killed ones: 005" in warned
 
 
 def test_a_day_that_is_spent_says_so_and_until_a_shard_is_measured_one_is_tried(world):
@@ -161,6 +164,47 @@ def test_a_failed_shard_runs_alone_and_last(world):
         here._mark("r", shard)
     (request,) = here.tick().run_requests
     assert (request.partition_key, request.tags[SHARDS_TAG]) == ("001", "001")
+
+
+def test_preemptions_give_no_shard_up_and_one_that_always_ends_its_process_is_given_up_in_the_end(world):
+    here = world(failing={"000": 99}, attempts=1, shards_per_tick=12)
+    here.kills = True
+    for _ in range(KILLS_A_FAILURE - 1):
+        here.label(dg.RunRequest(tags=range_tags(["000"])))
+    *_, request = here.tick().run_requests
+    assert request.partition_key == "000"
+    here.label(request)
+    assert ["000"] not in shards_asked_for(here, here.tick())
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_run_that_fails_by_itself_is_told_from_one_whose_process_is_gone(tmp_path, killed):
+    settings = load_settings("miniature", tmp_path)
+
+    @dg.op
+    def fails() -> None:
+        raise dg.Failure("a bad row", allow_retries=False)
+
+    job = dg.GraphDefinition(LABEL, node_defs=[fails]).to_job()
+    tags = range_tags(["000", "000"])
+    with dg.DagsterInstance.ephemeral() as instance:
+        for _ in range(KILLS_A_FAILURE - 1):
+            if killed:
+                instance.report_run_failed(instance.create_run_for_job(job, tags=tags))
+            else:
+                job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+        assert failures_of(instance, settings, ["000"], LABEL) == {"000": 0.8 if killed else 4}
+
+
+def test_where_all_shards_were_made_before_only_later_runs_are_looked_at(world, monkeypatch):
+    here, asked = world(), []
+    for shard in ("000", "001"):
+        here._mark("r", shard)
+    monkeypatch.setattr(dg.DagsterInstance, "get_run_records", lambda _, runs, **__: asked.append(runs) or [])
+    failures_of(here.instance, here.settings, ["000", "001"], LABEL)
+    (runs,) = asked
+    first = here.instance.fetch_materializations(asset_key(LAST_LABELS), limit=1, ascending=True).records[0]
+    assert runs.created_after.timestamp() == pytest.approx(first.timestamp)
 
 
 def test_stale_shards_are_asked_for_in_stretches_with_the_missing_ones(world):
@@ -220,3 +264,20 @@ def test_running_shards_count_in_the_days_budget(tmp_path):
     assert Budget(None, 6.5, 1.2).shards(running=0) is None
     assert Budget(5.0, 0.0, None).shards(running=1) == 0
     assert budget_of(Lake(tmp_path), load_settings("miniature", tmp_path), START).spent == 0
+
+
+def test_a_process_with_four_gpus_spends_four_gpu_hours_an_hour(world):
+    here = world(hours=2.0, ray=RayActors(num_gpus=4))
+    here._mark("r", "000")
+    budget = budget_of(here.lake, here.settings, START)
+    assert (budget.spent, budget.per_shard) == (8.0, 8.0)
+
+
+def test_of_a_file_that_grows_only_what_was_added_counts_as_spent_today(world):
+    here = world(hours=2.0)
+    here._mark("r", "000")
+    key = "labels/answer_logprobs"
+    cost = {**Cost(2.5 * HOUR).to_dict(), EARLIER_SECONDS: 2.0 * HOUR}
+    here.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "f", "r", "", "1", cost=cost))
+    budget = budget_of(here.lake, here.settings, START)
+    assert (budget.spent, budget.per_shard) == (0.5, 2.5)

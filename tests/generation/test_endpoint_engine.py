@@ -10,7 +10,7 @@ import openai
 import pytest
 from completions_server import Answer, Server, completion, serve
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, ServerUnreachable
 from cpmi_dagster.generation.completion_replies import MalformedReply, checked_reply, has_no_room, reported_count
 from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
@@ -130,7 +130,7 @@ def test_after_the_last_try_the_error_names_endpoint_prompt_reason_and_what_to_d
 def test_a_server_that_is_not_there_is_an_error_that_says_so():
     with serve(in_turn(GOOD)) as server:
         pass
-    with pytest.raises(ModelError, match=r"prompt 1 of 1, at last with: ConnectError"):
+    with pytest.raises(ServerUnreachable, match=r"prompt 1 of 1, at last with: ConnectError"):
         engine_of(server, max_retries=1).generate(["a"], SAMPLING, 1, 0)
 
 

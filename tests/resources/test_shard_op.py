@@ -10,7 +10,15 @@ import pytest
 from assets.automation import LABEL
 from assets.runs import run_phase
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import MissingModel, NoActors, PassingError, ScoringError, StorageError
+from cpmi_dagster.errors import (
+    ActorsLost,
+    MissingModel,
+    NoActors,
+    PassingError,
+    ScoringError,
+    ServerUnreachable,
+    StorageError,
+)
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import shard_op
@@ -205,10 +213,11 @@ def test_what_every_shard_would_meet_ends_the_run_and_what_failed_before_is_name
     [
         (ScoringError("trajectory t7 cannot be scored"), ["000", "002"]),
         (MissingModel("model folder /m does not exist"), ["000"]),
+        (ActorsLost("chunk 00003 cannot be made by 3 actors"), ["000", "002"]),
     ],
 )
 def test_one_process_too_goes_on_with_the_other_shards(settings, error, labelled):
-    labels, tables = Labels({"rewards 001": [error]}), [NEGATIVES, REWARDS]
+    labels, tables = Labels({"rewards 001": [error, error]}), [NEGATIVES, REWARDS]
     definitions = dg.Definitions(
         assets=[ShardOp("labels", labels.stages, ()).bind(settings, {})],
         resources=resources_of(settings),
@@ -249,7 +258,16 @@ def test_what_does_not_pass_fails_in_the_end_with_its_sentence(settings):
     labels = Labels({"rewards 001": [PassingError("the server does not answer") for _ in range(2)]})
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(labels, settings, instance)
+        assert recorded(instance, REWARDS) == ["000", "002"]
     assert failure_of(result) == "rewards 001: the server does not answer"
+
+
+def test_a_server_that_takes_no_connection_ends_the_run_in_the_last_attempt_too(settings):
+    labels = Labels({"rewards 001": [ServerUnreachable("the server takes no connection") for _ in range(2)]})
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(labels, settings, instance)
+        assert recorded(instance, REWARDS) == ["000"]
+    assert failure_of(result) == "rewards 001: the server takes no connection"
 
 
 def test_a_run_that_is_cancelled_leaves_whole_shards(settings):
