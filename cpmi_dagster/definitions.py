@@ -29,6 +29,7 @@ from resources import status
 from resources.dagster_home import check_port, check_schedule, dagster_folder, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
+from resources.explorer.app import serve_explorer
 from resources.judge_evaluation import evaluate
 from resources.labeling_plan import plan
 from resources.lake import Lake
@@ -45,7 +46,7 @@ from resources.verification import verify_home
 
 __all__ = [
     "check_port", "check_schedule", "defs", "evaluate", "headline", "home_status", "load_settings", "plan", "query",
-    "run_with_progress", "serve_ui", "trace", "verify_home", "write_starter",
+    "run_with_progress", "serve_explorer", "serve_ui", "trace", "verify_home", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

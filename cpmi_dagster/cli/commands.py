@@ -1,4 +1,4 @@
-"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, ui.
+"""The `cpmi` command: init, run, status, plan, score, judge, evaluate, query, trace, explore, ui.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Progress shows only on a terminal. Each command
 imports what it needs, so that `cpmi --help` loads neither polars nor torch.
@@ -293,6 +293,23 @@ def trace(
     settings = definitions.load_settings(profile)
     found = definitions.trace(settings, trajectory_id, step)
     views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
+
+
+@app.command(epilog="Example: `cpmi explore --port 3101`")
+def explore(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3100,
+    labels: Annotated[
+        Path | None, typer.Option(help="Your own step labels; by default own_labels.jsonl in the home.")
+    ] = None,
+    profile: ProfileOption = None,
+) -> None:
+    """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
+    from cpmi_dagster import definitions
+
+    settings = definitions.load_settings(profile)
+    definitions.check_port(port)
+    ERR.print(f"Label explorer: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
+    definitions.serve_explorer(settings, port, labels)
 
 
 @app.command(epilog="Example: `cpmi ui --port 3001`")
