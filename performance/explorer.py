@@ -2,12 +2,13 @@
 
     PYTHONPATH=. python performance/explorer.py --trajectories 80000 --home /tmp/explorer-home
 
-Every table that the pages read is made up from a hash of its keys, straight into the lake, and published; a home that is
-there already is used again. Chromium then opens pages as a reader does: each figure is the median and the worst of so
-many visits, of a server that has started.
+Every table that the pages read is made up from a hash of its keys, straight into the lake, and published; a home that
+is there already is used again. Chromium then opens pages as a reader does: each figure is the median and the worst of
+so many visits, of a server that has started.
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -48,32 +49,55 @@ def shard_tables(shard: int, count: int) -> dict[str, pl.DataFrame]:
         trajectory_id=pl.format("t{}", pl.col("row_number").cast(pl.String).str.zfill(9)),
         question_id=pl.col("row_number").cast(pl.String),
     )
-    steps = [f"Then the farm has {n} * 12 = <<{n}*12={n * 12}>>{n * 12} eggs, and {n} of them are sold." for n in range(STEPS)]
+    steps = [
+        f"Then it has {n} * 12 = <<{n}*12={n * 12}>>{n * 12} eggs, and {n} of them are sold." for n in range(STEPS)
+    ]
     question = "A farm harvests {} eggs on Monday and twice as many on Tuesday. " + "Each crate holds 12 of them. " * 6
+    is_even = pl.col("row_number") % 2 == 0
     trajectories = rows.with_columns(
-        source_id=pl.lit(None, pl.String), task=pl.when(pl.col("row_number") % 2 == 0).then(pl.lit("GSM8K")).otherwise(pl.lit("MATH")),
-        question=pl.format(question, "row_number"), steps=pl.lit(steps), shepherd_labels=pl.lit([True] * STEPS),
-        final_answer=pl.lit("60"), gold_answer=pl.col("row_number").cast(pl.String), match_source=pl.lit("gsm8k/train/1"),
-        match_kind=pl.lit("exact"), match_score=pl.lit(1.0),
-    )  # fmt: skip
-    ids = rows.select("trajectory_id").sort("trajectory_id")
-    of_steps = ids.join(numbers("step_index", range(STEPS)), how="cross")
-    contexts = pl.DataFrame(contexts_of(["marginal", "incremental"], STEPS), schema=["context", "step_index"], orient="row")
-    logprobs = (
-        ids.join(numbers("template", range(TEMPLATES)), how="cross").join(contexts, how="cross")
-        .join(numbers("answer_rank", range(ANSWERS)), how="cross")
-    )  # fmt: skip
-    keys = ("trajectory_id", "template", "context", "step_index", "answer_rank")
-    rollouts = ids.join(numbers("prefix_length", range(1, STEPS + 1)), how="cross").join(numbers("rollout", range(ROLLOUTS)), how="cross")
-    scores = of_steps.join(numbers("conditioning", ["incremental", "marginal"]), how="cross").join(numbers("template", range(TEMPLATES)), how="cross")
+        source_id=pl.lit(None, pl.String),
+        task=pl.when(is_even).then(pl.lit("GSM8K")).otherwise(pl.lit("MATH")),
+        question=pl.format(question, "row_number"),
+        steps=pl.lit(steps),
+        shepherd_labels=pl.lit([True] * STEPS),
+        final_answer=pl.lit("60"),
+        gold_answer=pl.col("row_number").cast(pl.String),
+        match_source=pl.lit("gsm8k/train/1"),
+        match_kind=pl.lit("exact"),
+        match_score=pl.lit(1.0),
+    )
+    return {"alignment/trajectories": trajectories, **labels(rows.select("trajectory_id").sort("trajectory_id"))}
+
+
+def labels(ids: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The tables of labels of some trajectories."""
+    template, answer_rank = numbers("template", range(TEMPLATES)), numbers("answer_rank", range(ANSWERS))
+    contexts = contexts_of(["marginal", "incremental"], STEPS)
+    logprobs = crossed(ids, template, pl.DataFrame(contexts, ["context", "step_index"], orient="row"), answer_rank)
+    rollouts = crossed(ids, numbers("prefix_length", range(1, STEPS + 1)), numbers("rollout", range(ROLLOUTS)))
+    of_steps = crossed(ids, numbers("step_index", range(STEPS)))
+    scores = crossed(of_steps, numbers("conditioning", ["incremental", "marginal"]), template)
     return {
-        "alignment/trajectories": trajectories,
-        "labels/hard_negatives": ids.join(numbers("rank", range(1, ANSWERS)), how="cross").with_columns(answer=pl.col("rank").cast(pl.String), source=pl.lit("model")),
-        "labels/answer_logprobs": logprobs.with_columns(logprob_sum=-12 * drawn(*keys), token_count=6),
-        "labels/template_scores": scores.with_columns(gold_shift=drawn("trajectory_id", "step_index", "template"), negative_shift=0.0, cpmi=0.0),
-        "labels/policy_rollouts": rollouts.with_columns(answer=pl.lit("60"), correct=drawn("trajectory_id", "prefix_length", "rollout") < 0.5, generated_tokens=150, truncated=False),
-        "labels/step_rewards": of_steps.join(numbers("reward_type", TYPES), how="cross").with_columns(reward=2 * drawn("trajectory_id", "step_index", "reward_type") - 1),
-    }  # fmt: skip
+        "labels/hard_negatives": crossed(ids, numbers("rank", range(1, ANSWERS))).with_columns(
+            answer=pl.col("rank").cast(pl.String), source=pl.lit("model")
+        ),
+        "labels/answer_logprobs": logprobs.with_columns(logprob_sum=-12 * drawn(*logprobs.columns), token_count=6),
+        "labels/template_scores": scores.with_columns(gold_shift=0.0, negative_shift=0.0, cpmi=0.0),
+        "labels/policy_rollouts": rollouts.with_columns(
+            answer=pl.lit("60"), correct=drawn(*rollouts.columns) < 0.5, generated_tokens=150, truncated=False
+        ),
+        "labels/step_rewards": crossed(of_steps, numbers("reward_type", TYPES)).with_columns(
+            reward=2 * drawn("trajectory_id", "step_index", "reward_type") - 1
+        ),
+    }
+
+
+def crossed(*frames: pl.DataFrame) -> pl.DataFrame:
+    """Every combination of the rows."""
+    first, *others = frames
+    for other in others:
+        first = first.join(other, how="cross")
+    return first
 
 
 def make_home(home: Path, count: int) -> None:
@@ -90,8 +114,8 @@ def make_home(home: Path, count: int) -> None:
         print(f"\r{number + 1} of {SHARDS} shards", end="", file=sys.stderr)
     write(lake, "selection/selected_trajectories", None, pl.concat(selected))
     write(lake, "dataset/soft_labels", None, pl.concat(soft))
-    truth = pl.DataFrame({"row_number": range(count)}).with_columns(correct=pl.lit([True] * STEPS), kind=None, operations_left=None)
-    write(lake, "sources/step_truth", None, truth)
+    truth = numbers("row_number", range(count)).with_columns(correct=pl.lit([True] * STEPS))
+    write(lake, "sources/step_truth", None, truth.with_columns(kind=None, operations_left=None))
     Database(lake, load_settings("miniature", home)).publish()
 
 
@@ -134,11 +158,11 @@ def measure(visits: int, count: int) -> None:
         def key(name: str) -> float:
             return page.evaluate(
                 """name => new Promise(done => {
-                    const before = document.querySelector("h1, tr.chosen a.step").textContent + location.href;
-                    const began = performance.now();
-                    const look = () => document.querySelector("h1, tr.chosen a.step").textContent + location.href !== before
-                        ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)))
-                        : requestAnimationFrame(look);
+                    const chosen = ["h1", "tr.chosen a.step"];
+                    const seen = () => chosen.map((each) => document.querySelector(each)?.textContent).join();
+                    const before = seen(), began = performance.now();
+                    const look = () => seen() === before ? requestAnimationFrame(look)
+                        : requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
                     document.body.dispatchEvent(new KeyboardEvent("keydown", {key: name, bubbles: true}));
                     look();
                 })""",
@@ -164,10 +188,8 @@ def main() -> None:
     chosen = parser.parse_args()
     if not (chosen.home / "cpmi.duckdb").exists():
         make_home(chosen.home, chosen.trajectories)
-    settings = load_settings("miniature", chosen.home)
-    program = "import sys; from pathlib import Path; from cpmi_dagster.profiles.settings import load_settings; " \
-        "from resources.explorer.app import serve_explorer; serve_explorer(load_settings('miniature', Path(sys.argv[1])), int(sys.argv[2]))"  # fmt: skip
-    server = subprocess.Popen([sys.executable, "-c", program, str(settings.home), str(PORT)])
+    command = [sys.executable, "-m", "cpmi_dagster", "explore", "--port", str(PORT)]
+    server = subprocess.Popen(command, env={**os.environ, "CPMI_HOME": str(chosen.home.resolve())})
     began = time.perf_counter()
     try:
         while True:

@@ -298,9 +298,7 @@ def trace(
 @app.command(epilog="Example: `cpmi explore --port 3101`")
 def explore(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3100,
-    labels: Annotated[
-        Path | None, typer.Option(help="Your own step labels; by default own_labels.jsonl in the home.")
-    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="File of your labels; own_labels.jsonl in the home.")] = None,
     profile: ProfileOption = None,
 ) -> None:
     """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""

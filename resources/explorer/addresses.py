@@ -1,6 +1,6 @@
 """What the address of a page says: search, task, reward types, step. Every view is a link.
 
-    /trajectory/t000000017?search=eggs&types=mc&types=cpmi&step=2
+/trajectory/t000000017?search=eggs&types=mc&types=cpmi&step=2
 """
 
 from collections.abc import Sequence

@@ -61,8 +61,8 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
     app = Starlette(
         routes=[
             Route("/", pages.trajectories),
-            Route("/trajectory/{name}", pages.trajectory),
-            Route("/trajectory/{name}/verdict", judge, methods=["POST"]),
+            Route("/trajectory/{name:path}", pages.trajectory),
+            Route("/verdict/{name}", judge, methods=["POST"]),
             Route("/disagreement", pages.disagreement),
             Route("/disagreement/figures", pages.disagreement_figures),
             Route("/distributions", pages.distributions),

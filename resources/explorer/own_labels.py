@@ -59,9 +59,7 @@ class OwnLabels:
         labels = [self._label(number, line) for number, line in enumerate(lines, 1) if line.strip()]
         return {label.trajectory_id: label for label in labels}
 
-    def judge(
-        self, trajectory_id: str, step: int, verdict: Verdict, reward_type: str, shown: Sequence[float]
-    ) -> None:
+    def judge(self, trajectory_id: str, step: int, verdict: Verdict, reward_type: str, shown: Sequence[float]) -> None:
         """Keep what the reader says of a step.
 
         Args:

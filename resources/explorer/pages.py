@@ -131,7 +131,9 @@ class Pages:
             name, base = trajectory["trajectory_id"], choice.types[0]
             rows = view.rows(queries.SOFT_LABELS, id=name, types=[base])
         if len(rows) != len(trajectory["steps"]):
-            raise HTTPException(409, f"`{base}` has no soft labels of {name}; run cpmi run, or choose another type first")
+            raise HTTPException(
+                409, f"`{base}` has no soft labels of {name}; run cpmi run, or choose another type first"
+            )
         self._own.judge(name, step, verdict, base, [row["soft_label"] for row in rows])
         return RedirectResponse(address("trajectory", name, **choice.asked, step=step), 303)
 

@@ -14,10 +14,15 @@ REWARD_TYPES = """
 TASKS = "select distinct task from selection.selected_trajectories order by all"
 
 LISTED = f"""
-    select t.trajectory_id, t.task, t.question, t.gold_answer, len(t.steps) as steps
-    from alignment.trajectories t semi join selection.selected_trajectories using (trajectory_id)
-    where trajectory_id > $after and {MATCHES.strip()}
-    order by trajectory_id limit $most
+    with page as (
+        select trajectory_id
+        from alignment.trajectories t semi join selection.selected_trajectories using (trajectory_id)
+        where trajectory_id > $after and {MATCHES.strip()}
+        order by trajectory_id limit $most
+    )
+    select trajectory_id, task, question, gold_answer, len(steps) as steps
+    from alignment.trajectories where trajectory_id in (select trajectory_id from page)
+    order by trajectory_id
 """
 
 COUNTED = f"""
@@ -44,8 +49,13 @@ TRAJECTORY = """
     select t.trajectory_id, t.source_id, t.row_number, t.task, t.question, t.steps, t.shepherd_labels,
            t.final_answer, t.gold_answer, t.match_source, t.match_kind, s.shard, s.composition
     from alignment.trajectories t join selection.selected_trajectories s using (trajectory_id)
-    where t.trajectory_id = $id or t.source_id = $id
-    order by t.trajectory_id = $id desc limit 1
+    where t.trajectory_id = $id
+"""
+
+OWN_ID = """
+    select trajectory_id
+    from alignment.trajectories semi join selection.selected_trajectories using (trajectory_id)
+    where source_id = $id order by trajectory_id limit 1
 """
 
 NEIGHBOURS = f"""

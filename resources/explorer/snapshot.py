@@ -1,7 +1,7 @@
 """What the explorer reads: the locked connection of `cpmi query`, with what every page needs held in memory.
 
-A page's SQL names tables as users do, and is shown as it is. Where it is answered faster, another relation with the same
-rows stands in for a table:
+A page's SQL names tables as users do, and is shown as it is. Where that is faster, another relation with the same rows
+stands in for a table:
 
     dataset.soft_labels      memory.main.soft_labels                                      sorted by trajectory
     labels.step_rewards      read_parquet('lake:///lake/labels/step_rewards/shard=017…')  the trajectory's shard alone
@@ -33,6 +33,7 @@ MOST_IN_MEMORY = GIB // 2
 TABLE = re.compile(r"\b(?:sources|alignment|selection|labels|dataset)\.[a-z_0-9]+\b")
 PARAMETER = re.compile(r"\$([a-z_]+)")
 IN_MEMORY = {
+    "sources.step_truth": "select row_number, correct, kind from {table} order by row_number",
     "selection.selected_trajectories": "select trajectory_id, shard, task, composition from {table}",
     "alignment.trajectories": "select * exclude (run_id, model, code_version) from {table} "
     "semi join selection.selected_trajectories using (trajectory_id) order by trajectory_id",
@@ -89,7 +90,7 @@ class Snapshot:
     """The results of a home as they were published last.
 
     Attributes:
-        reward_types: those with soft labels or rewards, those of the profile first, in its order.
+        reward_types: those with labels; first those that reward models learn from, then the profile's others.
         tasks: of the selected trajectories.
         kept: answers of queries over the whole set, by their SQL.
 
@@ -112,8 +113,8 @@ class Snapshot:
         with self.view() as view:
             found = [row["reward_type"] for row in view.rows(REWARD_TYPES)]
             self.tasks = [row["task"] for row in view.rows(TASKS)]
-        asked = [name for name in settings.rewards.types if name in found]
-        self.reward_types = [*asked, *(name for name in found if name not in asked)]
+        first = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
+        self.reward_types = sorted(found, key=lambda name: first.index(name) if name in first else len(first))
 
     def view(self) -> "_OpenView":
         """A connection of its own for the queries of one page."""

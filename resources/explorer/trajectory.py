@@ -1,4 +1,4 @@
-"""What the page of a trajectory shows: its steps under several reward types, and all that one step's labels came from."""
+"""What the page of a trajectory shows: its steps under several reward types, and what a step's labels came from."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +73,8 @@ def found_trajectory(view: View, name: str) -> Row:
         HTTPException: there is none that was selected; 404 with a sentence.
     """
     rows = view.rows(queries.TRAJECTORY, id=name)
+    if not rows and (own := view.rows(queries.OWN_ID, id=name)):
+        rows = view.rows(queries.TRAJECTORY, id=own[0]["trajectory_id"])
     if not rows:
         raise HTTPException(404, f"there is no labelled trajectory `{name[:100]}`; search for one, or try cpmi trace")
     return rows[0]

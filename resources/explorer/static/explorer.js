@@ -1,8 +1,8 @@
 // Keys, forms that send themselves, and mathematics. Pages work as plain links and forms without any of it.
 "use strict";
 
-// a dollar sign alone is money: `$…$` is mathematics only where it holds what LaTeX alone has
-const FENCED = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$((?=[^$]*[\\^_{=])[^$\s](?:[^$\n]*[^$\s\\])?|[a-zA-Z])\$/g;
+// a dollar sign may be money: `$…$` is mathematics where it holds what LaTeX alone has, or no blank, and no digit follows
+const FENCED = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$((?=[^$]*[\\^_{=])[^$\s][^$\n]*[^$\s\\]|[^$\s]+)\$(?!\d)/g;
 
 function rendered(tex, displayMode) {
   const place = document.createElement("span");
