@@ -306,8 +306,8 @@ def explore(
 
     settings = definitions.load_settings(profile)
     definitions.check_port(port)
-    ERR.print(f"Label explorer: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
-    definitions.serve_explorer(settings, port, labels)
+    address = f"Label explorer: http://127.0.0.1:{port} (Ctrl-C stops it)"
+    definitions.serve_explorer(settings, port, labels, lambda: ERR.print(address, highlight=False))
 
 
 @app.command(epilog="Example: `cpmi ui --port 3001`")

@@ -1,5 +1,7 @@
 """The explorer as a web application on 127.0.0.1, which answers its own pages only and loads nothing from elsewhere."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -95,11 +97,17 @@ class SafeHeaders:
         await self._app(scope, receive, with_headers)
 
 
-def serve_explorer(settings: Settings, port: int, labels: Path | None = None) -> None:
+def serve_explorer(settings: Settings, port: int, labels: Path | None, announce: Callable[[], object]) -> None:
     """Serve the explorer on 127.0.0.1 until it is stopped.
 
-    Raises:
-        CpmiError: the published results cannot be read.
+    Args:
+        port: a free one.
+        labels: see `explorer`.
+        announce: called when the results are in memory, just before the first request can be answered.
     """
     app = explorer(settings, labels)
+    with suppress(CpmiError):
+        # what is wrong is said by the pages, which find a home that is finished later
+        app.state.pages.snapshots.current()
+    announce()
     uvicorn.run(app, host=LOCALHOST, port=port, log_level="warning", access_log=False, server_header=False)
