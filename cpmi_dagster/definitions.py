@@ -29,7 +29,7 @@ from resources import status
 from resources.dagster_home import check_port, check_schedule, dagster_folder, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
-from resources.explorer.app import serve_explorer
+from resources.explorer import serve_explorer
 from resources.judge_evaluation import evaluate
 from resources.labeling_plan import plan
 from resources.lake import Lake

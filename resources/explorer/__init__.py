@@ -7,3 +7,7 @@ own_labels   the reader's own step labels, in the form that `sources.step_labels
 addresses    what the address of a page says
 app, pages   the web application
 """
+
+from resources.explorer.app import explorer, serve_explorer
+
+__all__ = ["explorer", "serve_explorer"]

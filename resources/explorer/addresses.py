@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
@@ -12,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from resources.explorer.snapshot import Snapshot
 
+Name = TypeVar("Name", bound=str)
 LONGEST = 300
 LARGEST = 10**6
 SHOWN_AT_FIRST = 4
@@ -89,15 +91,16 @@ def number_of(query: QueryParams, name: str) -> int | None:
     return int(text)
 
 
-def known(name: str, value: str, values: Sequence[str]) -> str:
+def known(name: str, value: str, values: Sequence[Name]) -> Name:
     """A value that is one of those there are.
 
     Raises:
         HTTPException: it is another; the message lists them.
     """
-    if value not in values:
-        raise HTTPException(400, f"{name}: there is no `{value[:LONGEST]}`; choose from {', '.join(values) or 'none'}")
-    return value
+    for each in values:
+        if each == value:
+            return each
+    raise HTTPException(400, f"{name}: there is no `{value[:LONGEST]}`; choose from {', '.join(values) or 'none'}")
 
 
 def address(*place: str, **params: object) -> str:

@@ -1,7 +1,7 @@
 """The pages of the explorer, each a function from a request to an answer."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
@@ -12,14 +12,14 @@ from starlette.templating import Jinja2Templates
 from cpmi_dagster.profiles.settings import Settings
 from resources.explorer import queries
 from resources.explorer.addresses import Choice, address, choice_of, known, number_of, text_of
-from resources.explorer.own_labels import OwnLabels, whole_set
+from resources.explorer.own_labels import OwnLabels, Verdict, whole_set
 from resources.explorer.snapshot import Row, Snapshots, View
 from resources.explorer.trajectory import evidence_of, found_trajectory, steps_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 ROWS_OF_PAGE = 40
 LONGEST_BODY = 2_000
-VERDICTS = ("right", "wrong", "clear")
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 DIVISIONS = 10
 PARTS = ("task", "position", "operation")
 

@@ -104,18 +104,23 @@ ROLLOUTS = """
     order by all
 """
 
-# the first sign of arithmetic that stands between two numbers
-OPERATION = r"regexp_extract(t.steps[a.step_index + 1], '[0-9)%][ ]*([-+*/×÷^])[ ]*[$(0-9]', 1)"
+# the first sign of arithmetic that stands between two numbers, plain or in LaTeX
+SIGN = r"regexp_extract(t.steps[a.step_index + 1], '[0-9)}%] *([-+*/×÷^]|\\cdot|\\times|\\div) *[$({0-9\\]', 1)"
 
 PAIRS = f"""
     with pairs as (
-        select trajectory_id, step_index, t.task, a.soft_label as first, b.soft_label as second,
-               coalesce(nullif({OPERATION}, ''), 'none') as operation,
-               t.steps[a.step_index + 1] as step, abs(a.soft_label - b.soft_label) as difference
-        from dataset.soft_labels a
-        join dataset.soft_labels b using (trajectory_id, step_index)
-        join alignment.trajectories t using (trajectory_id)
-        where a.reward_type = $first and b.reward_type = $second
+        select * exclude (sign),
+               case when sign in ('×', '\\cdot', '\\times') then '*' when sign in ('÷', '\\div') then '/'
+                    when sign = '' then 'none' else sign end as operation
+        from (
+            select trajectory_id, step_index, t.task, a.soft_label as first, b.soft_label as second,
+                   t.steps[a.step_index + 1] as step, abs(a.soft_label - b.soft_label) as difference,
+                   {SIGN} as sign
+            from dataset.soft_labels a
+            join dataset.soft_labels b using (trajectory_id, step_index)
+            join alignment.trajectories t using (trajectory_id)
+            where a.reward_type = $first and b.reward_type = $second
+        )
     )
 """
 

@@ -26,7 +26,7 @@ def write(lake: Lake, key: str, shard: str | None, rows: list[dict]) -> None:
     lake.write(schema.cast(frame), FileRecord(key, shard, "made up", "run", "model", "1"))
 
 
-def made_up_home(home: Path, labelled: bool = True) -> Settings:
+def made_up_home(home: Path | str, labelled: bool = True) -> Settings:
     """Write 100 trajectories of three steps and publish them; number 7 has hostile text."""
     lake = Lake(home)
     for shard in range(SHARDS):
@@ -52,7 +52,11 @@ def soft_label(number: int, step: int, reward_type: str) -> float:
 
 def _trajectory(number: int) -> dict:
     question = HOSTILE if number == 7 else f"Question {number}: how many eggs?"
-    steps = [HOSTILE if number == 7 else f"There are {number} + 1 eggs.", "So 2 * 3 of them.", "The answer is: 4"]
+    steps = [
+        HOSTILE if number == 7 else f"There are {number} + 1 eggs.",
+        "So $2 \\cdot 3$ of them.",
+        "The answer is: 4",
+    ]
     return {
         "trajectory_id": identifier(number), "source_id": HOSTILE if number == 7 else f"mine-{number}",
         "question_id": f"{number:x}", "row_number": number, "task": "MATH" if number % 10 == 0 else "GSM8K",

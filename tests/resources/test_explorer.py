@@ -140,6 +140,7 @@ def test_disagreement_is_counted_by_task_position_and_operation(client):
     assert listed(text)[0] == identifier(90)
     tables = dict(re.findall(r"<h2>By (\w+)</h2>(.*?)</table>", text, re.DOTALL))
     assert "GSM8K" in tables["task"] and ">2</a>" in tables["position"] and ">+</a>" in tables["operation"]
+    assert ">*</a>" in tables["operation"] and ">none</a>" in tables["operation"]
     narrowed = page(client, "/disagreement/figures?first=cpmi&second=mc&operation=%2B&task=MATH")
     assert set(listed(narrowed)) == {identifier(number) for number in range(0, 100, 10)}
 
@@ -246,6 +247,13 @@ def test_what_is_published_later_is_seen_with_the_next_page(tmp_path):
     assert "No labels yet" in page(client, "/")
     made_up_home(tmp_path / "growing")
     assert "No labels yet" not in page(client, "/")
+
+
+def test_a_home_on_an_object_store_is_shown_likewise(s3_home, tmp_path):
+    client = TestClient(explorer(made_up_home(s3_home), tmp_path / "own.jsonl"), base_url=OWN)
+    assert len(listed(page(client, "/"))) == 40
+    assert "+0.250<small>0.90</small>" in page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
+    assert listed(page(client, "/disagreement/figures?first=cpmi&second=mc"))[0] == identifier(90)
 
 
 def test_every_view_of_a_finished_run_is_answered(finished, tmp_path):
