@@ -1,5 +1,7 @@
 """The SQL of every view, over the published tables; the reader sees it and can run it with `cpmi query`."""
 
+SELECTED = "alignment.trajectories t semi join selection.selected_trajectories using (trajectory_id)"
+
 MATCHES = """
     ($search = '' or contains(lower(question), lower($search)) or trajectory_id = $search or source_id = $search)
     and ($task = '' or t.task = $task)
@@ -16,7 +18,7 @@ TASKS = "select distinct task from selection.selected_trajectories order by all"
 LISTED = f"""
     with page as (
         select trajectory_id
-        from alignment.trajectories t semi join selection.selected_trajectories using (trajectory_id)
+        from {SELECTED}
         where trajectory_id > $after and {MATCHES.strip()}
         order by trajectory_id limit $most
     )
@@ -27,7 +29,7 @@ LISTED = f"""
 
 COUNTED = f"""
     select count(*) as matches
-    from alignment.trajectories t semi join selection.selected_trajectories using (trajectory_id)
+    from {SELECTED}
     where {MATCHES.strip()}
 """
 
@@ -62,7 +64,7 @@ NEIGHBOURS = f"""
     select max(trajectory_id) filter (where trajectory_id < $id) as previous,
            min(trajectory_id) filter (where trajectory_id > $id) as next,
            count(*) filter (where trajectory_id <= $id) as place, count(*) as matches
-    from alignment.trajectories t semi join selection.selected_trajectories using (trajectory_id)
+    from {SELECTED}
     where {MATCHES.strip()}
 """
 

@@ -19,23 +19,25 @@ from typing import Any
 import duckdb
 
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.profiles.settings import Settings
 from resources.database import Database
-from resources.explorer.queries import REWARD_TYPES, TASKS
+from resources.explorer.queries import REWARD_TYPES, SELECTED, TASKS
 from resources.lake import LAKE, Lake
 from resources.queries import GIB, ask, quoted
 from resources.read_only_lake import HOME
 
 MOST_SECONDS = 60.0
+MOST_KEPT = 200
 # of the lake's files, of which the copies in memory take up to five times as much
 MOST_IN_MEMORY = GIB // 2
 TABLE = re.compile(r"\b(?:sources|alignment|selection|labels|dataset)\.[a-z_0-9]+\b")
 PARAMETER = re.compile(r"\$([a-z_]+)")
+TRAJECTORIES = "alignment.trajectories"
 IN_MEMORY = {
     "sources.step_truth": "select row_number, correct, kind from {table} order by row_number",
     "selection.selected_trajectories": "select trajectory_id, shard, task, composition from {table}",
-    "alignment.trajectories": "select * exclude (run_id, model, code_version) from {table} "
+    TRAJECTORIES: "select * exclude (run_id, model, code_version) from {table} "
     "semi join selection.selected_trajectories using (trajectory_id) order by trajectory_id",
     "dataset.soft_labels": "select trajectory_id, step_index, reward_type, soft_label from {table} "
     "order by trajectory_id, step_index, reward_type",
@@ -78,12 +80,13 @@ class View:
         """The rows of a query over the whole set, which is answered once for a snapshot."""
         used = {name: params[name] for name in PARAMETER.findall(sql)}
         text = written_out(sql, used)
-        if text not in self.snapshot.kept:
-            self.snapshot.kept[text] = ask(
-                self.connection, self.snapshot.faster(sql, None), used, MOST_SECONDS
-            ).to_dicts()
+        kept = self.snapshot.kept
+        if text not in kept:
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            kept[text] = ask(self.connection, self.snapshot.faster(sql, None), used, MOST_SECONDS).to_dicts()
         self.shown.append(Shown(text))
-        return self.snapshot.kept[text]
+        return kept[text]
 
 
 class Snapshot:
@@ -127,6 +130,8 @@ class Snapshot:
 
     def faster(self, sql: str, shard: str | None) -> str:
         """The query with the relations in it that are read fastest."""
+        if TRAJECTORIES in self._replaced:
+            sql = sql.replace(SELECTED, f"{TRAJECTORIES} t")
         return TABLE.sub(lambda found: self._relation(found[0], shard), sql)
 
     def _relation(self, table: str, shard: str | None) -> str:
@@ -149,7 +154,9 @@ class Snapshot:
         except duckdb.OutOfMemoryException:
             return
         except duckdb.Error as error:
-            raise CpmiError(f"{table} cannot be read ({error}); `cpmi status --verify` names damaged files") from error
+            raise CpmiError(
+                f"{table} cannot be read ({first_line(error)}); `cpmi status --verify` names damaged files"
+            ) from error
         self._replaced[table] = name
 
 

@@ -249,6 +249,14 @@ def test_what_is_published_later_is_seen_with_the_next_page(tmp_path):
     assert "No labels yet" not in page(client, "/")
 
 
+def test_tables_too_large_for_memory_are_read_from_the_lake(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr("resources.explorer.snapshot.MOST_IN_MEMORY", 0)
+    client = TestClient(explorer(settings, tmp_path / "own.jsonl"), base_url=OWN)
+    assert listed(page(client, "/?search=question+2&task=MATH")) == [identifier(20)]
+    assert "+0.250<small>0.90</small>" in page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
+    assert listed(page(client, "/disagreement/figures?first=cpmi&second=mc"))[0] == identifier(90)
+
+
 def test_a_home_on_an_object_store_is_shown_likewise(s3_home, tmp_path):
     client = TestClient(explorer(made_up_home(s3_home), tmp_path / "own.jsonl"), base_url=OWN)
     assert len(listed(page(client, "/"))) == 40
