@@ -148,10 +148,10 @@ def measure(visits: int, count: int) -> None:
         def first_paint(path: str) -> float:
             page = browser.new_page()
             page.goto(f"http://127.0.0.1:{PORT}{path}")
-            page.wait_for_function(f"{FIRST_PAINT} > 0")
-            found = float(page.evaluate(FIRST_PAINT))
+            while not (found := page.evaluate(FIRST_PAINT)):
+                page.wait_for_timeout(10)
             page.close()
-            return found
+            return float(found)
 
         middle = [f"/trajectory/t{number * count // (visits + 1):09d}" for number in range(1, visits + 1)]
         print(f"first paint, list            {timed(visits, lambda _: first_paint('/'))}")
