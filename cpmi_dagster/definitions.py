@@ -32,6 +32,7 @@ from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.doctor import examine
 from resources.export import ExportRequest, export
+from resources.explorer import serve_explorer
 from resources.judge_evaluation import evaluate
 from resources.labeling_plan import plan
 from resources.lake import Lake
@@ -48,8 +49,8 @@ from resources.verification import verify_home
 
 __all__ = [
     "ExportRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate", "examine", "export",
-    "headline", "home_status", "load_settings", "plan", "query", "run_with_progress", "serve_ui", "trace",
-    "verify_home", "write_starter",
+    "headline", "home_status", "load_settings", "plan", "query", "run_with_progress", "serve_explorer", "serve_ui",
+    "trace", "verify_home", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

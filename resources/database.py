@@ -28,6 +28,7 @@ from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
 from resources.lake import LAKE, Lake
 from resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
+from resources.read_only_lake import HOME
 from resources.stage_run import partitions_of
 
 FILE_NAME = "cpmi.duckdb"
@@ -155,6 +156,13 @@ class Database:
             self.publish()
         with self._opened(files) as connection:
             yield connection
+
+    def another(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """A further connection to what a reader is connected to, for a thread of its own; the caller closes it."""
+        further = connection.cursor()
+        further.execute(f"use {self.path.stem}")
+        further.execute(f"set variable {HOME_VARIABLE} = '{HOME}'")
+        return further
 
     def _opened(self, files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
         """A connection to the file, which is published again where it cannot be opened."""

@@ -46,6 +46,7 @@ NO_FILES = "LocalFileSystem has been disabled"
 SUGGESTION = re.compile(r'^Did you mean "?(.+?)"?\??$', re.MULTILINE)
 # in this order: settings of files are refused once files are, and everything once the last is set
 LOCKS = {
+    "enable_progress_bar": "false",
     "temp_directory": "''",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

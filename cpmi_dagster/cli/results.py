@@ -1,4 +1,4 @@
-"""Commands on what a home holds: `cpmi query`, `trace`, `export`."""
+"""Commands on what a home holds: `cpmi query`, `trace`, `explore`, `export`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -70,6 +70,21 @@ def trace(
     assert trajectory_id is not None
     found = definitions.trace(settings, trajectory_id, step)
     views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
+
+
+@app.command(epilog="Example: `cpmi explore --port 3101`")
+def explore(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3100,
+    labels: Annotated[Path | None, typer.Option(help="File of your labels; own_labels.jsonl in the home.")] = None,
+    profile: ProfileOption = None,
+) -> None:
+    """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
+    from cpmi_dagster import definitions
+
+    settings = definitions.load_settings(profile)
+    definitions.check_port(port)
+    address = f"Label explorer: http://127.0.0.1:{port} (Ctrl-C stops it)"
+    definitions.serve_explorer(settings, port, labels, lambda: ERR.print(address, highlight=False))
 
 
 @app.command(epilog="Example: `cpmi export --to mine`, `cpmi export --prm cpmi_bce --to my-prm`")

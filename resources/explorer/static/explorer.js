@@ -1,0 +1,83 @@
+// Keys, forms that send themselves, and mathematics. Pages work as plain links and forms without any of it.
+"use strict";
+
+// a dollar sign may be money: `$…$` is mathematics where it holds what LaTeX alone has, or no blank, and no digit follows
+const FENCED = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$((?=[^$]*[\\^_{=])[^$\s][^$\n]*[^$\s\\]|[^$\s]+)\$(?!\d)/g;
+
+function rendered(tex, displayMode) {
+  const place = document.createElement("span");
+  katex.render(tex, place, { displayMode, throwOnError: false, trust: false, maxSize: 20, maxExpand: 200, strict: "ignore" });
+  return place;
+}
+
+function typeset(node) {
+  const text = node.textContent;
+  if (node.classList.contains("answer") && text.includes("\\") && !text.includes("$")) {
+    node.replaceChildren(rendered(text, false));
+    return;
+  }
+  const parts = [];
+  let end = 0;
+  for (const found of text.matchAll(FENCED)) {
+    parts.push(text.slice(end, found.index), rendered(found[1] ?? found[2] ?? found[3] ?? found[4], Boolean(found[1] ?? found[2])));
+    end = found.index + found[0].length;
+  }
+  if (parts.length) node.replaceChildren(...parts, text.slice(end));
+}
+
+function typesetAll() {
+  for (const node of document.querySelectorAll(".math:not([data-typeset])")) {
+    node.dataset.typeset = "";
+    if (!node.childElementCount) typeset(node);
+  }
+}
+
+function choose(rows, way) {
+  const now = rows.findIndex((row) => row.classList.contains("on"));
+  const next = Math.min(Math.max(now + way, 0), rows.length - 1);
+  rows[now]?.classList.remove("on");
+  rows[next].classList.add("on");
+  rows[next].scrollIntoView({ block: "nearest" });
+}
+
+function go(way) {
+  const rows = [...document.querySelectorAll("tr[data-row]")];
+  if (rows.length) choose(rows, way);
+  else document.getElementById(way > 0 ? "next" : "previous")?.click();
+}
+
+function goToStep(way) {
+  const links = [...document.querySelectorAll("a.step")];
+  const now = links.findIndex((link) => link.closest("tr").classList.contains("chosen"));
+  links[now + way]?.click();
+}
+
+const KEYS = {
+  j: () => go(1),
+  k: () => go(-1),
+  n: () => goToStep(1),
+  p: () => goToStep(-1),
+  s: () => document.querySelector(".sql > summary")?.click(),
+  "/": () => (document.getElementById("search") ?? document.querySelector("select"))?.focus(),
+  "?": () => document.getElementById("keys").showModal(),
+  Enter: () => document.querySelector("tr[data-row].on a")?.click(),
+};
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input:not([type=checkbox]), select, textarea, dialog");
+  if (event.key === "Escape" && typing) event.target.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(KEYS, event.key)) return;
+  if (event.key === "Enter" && event.target !== document.body) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
+});
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest?.("[data-opens]");
+  if (opener) document.getElementById(opener.dataset.opens).showModal();
+});
+document.addEventListener("htmx:after:swap", typesetAll);
+document.addEventListener("htmx:after:history:restore", typesetAll);
+typesetAll();

@@ -1,0 +1,271 @@
+"""The pages of the label explorer."""
+
+import json
+import re
+from html import unescape
+from urllib.parse import quote
+
+import pytest
+from explorer_home import HOSTILE, STEPS, identifier, made_up_home, soft_label
+from starlette.testclient import TestClient
+
+from cpmi_dagster.trajectories.own_labels import own_rewards, read_step_labels
+from resources.database import query
+from resources.explorer.app import explorer
+from resources.lake import Lake
+
+OWN = "http://127.0.0.1:3100"
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """A small home of made-up labels."""
+    return made_up_home(tmp_path_factory.mktemp("explorer"))
+
+
+@pytest.fixture
+def labels(tmp_path):
+    """The file of the reader's labels."""
+    return tmp_path / "own_labels.jsonl"
+
+
+@pytest.fixture
+def client(settings, labels) -> TestClient:
+    """A reader on this machine."""
+    return TestClient(explorer(settings, labels), base_url=OWN)
+
+
+def page(client: TestClient, path: str, status: int = 200) -> str:
+    """The text of a page."""
+    answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+def listed(text: str) -> list[str]:
+    return re.findall(r"<code>(t\d{9})</code>", text)
+
+
+def judged(client: TestClient, number: int, step: object, verdict: str, **headers: str):
+    path = f"/verdict/{identifier(number)}?types=cpmi"
+    return client.post(
+        path, data={"step": step, "verdict": verdict}, headers={"Origin": OWN, **headers}, follow_redirects=False
+    )
+
+
+def test_pages_of_the_list_hold_every_trajectory_once(client):
+    seen, path = [], "/"
+    while path:
+        text = page(client, path)
+        seen += listed(text)
+        following = re.search(r'rel="next" href="([^"]+)"', text)
+        path = unescape(following[1]) if following else ""
+    assert seen == [identifier(number) for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("question 42:", [42]),
+        (identifier(13), [13]),
+        ("mine-5", [5]),
+        ("no such thing", []),
+        ("%", []),
+        ("alert('x')", [7]),
+    ],
+)
+def test_a_search_looks_in_questions_and_for_ids(client, search, found):
+    assert listed(page(client, f"/?search={quote(search)}")) == [identifier(number) for number in found]
+
+
+def test_a_search_and_a_task_go_together(client):
+    assert listed(page(client, "/?search=question+2&task=MATH")) == [identifier(20)]
+
+
+def test_a_trajectory_leads_to_its_neighbours_among_what_was_searched_for(client):
+    text = unescape(page(client, f"/trajectory/{identifier(20)}?search=question&task=MATH"))
+    assert f'id="previous" href="/trajectory/{identifier(10)}?search=question&task=MATH' in text
+    assert f'id="next" href="/trajectory/{identifier(30)}?search=question&task=MATH' in text
+
+
+def test_a_trajectory_is_found_by_the_users_own_id(client):
+    assert identifier(5) in page(client, "/trajectory/mine-5")
+
+
+def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client):
+    text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
+    assert "+0.250<small>0.90</small>" in text and "shade-9" in text
+    assert "−1.00 → −0.25" in text and "+0.750" in text
+    assert "policy: 0 of 1 reach the gold answer" in text
+
+
+@pytest.mark.parametrize(
+    "path", ["/", f"/trajectory/{identifier(7)}", "/disagreement/figures", "/distributions/figures"]
+)
+def test_hostile_text_is_shown_and_never_run(client, path):
+    text = page(client, path)
+    assert "<script>alert" not in text and "<b>own" not in text
+    assert "49" not in re.findall(r"quoted[^<]*", text)
+
+
+def test_a_hostile_id_leads_to_its_trajectory_and_to_no_file(client):
+    assert identifier(7) in page(client, f"/trajectory/{quote(HOSTILE, safe='')}")
+    assert client.get("/static/../app.py").status_code == 404
+    assert client.get("/static/%2e%2e/app.py").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/?types=nothing", 400, "there is no `nothing`; choose from mc, cpmi"),
+        ("/?task=nothing", 400, "there is no `nothing`"),
+        (f"/?search={'x' * 301}", 400, "at most 300"),
+        ("/?search=%00", 400, "printable"),
+        (f"/trajectory/{identifier(3)}?step=-1", 400, "whole number"),
+        (f"/trajectory/{identifier(3)}?step=3", 404, "no step 3"),
+        (f"/trajectory/{identifier(3)}?conditioning=prefix", 400, "choose from marginal"),
+        ("/trajectory/' or 1=1 --", 404, "no labelled trajectory"),
+        ("/disagreement/figures?first=nothing", 400, "there is no `nothing`"),
+        ("/disagreement/figures?position=1;drop", 400, "whole number"),
+        ("/own-labels.jsonl?base=nothing", 400, "there is no `nothing`"),
+        ("/nowhere", 404, "Not Found"),
+    ],
+)
+def test_a_bad_address_is_answered_with_a_sentence(client, path, status, words):
+    assert words in page(client, path, status)
+
+
+def test_disagreement_is_counted_by_task_position_and_operation(client):
+    text = page(client, "/disagreement/figures?first=cpmi&second=mc")
+    assert listed(text)[0] == identifier(90)
+    tables = dict(re.findall(r"<h2>By (\w+)</h2>(.*?)</table>", text, re.DOTALL))
+    assert "GSM8K" in tables["task"] and ">2</a>" in tables["position"] and ">+</a>" in tables["operation"]
+    assert ">*</a>" in tables["operation"] and ">none</a>" in tables["operation"]
+    narrowed = page(client, "/disagreement/figures?first=cpmi&second=mc&operation=%2B&task=MATH")
+    assert set(listed(narrowed)) == {identifier(number) for number in range(0, 100, 10)}
+
+
+def test_distributions_count_every_step(client):
+    text = page(client, "/distributions/figures?types=mc")
+    held = [int(count) for count in re.findall(r"<title>(\d+) steps", text)]
+    assert held == [100, 100, 100] and "+0.250" in text
+
+
+@pytest.mark.parametrize("path", ["/?search=eggs", f"/trajectory/{identifier(7)}?step=1", "/disagreement/figures"])
+def test_the_sql_that_a_view_shows_can_be_run(client, settings, path):
+    shown = re.findall(r"<pre>(.*?)</pre>", page(client, path), re.DOTALL)
+    assert shown
+    for sql in shown:
+        query(settings, unescape(sql))
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}])
+def test_requests_of_other_sites_are_refused(client, labels, headers):
+    assert client.get("/", headers=headers).status_code in (400, 403)
+    assert judged(client, 3, 1, "wrong", **headers).status_code in (400, 403)
+    assert not labels.exists()
+
+
+def test_labels_change_by_posts_from_own_pages_only(client, labels):
+    path = f"/verdict/{identifier(3)}"
+    assert client.get(f"{path}?step=1&verdict=wrong").status_code == 405
+    assert client.post(path, data={"step": 1, "verdict": "wrong"}).status_code == 403
+    assert not labels.exists()
+
+
+def test_a_page_loads_nothing_from_elsewhere(client):
+    policy = client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+    for path in ("/", f"/trajectory/{identifier(3)}"):
+        for place in re.findall(r'(?:src|href|action)="([^"]*)"', page(client, path)):
+            assert place.startswith("/") and not place.startswith("//")
+
+
+def test_a_verdict_is_kept_in_the_form_that_step_labels_are_read_in(client, labels):
+    answer = judged(client, 3, 1, "wrong")
+    assert answer.status_code == 303 and answer.headers["location"].endswith("?types=cpmi&step=1")
+    judged(client, 4, 0, "right")
+    rows = [json.loads(line) for line in labels.read_text().splitlines()]
+    read = read_step_labels("mine", rows, probabilities=True)
+    assert read.filter(trajectory_id=identifier(3))["reward"].to_list() == [0.9, 0.0, 0.9]
+    assert read.filter(trajectory_id=identifier(4))["reward"].to_list() == [1.0, 0.9, 0.9]
+    assert 'value="wrong" aria-pressed="true"' in page(client, f"/trajectory/{identifier(3)}")
+    assert listed(page(client, "/own-labels")) == [identifier(3), identifier(4)]
+
+
+def test_a_verdict_can_be_changed_and_taken_back(client, labels):
+    for verdict in ("wrong", "right"):
+        judged(client, 3, 1, verdict)
+    (row,) = map(json.loads, labels.read_text().splitlines())
+    assert row["rewards"] == [0.9, 1.0, 0.9] and row["judged"] == [1]
+    judged(client, 3, 1, "clear")
+    assert labels.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("step", "verdict", "status"),
+    [(3, "wrong", 404), ("x", "wrong", 400), (1, "maybe", 400), ("1" * 3000, "wrong", 400)],
+)
+def test_a_bad_verdict_changes_nothing(client, labels, step, verdict, status):
+    assert judged(client, 3, step, verdict).status_code == status
+    assert not labels.exists()
+
+
+def test_the_whole_file_labels_every_selected_trajectory(client, settings):
+    judged(client, 3, 1, "wrong")
+    rows = [json.loads(line) for line in page(client, "/own-labels.jsonl?base=mc").splitlines()]
+    rewards = own_rewards(
+        read_step_labels("mine", rows, probabilities=True), Lake(settings.home).read("alignment/trajectories")
+    )
+    assert rewards.height == 100 * STEPS
+    assert rewards.filter(trajectory_id=identifier(3))["reward"].to_list() == [0.8, 0.0, 0.8]
+    assert rewards.filter(trajectory_id=identifier(90))["reward"].to_list() == [
+        soft_label(90, step, "mc") for step in range(STEPS)
+    ]
+
+
+def test_a_damaged_file_of_labels_is_named_with_its_line(client, labels):
+    labels.write_text("{}\n")
+    assert "own_labels.jsonl, line 1" in page(client, "/own-labels", 503)
+
+
+def test_a_home_without_labels_says_which_command_makes_them(tmp_path):
+    nothing = TestClient(explorer(made_up_home(tmp_path / "unlabelled", labelled=False)), base_url=OWN)
+    assert "cpmi run" in page(nothing, "/")
+    assert page(nothing, f"/trajectory/{identifier(3)}")
+    assert "takes two" in page(nothing, "/disagreement", 404)
+
+
+def test_a_home_without_a_database_says_which_command_makes_it(tmp_path, settings):
+    nothing = explorer(settings.model_copy(update={"home": tmp_path / "nothing"}))
+    assert "cpmi run" in page(TestClient(nothing, base_url=OWN), "/", 503)
+
+
+def test_what_is_published_later_is_seen_with_the_next_page(tmp_path):
+    settings = made_up_home(tmp_path / "growing", labelled=False)
+    client = TestClient(explorer(settings), base_url=OWN)
+    assert "No labels yet" in page(client, "/")
+    made_up_home(tmp_path / "growing")
+    assert "No labels yet" not in page(client, "/")
+
+
+def test_tables_too_large_for_memory_are_read_from_the_lake(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr("resources.explorer.snapshot.MOST_IN_MEMORY", 0)
+    client = TestClient(explorer(settings, tmp_path / "own.jsonl"), base_url=OWN)
+    assert listed(page(client, "/?search=question+2&task=MATH")) == [identifier(20)]
+    assert "+0.250<small>0.90</small>" in page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
+    assert listed(page(client, "/disagreement/figures?first=cpmi&second=mc"))[0] == identifier(90)
+
+
+def test_a_home_on_an_object_store_is_shown_likewise(s3_home, tmp_path):
+    client = TestClient(explorer(made_up_home(s3_home), tmp_path / "own.jsonl"), base_url=OWN)
+    assert len(listed(page(client, "/"))) == 40
+    assert "+0.250<small>0.90</small>" in page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
+    assert listed(page(client, "/disagreement/figures?first=cpmi&second=mc"))[0] == identifier(90)
+
+
+def test_every_view_of_a_finished_run_is_answered(finished, tmp_path):
+    client = TestClient(explorer(finished, tmp_path / "own.jsonl"), base_url=OWN)
+    first = listed(page(client, "/"))[0]
+    for path in (f"/trajectory/{first}", "/disagreement/figures", "/distributions/figures", "/own-labels"):
+        assert "SQL of this view" in page(client, path) or path == "/own-labels"
