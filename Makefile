@@ -5,7 +5,9 @@ STAMP := .venv/.installed
 
 EVIDENCE_PROFILE ?= human-steps
 
-.PHONY: demo evidence test lint format bench ui clean
+.PHONY: setup demo evidence test test-fast lint format bench docs ui clean
+
+setup: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/cpmi run
@@ -19,6 +21,10 @@ ui: $(STAMP)
 
 test: $(STAMP)-dev
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
+# no test that takes over ten seconds, looks at a run of the whole DAG: for every change
+test-fast: $(STAMP)-dev
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile -m "not slow and not whole_run"
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .
@@ -34,6 +40,9 @@ format: $(STAMP)-dev
 
 bench: $(STAMP)-dev
 	$(BIN)/python performance/scoring.py
+
+docs: $(STAMP)-dev
+	$(BIN)/zensical build --strict --clean
 
 clean:
 	rm -rf .venv .cpmi

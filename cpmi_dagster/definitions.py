@@ -31,8 +31,8 @@ from resources.dagster_home import check_port, check_schedule, dagster_folder, s
 from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.doctor import examine
-from resources.export import ExportRequest, export
 from resources.explorer import serve_explorer
+from resources.export import ExportRequest, export
 from resources.judge_evaluation import evaluate
 from resources.labeling_plan import plan
 from resources.lake import Lake

@@ -30,6 +30,13 @@ def pytest_sessionfinish(exitstatus: int) -> None:
     _exit_status = exitstatus
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what waits for the finished home, which takes minutes to make; `make test-fast` leaves it out."""
+    for item in items:
+        if "finished_home" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.whole_run)
+
+
 @atexit.register
 def _leave() -> None:
     """Leave before the interpreter is taken down, as `cpmi` does: extension modules then print pages about themselves.

@@ -1,0 +1,82 @@
+"""The numbers of `docs/label_by_hand.md`, by the functions that label real data and by plain arithmetic."""
+
+from math import exp
+from pathlib import Path
+from statistics import mean, median
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.rewards.formulas import mean_over_templates
+from cpmi_dagster.rewards.settings import SoftLabels
+from cpmi_dagster.rewards.soft_labels import soft_labels
+from cpmi_dagster.scoring.conditionings import template_scores
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "label_by_hand.md"
+TOKENS = 5
+CONTEXTS = [("question", -1), ("step", 0), ("step", 1)]
+RANKS = {5: 0, 6: 1, 1: 2}
+OTHERS = [-0.15, 0.05, 0.15]
+
+
+def tables() -> list[list[tuple[float, ...]]]:
+    """The rows of numbers of each table of the page."""
+    found: list[list[tuple[float, ...]]] = []
+    inside = False
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if cells and not inside:
+            found.append([])
+        elif cells and not cells[0].startswith("-"):
+            found[-1].append(tuple(map(float, cells)))
+        inside = bool(cells)
+    return found
+
+
+SUMS, SHIFTS, REWARDS, LABELS = tables()
+
+
+def logprobs() -> pl.DataFrame:
+    """The first table as rows of `labels.answer_logprobs`."""
+    rows = [
+        ("t", int(template), *context, RANKS[int(answer)], logprob_sum, TOKENS)
+        for template, answer, *sums in SUMS
+        for context, logprob_sum in zip(CONTEXTS, sums, strict=True)
+    ]
+    names = ["trajectory_id", "template", "context", "step_index", "answer_rank", "logprob_sum", "token_count"]
+    return AnswerLogprobs.cast(pl.DataFrame(rows, schema=names, orient="row"))
+
+
+def test_the_shifts_and_rewards_of_the_page_are_those_of_the_method():
+    scores = template_scores(logprobs(), ["marginal"])
+    shown = scores.sort("step_index", "template").select("gold_shift", "negative_shift", "cpmi").rows()
+    assert [pytest.approx(row, abs=5e-4) for row in shown] == [row[2:] for row in SHIFTS]
+    rewards = mean_over_templates(scores, "marginal", pl.col("cpmi"))["reward"].to_list()
+    assert rewards == pytest.approx([reward for _, reward in REWARDS], abs=5e-4)
+
+
+def test_the_soft_labels_of_the_page_are_those_of_the_method():
+    rewards = [*(reward for _, reward in REWARDS), *OTHERS]
+    frame = pl.DataFrame({"trajectory_id": "t", "step_index": range(5), "reward_type": "cpmi", "reward": rewards})
+    labels = soft_labels(frame, SoftLabels())["soft_label"].to_list()
+    assert labels[:2] == pytest.approx([label for _, label in LABELS], abs=5e-4)
+
+
+def test_the_page_follows_by_plain_arithmetic():
+    def shift(template: int, answer: int, step: int) -> float:
+        sums = next(row[2:] for row in SUMS if row[:2] == (template, answer))
+        return (sums[1 + step] - sums[0]) / TOKENS
+
+    def cpmi(step: int, template: int) -> float:
+        return shift(template, 5, step) - mean(shift(template, wrong, step) for wrong in (6, 1))
+
+    assert [cpmi(int(step), int(template)) for step, template, *_ in SHIFTS] == pytest.approx(
+        [row[-1] for row in SHIFTS]
+    )
+    rewards = [mean(cpmi(step, template) for template in (0, 1)) for step in (0, 1)]
+    assert rewards == pytest.approx([reward for _, reward in REWARDS])
+    middle = median([*rewards, *OTHERS])
+    spread = median(abs(reward - middle) for reward in [*rewards, *OTHERS])
+    labels = [1 / (1 + exp(-(reward - middle) / spread)) for reward in rewards]
+    assert labels == pytest.approx([label for _, label in LABELS], abs=5e-4)

@@ -1,0 +1,39 @@
+"""`docs/tutorial.md` works as it says, command after command."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "tutorial.md"
+COMMAND = re.compile(r"^\.venv/bin/cpmi (.+)$", re.MULTILINE)
+PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def cpmi(folder: Path, arguments: list[str]) -> str:
+    """What a command prints; it must end well."""
+    environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HOME": str(folder)}
+    command = [sys.executable, "-m", "cpmi_dagster", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_tutorial_leads_from_a_file_to_judged_solutions(tmp_path):
+    text = PAGE.read_text(encoding="utf-8")
+    rows = shutil.copy(ROOT / "docs" / "examples" / "trajectories.jsonl", tmp_path)
+    assert Path(rows).read_text(encoding="utf-8").splitlines()[0] in text
+    commands = [shlex.split(line) for line in COMMAND.findall(text)]
+    assert [arguments[0] for arguments in commands] == ["init", "run", "query", "trace", "judge"]
+    for arguments in commands:
+        printed = cpmi(tmp_path, [*arguments, "--format", "csv"] if arguments[0] == "query" else arguments)
+        if arguments[0] == "query":
+            assert printed == PRINTED.findall(text)[0]
+    assert len((tmp_path / "judged.jsonl").read_text(encoding="utf-8").splitlines()) == 32
+    assert (tmp_path / ".cpmi/mine/report/index.html").is_file()
