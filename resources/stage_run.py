@@ -249,7 +249,7 @@ def asked_for(
         return lake.read(key, partitions, columns)
     asked_for, wanted = ASKED_FOR[key](settings), columns or lake.read(key, []).columns
     # partition by partition: a filter over all of them would hold every row twice
-    return pl.concat([lake.read(key, each).filter(asked_for).select(wanted) for each in ([], *partitions)])
+    return pl.concat([lake.read(key, each).filter(asked_for).select(wanted) for each in ([], *(partitions or ()))])
 
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:
