@@ -32,7 +32,7 @@ def home(finished_home, small_profile, monkeypatch) -> str:
     return small_profile
 
 
-COMMANDS = "init run status score judge evaluate query trace ui plan"
+COMMANDS = "init run status score judge evaluate query trace explore ui plan"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())
