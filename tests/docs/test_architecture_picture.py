@@ -1,8 +1,7 @@
 """The picture of the architecture is the one that the code draws."""
 
-from scripts.architecture_picture import GROUPS, PICTURE, picture, tables_of
-
 from cpmi_dagster.contracts.tables import TABLES
+from scripts.architecture_picture import GROUPS, PICTURE, picture, tables_of
 
 
 def test_the_picture_is_that_of_the_code_today():
