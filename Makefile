@@ -22,9 +22,10 @@ ui: $(STAMP)
 test: $(STAMP)-dev
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-# no test that takes over ten seconds, looks at a run of the whole DAG: for every change
+# the method alone, without slow tests and those that look at a run of the DAG: for every change
 test-fast: $(STAMP)-dev
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile -m "not slow and not whole_run"
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile -m "not slow and not whole_run" \
+		$(addprefix --ignore=tests/,assets cli deploy faults resources)
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .

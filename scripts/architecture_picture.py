@@ -49,9 +49,8 @@ def picture() -> str:
         middles[group] = top + height / 2
         boxes.append(_box(group, lines, top, height))
         top += height + GAP
-    arrows = [
-        _arrow(middles[read], middles[group], GROUPS.index(read)) for group in GROUPS for read in groups_read_by(group)
-    ]
+    pairs = [(read, group) for group in GROUPS for read in groups_read_by(group)]
+    arrows = [_arrow(middles[read], middles[group], GROUPS.index(read)) for read, group in pairs]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img">'
     title = "<title>Groups of assets, their tables, and what each group reads</title>"
     marker = (
@@ -62,7 +61,8 @@ def picture() -> str:
 
 
 def _box(group: str, lines: list[str], top: int, height: int) -> str:
-    rect = f'<rect x="{LEFT}" y="{top}" width="{WIDTH - LEFT - 2}" height="{height}" rx="5" fill="{PAPER}" stroke="{EDGE}"/>'
+    size = f'width="{WIDTH - LEFT - 2}" height="{height}"'
+    rect = f'<rect x="{LEFT}" y="{top}" {size} rx="5" fill="{PAPER}" stroke="{EDGE}"/>'
     name = f'<text class="group" x="{LEFT + 12}" y="{top + 20}">{escape(group)}</text>'
     texts = [f'<text x="{LEFT + 110}" y="{top + 20 + LINE * n}">{escape(line)}</text>' for n, line in enumerate(lines)]
     return "".join([rect, name, *texts])

@@ -1,7 +1,7 @@
 """Code of the pages: queries run on a finished home, Python runs, profiles load, commands have the options they name.
 
-What a page shows but cannot be run here stands after `<!-- not run: reason -->`. Blocks of `docs/extending.md` are inserted
-into a copy of the method by `test_extending.py`, those of `docs/tutorial.md` also run one after the other by
+What a page shows but cannot be run here stands after `<!-- not run: reason -->`. Blocks of `docs/extending.md` are
+inserted into a copy of the method by `test_extending.py`, those of `docs/tutorial.md` also run one after the other by
 `test_tutorial.py`.
 """
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +25,14 @@ def cpmi(folder: Path, arguments: list[str]) -> str:
     return done.stdout
 
 
+def check_labels(printed: str, shown: str) -> None:
+    """The same steps, and rewards that differ no more than sampling and rounding of another machine make them."""
+    rows, expected = pl.read_csv(printed.encode()), pl.read_csv(shown.encode())
+    assert rows["step"].to_list() == expected["step"].to_list()
+    assert rows["reward"].to_list() == pytest.approx(expected["reward"].to_list(), abs=0.3)
+    assert rows["reward"].arg_min() == expected["reward"].arg_min() == rows.height - 1
+
+
 @pytest.mark.slow
 def test_the_tutorial_leads_from_a_file_to_judged_solutions(tmp_path):
     text = PAGE.read_text(encoding="utf-8")
@@ -34,6 +43,6 @@ def test_the_tutorial_leads_from_a_file_to_judged_solutions(tmp_path):
     for arguments in commands:
         printed = cpmi(tmp_path, [*arguments, "--format", "csv"] if arguments[0] == "query" else arguments)
         if arguments[0] == "query":
-            assert printed == PRINTED.findall(text)[0]
+            check_labels(printed, PRINTED.findall(text)[0])
     assert len((tmp_path / "judged.jsonl").read_text(encoding="utf-8").splitlines()) == 32
     assert (tmp_path / ".cpmi/mine/report/index.html").is_file()
