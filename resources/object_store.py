@@ -10,7 +10,7 @@ a store or the library says in an error may hold pieces of them, so none of its 
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from threading import Lock
@@ -146,11 +146,18 @@ class ObjectStore:
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects; those that are not there are not missed."""
         for start in range(0, len(names), SEVERAL):
+            several = names[start : start + SEVERAL]
             try:
-                with self._errors("deleted"):
-                    obstore.delete(self._store, names[start : start + SEVERAL])
+                self._delete(several)
             except FileNotFoundError:
-                continue
+                # some stores stop at the first that is missing, as where two machines clear the same folder
+                for name in several:
+                    with suppress(FileNotFoundError):
+                        self._delete([name])
+
+    def _delete(self, names: Sequence[str]) -> None:
+        with self._errors("deleted"):
+            obstore.delete(self._store, names)
 
     def check(self) -> None:
         """Probe the store, once a process.

@@ -18,7 +18,7 @@ import dagster as dg
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
 from resources.run_log import with_console
-from resources.shared_locks import SharedLock, SharedLocks, noted_locks
+from resources.shared_locks import LOOK_SECONDS, SharedLock, SharedLocks, noted_locks
 
 if TYPE_CHECKING:
     from dagster._core.execution.context.system import PlanOrchestrationContext
@@ -30,6 +30,7 @@ ALIVE = "alive"
 AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 # a run is started a moment before its executor takes the lock
 SECONDS_TO_TAKE_LOCK = 60.0
+SECONDS_TO_RETAKE_LOCK = 6 * LOOK_SECONDS
 DIED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
 
 
@@ -43,7 +44,7 @@ def hold_run(folder: Path, run_id: str, locks: SharedLocks | None = None) -> Lif
     locks = locks or noted_locks(folder)
     if locks is None or locks.postgres is None:
         return hold(_lock(folder, run_id))
-    lock = locks.hold(_name(run_id))
+    lock = locks.keep(_name(run_id))
     if lock is None:
         raise StorageError(f"another process executes the run {run_id}; wait for it to end")
     return lock
@@ -64,6 +65,17 @@ def has_died(folder: Path, record: dg.RunRecord) -> bool:
     return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
 
 
+def has_surely_died(folder: Path, record: dg.RunRecord) -> bool:
+    """`has_died`, looked at twice where a restarted database may have freed the lock of a run that lives."""
+    if not has_died(folder, record):
+        return False
+    locks = noted_locks(folder)
+    if locks is None or locks.postgres is None:
+        return True
+    time.sleep(SECONDS_TO_RETAKE_LOCK)
+    return has_died(folder, record)
+
+
 def _shared_life(locks: SharedLocks, run_id: str) -> str:
     """As `life_of`; PostgreSQL keeps nothing of a lock that is free."""
     return "held" if locks.is_held(_name(run_id)) else "absent"
@@ -73,7 +85,7 @@ def dead_runs(instance: dg.DagsterInstance, folder: Path) -> Iterator[dg.RunReco
     """Runs that Dagster has as at work, and whose process is gone."""
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
         # a run that ended after it was listed has freed its lock too
-        if has_died(folder, record) and _is_unfinished(instance, record.dagster_run.run_id):
+        if has_surely_died(folder, record) and _is_unfinished(instance, record.dagster_run.run_id):
             yield record
 
 

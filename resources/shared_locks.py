@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from cpmi_dagster.errors import StorageError, first_line
@@ -26,6 +28,8 @@ from cpmi_dagster.profiles.settings import Settings
 FILE_NAME = "shared_locks.json"
 CONNECT_SECONDS = 10
 POLL_SECONDS = 1.0
+LOOK_SECONDS = 5.0
+"""Between two looks of a run at whether the connection of its lock is still there."""
 # a machine that is lost without a word frees its locks after a minute, not after hours
 KEEP_ALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
 KEY = "hashtextextended(%s, 0)"
@@ -51,6 +55,44 @@ class SharedLock:
         self._connection.close()
 
 
+class KeptLock(SharedLock):
+    """A lock for days: a thread takes it again where the database was restarted, or dropped the idle connection.
+
+    Args:
+        retake: a new connection that holds the lock; None where another has it.
+    """
+
+    def __init__(self, connection: Any, retake: Callable[[], Any]) -> None:
+        super().__init__(connection)
+        self._retake = retake
+        self._closed = Event()
+        self._thread = Thread(target=self._keep, name="kept lock", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Free the lock."""
+        self._closed.set()
+        self._thread.join()
+        super().close()
+
+    def _keep(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            try:
+                _first(self._connection, "select %s is not null", "")
+            except StorageError as error:
+                self._take_again(error)
+
+    def _take_again(self, lost: StorageError) -> None:
+        """Keep trying; as long as the database is away nobody can find the lock free."""
+        self._connection.close()
+        try:
+            if (connection := self._retake()) is not None:
+                self._connection = connection
+                LOG.warning("%s; its lock is taken again", lost)
+        except StorageError:
+            return
+
+
 @dataclass(frozen=True)
 class SharedLocks:
     """The locks of a home.
@@ -69,10 +111,24 @@ class SharedLocks:
         Raises:
             StorageError: the database does not answer.
         """
+        connection = self._holding(name)
+        return None if connection is None else SharedLock(connection)
+
+    def keep(self, name: str) -> SharedLock | None:
+        """As `hold`, for a lock that must outlive a restart of the database.
+
+        Raises:
+            StorageError: the database does not answer.
+        """
+        connection = self._holding(name)
+        return None if connection is None else KeptLock(connection, partial(self._holding, name))
+
+    def _holding(self, name: str) -> Any:
+        """A connection that has just taken a lock; None where somebody else holds it."""
         connection = self._connect()
         try:
             if _first(connection, f"select pg_try_advisory_lock({KEY})", self._key(name)):
-                return SharedLock(connection)
+                return connection
         except BaseException:
             connection.close()
             raise

@@ -6,7 +6,8 @@ files/5f0c…/MANIFEST.json                       written last: what was kept is
 report/index.html                               a copy of the report that was kept last, for people
 
 A record's PUT commits its rows, what made them, and with the names of what was kept for it also weights and reports. It
-is refused where somebody else has written since its making began.
+is refused where somebody else has written since its making began. This holds for tables alone: chunks, paces, model
+cards and the copy of the report are written over whatever is there.
 
 A copy is used after a look at the store: a listing, which serves all names for a second.
 """
@@ -29,7 +30,7 @@ from resources.local_copies import NOTES, LocalCopies
 from resources.object_store import Entry, ObjectStore
 
 LOOK_SECONDS = 1.0
-"""So long a listing is taken for what there is."""
+"""How long a listing is trusted."""
 LAKE, HIDDEN = "lake", "lake/.~"
 KEPT, MANIFEST = "files", "MANIFEST.json"
 TOP = "/"

@@ -18,6 +18,7 @@ from resources.shared_locks import SharedLocks, note_locks, noted_locks
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
 from postgres_server import programs, temporary_server
+from waiting import wait_until
 
 HOME, TABLE = "s3://bucket/home", "labels/hard_negatives"
 UNREACHED = Postgres(host="127.0.0.1", port=9)
@@ -120,6 +121,27 @@ def test_a_run_of_another_machine_lives_as_long_as_it_holds_its_lock(postgres, t
     with closing(hold_run(tmp_path / "one machine", record.dagster_run.run_id)):
         assert not has_died(tmp_path / "another machine", record)
     assert has_died(tmp_path / "another machine", record)
+
+
+@needs_server
+def test_a_kept_lock_is_taken_again_when_the_database_has_dropped_its_connection(postgres, monkeypatch):
+    monkeypatch.setattr(shared_locks, "LOOK_SECONDS", 0.1)
+    locks = SharedLocks(HOME, postgres)
+    with closing(locks.keep("run")):
+        with closing(locks._connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+        wait_until(lambda: locks.is_held("run"), 10, "the lock is not taken again")
+    assert not locks.is_held("run")
+
+
+@needs_server
+def test_a_run_whose_lock_was_lost_for_a_moment_has_not_surely_died(postgres, tmp_path, monkeypatch):
+    looks = iter([True, False, True, True])
+    monkeypatch.setattr(run_life, "noted_locks", lambda _: SharedLocks(HOME, postgres))
+    monkeypatch.setattr(run_life, "has_died", lambda *_: next(looks))
+    monkeypatch.setattr(run_life, "SECONDS_TO_RETAKE_LOCK", 0)
+    assert not run_life.has_surely_died(tmp_path, Record("r"))
+    assert run_life.has_surely_died(tmp_path, Record("r"))
 
 
 def test_without_a_database_no_run_of_another_machine_is_taken_for_dead(tmp_path, monkeypatch):
