@@ -22,6 +22,7 @@ from cpmi_dagster.rewards.registry import reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs, jeffreys_divergences
 
 LOGPROBS = "labels/answer_logprobs"
+TRAJECTORIES_AT_ONCE = 4_000
 SCORES = "labels/template_scores"
 BY_PROVER = "labels/prover_logprobs"
 THIRDS = ("Lowest third", "Middle third", "Highest third")
@@ -131,7 +132,12 @@ def measure_jeffreys(inputs: ReportInputs) -> pl.DataFrame:
     logprobs, rewards = inputs.table(LOGPROBS), inputs.table(REWARDS).filter(reward_type="cpmi")
     if logprobs.is_empty() or rewards.is_empty():
         return measured_frame([])
-    divergences = jeffreys_divergences(logprobs, inputs.default_conditioning)
+    trajectories = rewards.select("trajectory_id").unique(maintain_order=True)
+    # a part after another: the contrasts of 80,000 trajectories at once take gigabytes
+    divergences = pl.concat(
+        jeffreys_divergences(logprobs.join(part, on="trajectory_id", how="semi"), inputs.default_conditioning)
+        for part in trajectories.iter_slices(TRAJECTORIES_AT_ONCE)
+    )
     joined = rewards.join(divergences, on=STEP).join(_questions(inputs), on="trajectory_id")
     terms = {"CPMI": joined["reward"], "|CPMI|": joined["reward"].abs()}
     return measured_frame(
