@@ -20,6 +20,7 @@ from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
 from resources.dagster_storage import storage_configuration, unusable_storage
 from resources.guarded_webserver import AS_MODULE
+from resources.history_owner import claim_history
 from resources.run_life import end_dead_runs, free_slots_of_ended_runs
 from resources.shared_locks import note_locks
 
@@ -91,10 +92,11 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     """The Dagster instance of a home; runs whose process is gone are marked as failed, and their pool slots freed.
 
     Raises:
-        SettingsError: see `view_instance`.
+        SettingsError: see `view_instance`; or the history is another home's.
     """
-    instance = view_instance(settings)
-    end_dead_runs(instance, dagster_folder(settings))
+    instance, folder = view_instance(settings), dagster_folder(settings)
+    claim_history(instance, settings, folder)
+    end_dead_runs(instance, folder)
     return instance
 
 

@@ -144,7 +144,8 @@ def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings
     console.print(f"Database  {settings.folder / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
     option = settings.profile_option
     commands = (
-        f'cpmi ui{option} (the DAG in a browser), cpmi status{option}, cpmi query{option} "…", cpmi trace{option} …'
+        f"cpmi explore{option} (labels in a browser), cpmi ui{option} (the DAG), cpmi status{option}, "
+        f' cpmi query{option} "…", cpmi trace{option} …'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
 
