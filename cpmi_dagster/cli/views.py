@@ -145,7 +145,7 @@ def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings
     option = settings.profile_option
     commands = (
         f"cpmi explore{option} (labels in a browser), cpmi ui{option} (the DAG), cpmi status{option}, "
-        f' cpmi query{option} "…", cpmi trace{option} …'
+        f'cpmi query{option} "…", cpmi trace{option} …'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
 
