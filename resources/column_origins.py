@@ -7,8 +7,7 @@ labels.step_rewards.reward
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import UsageError
@@ -29,10 +28,6 @@ class ColumnOrigin:
     meaning: str
     origins: tuple["ColumnOrigin", ...] = ()
     is_repeated: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """As nested mappings."""
-        return asdict(self)
 
 
 def column_origins(makers: Mapping[str, Declaration], column: str) -> ColumnOrigin:

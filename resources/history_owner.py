@@ -27,17 +27,16 @@ def claim_history(instance: dg.DagsterInstance, settings: Settings, folder: Path
     Raises:
         SettingsError: it is of another home, whose runs would be marked as failed and whose shards taken for made.
     """
-    own = json.dumps({"home": str(settings.home), "id": _identity(settings, folder)}, sort_keys=True)
-    cursors = instance.daemon_cursor_storage
-    noted = cursors.get_cursor_values({KEY}).get(KEY)
+    own, cursors = {"home": str(settings.home), "id": _identity(settings, folder)}, instance.daemon_cursor_storage
+    noted = json.loads(cursors.get_cursor_values({KEY}).get(KEY, "{}"))
     if noted == own:
         return
-    if noted and not set(json.loads(noted).values()) & set(json.loads(own).values()):
+    if noted and not set(noted.values()) & set(own.values()):
         raise SettingsError(
-            f"this history of runs belongs to the home {json.loads(noted)['home']}; give {settings.home} one of its "
+            f"this history of runs belongs to the home {noted['home']}; give {settings.home} one of its "
             "own: another `orchestration.postgres.database`, or another DAGSTER_HOME"
         )
-    cursors.set_cursor_values({KEY: own})
+    cursors.set_cursor_values({KEY: json.dumps(own)})
 
 
 def _identity(settings: Settings, folder: Path) -> str:

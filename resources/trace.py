@@ -36,22 +36,19 @@ ONE_ROW = {
     """,
     "selection": "select shard, composition from selection.selected_trajectories where trajectory_id = $id",
 }
+ROLLOUTS = """
+    select prefix_length, count(*) as rollouts, sum(correct::int) as correct, sum(generated_tokens) as tokens
+    from labels.{table}
+    where trajectory_id = $id and ($step is null or prefix_length = $step + 1) group by all order by all
+"""
 MANY_ROWS = {
     "hard negatives": "select rank, answer, source from labels.hard_negatives where trajectory_id = $id order by rank",
     "CPMI by template": """
         select step_index, conditioning, template, gold_shift, negative_shift, cpmi from labels.template_scores
         where trajectory_id = $id and ($step is null or step_index = $step) order by all
     """,
-    "rollouts": """
-        select prefix_length, count(*) as rollouts, sum(correct::int) as correct, sum(generated_tokens) as tokens
-        from labels.policy_rollouts
-        where trajectory_id = $id and ($step is null or prefix_length = $step + 1) group by all order by all
-    """,
-    "prover rollouts": """
-        select prefix_length, count(*) as rollouts, sum(correct::int) as correct, sum(generated_tokens) as tokens
-        from labels.prover_rollouts
-        where trajectory_id = $id and ($step is null or prefix_length = $step + 1) group by all order by all
-    """,
+    "rollouts": ROLLOUTS.format(table="policy_rollouts"),
+    "prover rollouts": ROLLOUTS.format(table="prover_rollouts"),
     "rewards": """
         select step_index, reward_type, reward, soft_label from labels.step_rewards
         left join dataset.soft_labels using (trajectory_id, step_index, reward_type)

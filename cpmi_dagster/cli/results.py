@@ -1,5 +1,6 @@
 """Commands on what a home holds: `cpmi query`, `trace`, `explore`, `export`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -65,7 +66,7 @@ def trace(
         raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
     if column is not None:
         origin = definitions.column_origins(column)
-        views.show_json(OUT, origin.to_dict()) if json else views.show_origins(OUT, origin)
+        views.show_json(OUT, asdict(origin)) if json else views.show_origins(OUT, origin)
         return
     assert trajectory_id is not None
     found = definitions.trace(settings, trajectory_id, step)

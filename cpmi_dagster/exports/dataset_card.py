@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import NamedTuple
 
 import polars as pl
@@ -12,6 +11,7 @@ from cpmi_dagster.exports.folders import DATA
 from cpmi_dagster.exports.licences import Licence
 from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.exports.rows import FORMS, hard_labels
+from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.rewards.registry import REWARD_TYPES
@@ -65,7 +65,7 @@ def dataset_card(facts: DatasetFacts, labelled: pl.DataFrame) -> str:
     entry = REWARD_TYPES.get(facts.reward_type)
     card = DatasetCard.from_template(
         _metadata(facts, labelled.height),
-        template_str=resources.files("cpmi_dagster.exports").joinpath(TEMPLATE).read_text(encoding="utf-8"),
+        template_str=shipped_text(TEMPLATE),
         facts=facts,
         entry=entry,
         is_generated=all(source.place.startswith(MINIATURE) for source in facts.sources),

@@ -5,11 +5,11 @@ licence_of("./rows.jsonl", "datasets")     ->  Licence(None, "a file of the expo
 """
 
 from functools import cache
-from importlib import resources
 from typing import Literal, NamedTuple
 
 import yaml
 
+from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.miniature.names import MINIATURE
 
 OWN = "apache-2.0"
@@ -44,5 +44,4 @@ def licence_of(place: str, kind: Kind, is_on_hub: bool = True) -> Licence:
 
 @cache
 def _known() -> dict[Kind, dict[str, str | None]]:
-    text = resources.files("cpmi_dagster.exports").joinpath("licences.yaml").read_text(encoding="utf-8")
-    return yaml.safe_load(text)
+    return yaml.safe_load(shipped_text("licences.yaml"))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import NamedTuple
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -10,8 +9,10 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.exports.licences import Licence
 from cpmi_dagster.exports.reward_models import PROCESS_REWARD_MODELS, ExportedModel
+from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.prm.card import HEADS
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
 from cpmi_dagster.reports.quality import CARD_NAMES
@@ -70,10 +71,11 @@ def model_card(facts: ModelFacts, model: ExportedModel) -> str:
     """The card as Markdown, its figures also as `model-index` in the metadata."""
     card = ModelCard.from_template(
         _metadata(facts),
-        template_str=_shipped(TEMPLATE),
+        template_str=shipped_text(TEMPLATE),
         facts=facts,
         model=model,
         snippet=snippet(facts.name, model),
+        head=HEADS["linear" if model.is_linear else "two_layer"],
         is_on_vllm=model.is_linear or model.architecture in PROCESS_REWARD_MODELS.values(),
         figures=_rows(facts),
         is_generated=all(place.startswith(MINIATURE) for place in facts.places.values()),
@@ -90,12 +92,8 @@ def snippet(name: str, model: ExportedModel) -> str:
     """
     from jinja2 import Environment, StrictUndefined
 
-    template = Environment(undefined=StrictUndefined).from_string(_shipped(SNIPPET))
+    template = Environment(undefined=StrictUndefined).from_string(shipped_text(SNIPPET))
     return template.render(name=name, model=model, template=TEMPLATES[0], start=list(model.start)).strip()
-
-
-def _shipped(name: str) -> str:
-    return resources.files("cpmi_dagster.exports").joinpath(name).read_text(encoding="utf-8")
 
 
 def _metadata(facts: ModelFacts) -> ModelCardData:

@@ -14,7 +14,7 @@ import polars as pl
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.exports.names import FormName
-from cpmi_dagster.rewards.dataset import KEY, step_lists
+from cpmi_dagster.rewards.dataset import KEY, negative_lists, step_lists
 from cpmi_dagster.trajectories.forms import MARKS, TrlRow
 from cpmi_dagster.trajectories.step_segments import MARKER
 
@@ -124,11 +124,10 @@ def labelled_trajectories(
     """
     soft = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "soft_labels"})
     raw = step_lists(rewards, "reward", reward_type).rename({"reward": "rewards"})
-    answers = negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
     rows = (
         trajectories.join(soft, on=KEY)
         .join(raw, on=KEY, how="left")
-        .join(answers, on=KEY, how="left")
+        .join(negative_lists(negatives), on=KEY, how="left")
         .with_columns(pl.col("hard_negatives").fill_null([]))
         .rename({"shepherd_labels": "source_labels"})
         .select("question", "steps", *SHARED_COLUMNS)

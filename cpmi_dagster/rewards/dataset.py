@@ -26,7 +26,7 @@ def cpmi_80k(
     Returns:
         Columns of dataset.cpmi_80k. A trajectory without CPMI rewards (it was rejected in scoring) is not in it.
     """
-    answers = negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
+    answers = negative_lists(negatives)
     rewards = step_lists(step_rewards, "reward", DATASET_REWARD).rename({"reward": "rewards"})
     labels = step_lists(soft_labels, "soft_label", DATASET_REWARD).rename({"soft_label": "soft_labels"})
     columns = trajectories.select(
@@ -55,6 +55,11 @@ def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, rew
             "profile, or give trajectories that have such labels"
         )
     return trajectories.select(KEY, "question_id", "question", "steps").join(labels, on=KEY).sort(KEY)
+
+
+def negative_lists(negatives: pl.DataFrame) -> pl.DataFrame:
+    """One row per trajectory with its hard negatives by rank, as `hard_negatives`."""
+    return negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
 
 
 def step_lists(frame: pl.DataFrame, column: str, reward_type: str) -> pl.DataFrame:

@@ -74,7 +74,10 @@ class Pages:
 
     def disagreement(self, request: Request) -> Response:
         """Where two reward types disagree: the page, whose figures come with a second request."""
-        return self._comparison(request, "disagreement.html", {})
+        snapshot = self.snapshots.current()
+        first, second, part = _compared(request, snapshot.reward_types)
+        with snapshot.view() as view:
+            return self._page(request, "disagreement.html", view, None, first=first, second=second, part=part)
 
     def disagreement_figures(self, request: Request) -> Response:
         """The figures of the page of disagreement."""
@@ -141,12 +144,6 @@ class Pages:
         """A page that says one sentence."""
         context = {"sentence": sentence, "choice": None, "shown": []}
         return self._templates.TemplateResponse(request, "message.html", context, status_code=status)
-
-    def _comparison(self, request: Request, template: str, more: dict[str, Any]) -> Response:
-        snapshot = self.snapshots.current()
-        first, second, part = _compared(request, snapshot.reward_types)
-        with snapshot.view() as view:
-            return self._page(request, template, view, None, first=first, second=second, part=part, **more)
 
     def _page(self, request: Request, template: str, view: View, choice: Choice | None, **more: Any) -> Response:
         snapshot = view.snapshot

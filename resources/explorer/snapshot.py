@@ -11,8 +11,8 @@ The lake does not change under a reader's eyes: what is published later is seen 
 
 import re
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,14 +119,11 @@ class Snapshot:
         first = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
         self.reward_types = sorted(found, key=lambda name: first.index(name) if name in first else len(first))
 
-    def view(self) -> "_OpenView":
-        """A connection of its own for the queries of one page."""
-        return _OpenView(self, self._database)
-
-    @property
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        """What the connections of pages are made from."""
-        return self._connection
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The queries of one page, on a connection of their own."""
+        with closing(self._database.another(self._connection)) as connection:
+            yield View(self, connection)
 
     def faster(self, sql: str, shard: str | None) -> str:
         """The query with the relations in it that are read fastest."""
@@ -158,18 +155,6 @@ class Snapshot:
                 f"{table} cannot be read ({first_line(error)}); `cpmi status --verify` names damaged files"
             ) from error
         self._replaced[table] = name
-
-
-class _OpenView:
-    def __init__(self, snapshot: Snapshot, database: Database) -> None:
-        self._snapshot = snapshot
-        self._connection = database.another(snapshot.connection)
-
-    def __enter__(self) -> View:
-        return View(self._snapshot, self._connection)
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
 
 
 class Snapshots:
