@@ -22,7 +22,7 @@ from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import FilledText, Identifier, Text
 from cpmi_dagster.files.whole_files import check_writable, whole_file
-from cpmi_dagster.models.language_models import model_identity
+from cpmi_dagster.models.language_models import model_identity, reading_identity
 from cpmi_dagster.scoring.trajectories import (
     INPUT_COLUMNS,
     ScoredTrajectories,
@@ -80,9 +80,8 @@ def score_file(
         if path is not None and path.suffix in OTHER_FORMATS:
             raise SourceError(f"the output {path} is written as Parquet; give it a name that ends in .parquet")
     check_writable(*(path for path in (output, logprobs_output) if path))
-    parts = _Parts(
-        output, {"input": file_digest(input), "model": model_identity(model, options.get("revision")), **options}
-    )
+    identity = (model_identity(model, options.get("revision")), reading_identity(model))
+    parts = _Parts(output, {"input": file_digest(input), "model": identity, **options})
     result = _score_in_parts(frame, model, parts, advance, options)
     if result.scores.is_empty():
         name, reason = result.rejected.select("id", "reason").row(0)

@@ -67,6 +67,12 @@ def test_finished_parts_are_not_taken_for_other_options(score, killed_at_the_thi
     assert scores["template"].n_unique() == 2
 
 
+def test_finished_parts_are_not_taken_for_another_tokenizer(score, killed_at_the_third, monkeypatch):
+    monkeypatch.setattr(files, "reading_identity", lambda _: "another")
+    score()
+    assert killed_at_the_third.count("a") == 2
+
+
 def test_a_damaged_part_is_made_again(score, killed_at_the_third, tmp_path):
     for part in tmp_path.rglob("000000-scores.parquet"):
         part.write_bytes(b"PAR1")
