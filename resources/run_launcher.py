@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
-from resources.run_life import DIED, has_surely_died
+from resources.run_life import DIED, surely_dead
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
@@ -24,6 +24,6 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """See `dagster.RunLauncher`."""
         record = self._instance.get_run_record_by_id(run.run_id)
-        if record is not None and has_surely_died(Path(self._instance.root_directory), record):
+        if record is not None and surely_dead(Path(self._instance.root_directory), [record]):
             return CheckRunHealthResult(WorkerStatus.FAILED, DIED)
         return CheckRunHealthResult(WorkerStatus.RUNNING)

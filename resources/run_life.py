@@ -9,7 +9,7 @@ runs of other machines, and none is taken for orphaned.
 """
 
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,15 +65,17 @@ def has_died(folder: Path, record: dg.RunRecord) -> bool:
     return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
 
 
-def has_surely_died(folder: Path, record: dg.RunRecord) -> bool:
-    """`has_died`, looked at twice where a restarted database may have freed the lock of a run that lives."""
-    if not has_died(folder, record):
-        return False
-    locks = noted_locks(folder)
-    if locks is None or locks.postgres is None:
-        return True
-    time.sleep(SECONDS_TO_RETAKE_LOCK)
-    return has_died(folder, record)
+def surely_dead(folder: Path, records: Iterable[dg.RunRecord]) -> list[dg.RunRecord]:
+    """The runs that have died, looked at twice where a restarted database may have freed the locks of some that live.
+
+    Args:
+        folder: the home's `dagster`.
+    """
+    dead, locks = [record for record in records if has_died(folder, record)], noted_locks(folder)
+    if dead and locks is not None and locks.postgres is not None:
+        time.sleep(SECONDS_TO_RETAKE_LOCK)
+        dead = [record for record in dead if has_died(folder, record)]
+    return dead
 
 
 def _shared_life(locks: SharedLocks, run_id: str) -> str:
@@ -83,9 +85,9 @@ def _shared_life(locks: SharedLocks, run_id: str) -> str:
 
 def dead_runs(instance: dg.DagsterInstance, folder: Path) -> Iterator[dg.RunRecord]:
     """Runs that Dagster has as at work, and whose process is gone."""
-    for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+    for record in surely_dead(folder, instance.get_run_records(dg.RunsFilter(statuses=AT_WORK))):
         # a run that ended after it was listed has freed its lock too
-        if has_surely_died(folder, record) and _is_unfinished(instance, record.dagster_run.run_id):
+        if _is_unfinished(instance, record.dagster_run.run_id):
             yield record
 
 

@@ -44,6 +44,7 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
     pages = Pages(settings, OwnLabels(labels or settings.folder / FILE_NAME))
 
     async def judge(request: Request) -> Response:
+        """Keep what a form of the explorer's own pages says of a step."""
         if not request.headers.get("origin"):
             raise HTTPException(403, "labels are changed from the explorer's own pages only")
         body = b""

@@ -84,7 +84,7 @@ def test_a_run_that_ends_while_it_is_looked_at_keeps_its_end(settings, monkeypat
             instance.report_dagster_event(dg.DagsterEvent("PIPELINE_SUCCESS", "nothing"), run)
             return True
 
-        monkeypatch.setattr(run_life, "has_surely_died", ends)
+        monkeypatch.setattr(run_life, "has_died", ends)
         run_life.end_dead_runs(instance, dagster_folder(settings))
         assert instance.get_run_by_id(run).status == dg.DagsterRunStatus.SUCCESS
 

@@ -135,13 +135,15 @@ def test_a_kept_lock_is_taken_again_when_the_database_has_dropped_its_connection
 
 
 @needs_server
-def test_a_run_whose_lock_was_lost_for_a_moment_has_not_surely_died(postgres, tmp_path, monkeypatch):
-    looks = iter([True, False, True, True])
+def test_a_run_whose_lock_was_lost_for_a_moment_is_not_dead_and_all_are_waited_for_at_once(
+    postgres, tmp_path, monkeypatch
+):
+    looks, waits, lives, dead = iter([True, True, False, True]), [], Record("lives"), Record("dead")
     monkeypatch.setattr(run_life, "noted_locks", lambda _: SharedLocks(HOME, postgres))
     monkeypatch.setattr(run_life, "has_died", lambda *_: next(looks))
-    monkeypatch.setattr(run_life, "SECONDS_TO_RETAKE_LOCK", 0)
-    assert not run_life.has_surely_died(tmp_path, Record("r"))
-    assert run_life.has_surely_died(tmp_path, Record("r"))
+    monkeypatch.setattr(run_life.time, "sleep", waits.append)
+    assert run_life.surely_dead(tmp_path, [lives, dead]) == [dead]
+    assert waits == [run_life.SECONDS_TO_RETAKE_LOCK]
 
 
 def test_without_a_database_no_run_of_another_machine_is_taken_for_dead(tmp_path, monkeypatch):
