@@ -13,8 +13,9 @@ import dagster as dg
 
 from assets.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import check_schedule
+from resources.dagster_home import check_schedule, dagster_folder
 from resources.failed_runs import KILLS_A_FAILURE, failures_of, range_tags
+from resources.history_owner import claim_history
 from resources.labeling_budget import LABEL_TABLES, budget_of
 from resources.lake import Lake
 from resources.stage_run import SELECTED
@@ -74,6 +75,7 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) ->
     def missing_or_failed_shards(
         context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
     ) -> list[dg.RunRequest] | dg.SkipReason:
+        claim_history(context.instance, settings, dagster_folder(settings))
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
         # what is stale before labeling is not made current by labeling again

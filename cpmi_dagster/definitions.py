@@ -33,6 +33,7 @@ from resources.database import Database, query
 from resources.doctor import examine
 from resources.explorer import serve_explorer
 from resources.export import ExportRequest, export
+from resources.history_owner import claim_history
 from resources.judge_evaluation import evaluate
 from resources.labeling_plan import plan
 from resources.lake import Lake
@@ -69,7 +70,9 @@ def build_definitions(
         progress: receives the progress of long stages; the run's log by default.
         remake: tables to rebuild even where nothing changed.
     """
-    lake, jobs = Lake(settings.home, remake, locks=shared_locks(settings)), automation.jobs(settings)
+    locks, folder = shared_locks(settings), dagster_folder(settings)
+    lake, jobs = Lake(settings.home, remake, locks=locks), automation.jobs(settings)
+    claim = partial(claim_history, settings=settings, folder=folder)
     others = (stage for room in ROOMS if room is not labels for stage in room.STAGES)
     return dg.Definitions(
         assets=[LABELS.bind(settings, MAKERS), *(stage.bind(settings, MAKERS) for stage in others)],
@@ -89,7 +92,7 @@ def build_definitions(
             run_sensors.changed_sources(settings, MAKERS),
             *automation.AUTOMATION,
         ],
-        executor=watched_executor(dagster_folder(settings), shared_locks(settings)),
+        executor=watched_executor(folder, locks, claim),
         loggers=console_loggers(),
     )
 

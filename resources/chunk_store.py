@@ -73,7 +73,7 @@ class ChunkStore:
 
     def checkpoints(self) -> Path:
         """The folder for checkpoints of a training, with those that were committed."""
-        self._files.fetch(f"{self._name}/{CHECKPOINTS}")
+        self._files.pull(f"{self._name}/{CHECKPOINTS}")
         return self.folder / CHECKPOINTS
 
     def commit_checkpoints(self) -> None:

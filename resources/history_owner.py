@@ -1,10 +1,14 @@
 """Which home a Dagster history belongs to: with two in one database, each would take the other's runs for its own.
 
 home on an object store    known by its address
-home that is a folder      known by its address, or by the id in `<home>/dagster/home.id`, which moves with it
+home that is a folder      known by the id in `<home>/dagster/home.id`, which moves with it: two machines may
+                           both have a home at /data
+
+Whatever changes a home claims its history first: `cpmi run`, a run that the UI or a schedule started, a tick.
 """
 
 import json
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +17,7 @@ import dagster as dg
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
+from resources.shared_locks import SharedLocks
 
 KEY = "cpmi/home"
 ID_FILE = "home.id"
@@ -27,22 +32,57 @@ def claim_history(instance: dg.DagsterInstance, settings: Settings, folder: Path
     Raises:
         SettingsError: it is of another home, whose runs would be marked as failed and whose shards taken for made.
     """
-    own, cursors = {"home": str(settings.home), "id": _identity(settings, folder)}, instance.daemon_cursor_storage
-    noted = json.loads(cursors.get_cursor_values({KEY}).get(KEY, "{}"))
-    if noted == own:
+    own = {"home": str(settings.home), "id": _identity(settings, folder)}
+    if _noted(instance) == own:
         return
-    if noted and not set(noted.values()) & set(own.values()):
-        raise SettingsError(
-            f"this history of runs belongs to the home {noted['home']}; give {settings.home} one of its "
-            "own: another `orchestration.postgres.database`, or another DAGSTER_HOME"
-        )
-    cursors.set_cursor_values({KEY: json.dumps(own)})
+    postgres = settings.orchestration.postgres
+    with SharedLocks("history of runs", postgres).locked("owner") if postgres else nullcontext():
+        noted = _noted(instance)
+        if noted and (noted["id"] != own["id"] or _is_copied(noted["home"], settings, folder)):
+            raise SettingsError(
+                f"this history of runs belongs to the home {noted['home']}; give {settings.home} one of its own: "
+                "another `orchestration.postgres.database`, or another DAGSTER_HOME (if that home is gone for good, "
+                "an empty database)"
+            )
+        instance.daemon_cursor_storage.set_cursor_values({KEY: json.dumps(own)})
+
+
+def is_of_another_home(instance: dg.DagsterInstance, folder: Path) -> bool:
+    """Whether a history is known to be of another home than the one whose `dagster` folder this is."""
+    with suppress(FileNotFoundError):
+        noted = _noted(instance)
+        return bool(noted) and noted["id"] != (folder / ID_FILE).read_text(encoding="utf-8")
+    return False
+
+
+def _noted(instance: dg.DagsterInstance) -> dict[str, str]:
+    return json.loads(instance.daemon_cursor_storage.get_cursor_values({KEY}).get(KEY, "{}"))
+
+
+def _is_copied(place: str, settings: Settings, folder: Path) -> bool:
+    """Whether the home at another place, of the same id, is still there: this one was copied, not moved.
+
+    Without PostgreSQL the history was copied with it.
+    """
+    if isinstance(settings.home, str) or settings.orchestration.postgres is None:
+        return False
+    other = Path(place) / folder.relative_to(settings.home)
+    return other.is_dir() and not other.samefile(folder) and _read(other) == _read(folder)
 
 
 def _identity(settings: Settings, folder: Path) -> str:
     if isinstance(settings.home, str):
+        if _read(folder) != settings.home:
+            write_whole(folder / ID_FILE, settings.home)
         return settings.home
+    if not _read(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        # the first of several processes that begin at once chooses
+        with suppress(FileExistsError), (folder / ID_FILE).open("x", encoding="utf-8") as file:
+            file.write(uuid4().hex)
+    return _read(folder)
+
+
+def _read(folder: Path) -> str:
     file = folder / ID_FILE
-    if not file.is_file():
-        write_whole(file, uuid4().hex)
-    return file.read_text(encoding="utf-8")
+    return file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -100,11 +100,19 @@ class HomeFiles(ABC):
         """
 
     @abstractmethod
+    def forget(self, name: str) -> bool:
+        """Remove the local copy of a file, so that it is fetched again; False where there is none."""
+
+    @abstractmethod
+    def pull(self, folder: str) -> None:
+        """Bring the folders that `push` committed below a folder to the local one."""
+
+    @abstractmethod
     def push(self, folder: str, last: str) -> None:
         """Commit the folders below a local folder that are whole, and remove those that are no longer there.
 
         Args:
-            last: the file that is written last in each; it is committed last too.
+            last: the file that is written last in each.
         """
 
     @abstractmethod
@@ -182,6 +190,13 @@ class FolderFiles(HomeFiles):
         remove_folders(self.folder / folder, chosen)
 
     def fetch(self, folder: str, name: str = "", deep: bool = True) -> None:
+        """See `HomeFiles`."""
+
+    def forget(self, name: str) -> bool:
+        """See `HomeFiles`."""
+        return False
+
+    def pull(self, folder: str) -> None:
         """See `HomeFiles`."""
 
     def push(self, folder: str, last: str) -> None:

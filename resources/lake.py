@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 from dataframely.exc import SchemaError, ValidationError
@@ -37,6 +37,7 @@ from resources.shared_locks import SharedLocks
 FOOTER_KEY = "cpmi"
 LAKE = "lake"
 LOG = logging.getLogger(__name__)
+Found = TypeVar("Found")
 Place = tuple[str, str | None]
 """A table, and a partition of it."""
 Contents = Mapping[Place, str]
@@ -148,8 +149,7 @@ class Lake:
             LakeError: the file is truncated, lies in the place of another, or was not written by this package.
         """
         try:
-            path = self.files.tail(_name(key, partition))
-            record = _record_in(path)
+            path, record = self._fetched(_name(key, partition), self.files.tail, _record_in)
         except FileNotFoundError:
             return None
         if (record.table, record.partition) != (key, partition):
@@ -170,14 +170,22 @@ class Lake:
         Raises:
             LakeError: it is damaged, lies in the place of another, or cannot be read.
         """
-        path = self.path(key, partition)
         try:
-            checked_seal(path)
+            self._fetched(_name(key, partition), self.files.path, _seal_of)
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise _unreadable(path, error) from error
         self.record(key, partition)
+
+    def _fetched(self, name: str, find: Callable[[str], Path], read: Callable[[Path], Found]) -> tuple[Path, Found]:
+        """A file and what is read of it; where a local copy is damaged, of the object itself."""
+        path = find(name)
+        try:
+            return path, read(path)
+        except DamagedFile:
+            if not self.files.forget(name):
+                raise
+            path = find(name)
+            return path, read(path)
 
     def is_whole(self, key: str, partition: str | None = None) -> bool:
         """Whether a file is there, and not damaged anywhere."""
@@ -355,6 +363,15 @@ def _record_in(path: Path) -> FileRecord:
         raise _unreadable(path, error) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
         raise DamagedFile(path, first_line(error)) from error
+
+
+def _seal_of(path: Path) -> str:
+    try:
+        return checked_seal(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> LakeError:

@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
+from resources.history_owner import is_of_another_home
 from resources.run_life import DIED, surely_dead
 
 
@@ -23,7 +24,10 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """See `dagster.RunLauncher`."""
+        folder = Path(self._instance.root_directory)
+        if is_of_another_home(self._instance, folder):
+            return CheckRunHealthResult(WorkerStatus.RUNNING)  # its locks are not seen from here
         record = self._instance.get_run_record_by_id(run.run_id)
-        if record is not None and surely_dead(Path(self._instance.root_directory), [record]):
+        if record is not None and surely_dead(folder, [record]):
             return CheckRunHealthResult(WorkerStatus.FAILED, DIED)
         return CheckRunHealthResult(WorkerStatus.RUNNING)

@@ -9,7 +9,7 @@ runs of other machines, and none is taken for orphaned.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ ALIVE = "alive"
 AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 # a run is started a moment before its executor takes the lock
 SECONDS_TO_TAKE_LOCK = 60.0
+Claim = Callable[[dg.DagsterInstance], None]
 SECONDS_TO_RETAKE_LOCK = 6 * LOOK_SECONDS
 DIED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
 
@@ -136,19 +137,22 @@ def _name(run_id: str) -> str:
     return f"run {run_id}"
 
 
-def watched_executor(folder: Path, locks: SharedLocks | None = None) -> dg.ExecutorDefinition:
+def watched_executor(
+    folder: Path, locks: SharedLocks | None = None, claim: Claim | None = None
+) -> dg.ExecutorDefinition:
     """Dagster's in-process executor; whoever executes a run of the home by it holds the run's lock.
 
     Args:
         folder: the home's `dagster`.
         locks: of a home on an object store.
+        claim: raises where the instance's history of runs is of another home.
     """
     plain = dg.in_process_executor
     create = plain.executor_creation_fn
     assert create is not None
 
     def watched(context: dg.InitExecutorContext) -> dg.Executor:
-        return _WatchedExecutor(create(context), folder, locks)
+        return _WatchedExecutor(create(context), folder, locks, claim)
 
     schema = plain.config_schema
     return dg.ExecutorDefinition(plain.name, schema, executor_creation_fn=watched)  # pyright: ignore[reportArgumentType]
@@ -157,10 +161,11 @@ def watched_executor(folder: Path, locks: SharedLocks | None = None) -> dg.Execu
 class _WatchedExecutor(dg.Executor):
     """An executor that holds the run's lock until the run has been recorded as ended."""
 
-    def __init__(self, executor: dg.Executor, folder: Path, locks: SharedLocks | None) -> None:
+    def __init__(self, executor: dg.Executor, folder: Path, locks: SharedLocks | None, claim: Claim | None) -> None:
         self._executor = executor
         self._folder = folder
         self._locks = locks
+        self._claim = claim
         self._lock: LifeLock | SharedLock | None = None
 
     @property
@@ -177,6 +182,8 @@ class _WatchedExecutor(dg.Executor):
         self, plan_context: "PlanOrchestrationContext", execution_plan: "ExecutionPlan"
     ) -> Iterator[dg.DagsterEvent]:
         """See `dagster.Executor`."""
+        if self._claim:
+            self._claim(plan_context.instance)
         # kept after the last step: the run is recorded as ended later
         self._lock = hold_run(self._folder, plan_context.run_id, self._locks)
         yield from self._executor.execute(with_console(plan_context), execution_plan)

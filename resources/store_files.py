@@ -28,6 +28,7 @@ from cpmi_dagster.errors import LakeError, StorageError
 from resources.home_files import NOTHING, HomeFiles, LateWrite, Version
 from resources.local_copies import NOTES, LocalCopies
 from resources.object_store import Entry, ObjectStore
+from resources.packed_folders import PackedFolders
 
 LOOK_SECONDS = 1.0
 """How long a listing is trusted."""
@@ -63,6 +64,7 @@ class StoreFiles(HomeFiles):
         self._objects = objects
         self._copies = LocalCopies(folder)
         self._tails = LocalCopies(folder / NOTES / "tails", "notes")
+        self._packed = PackedFolders(objects, folder)
         self._listings: dict[str, _Listing] = {}
         self._aside: dict[str, Version] = {}
         self._lock = RLock()
@@ -158,20 +160,20 @@ class StoreFiles(HomeFiles):
             if copy not in found and _is_seen(copy, folder) and self._objects.entry(copy) is None:
                 self._copies.remove(copy)
 
+    def forget(self, name: str) -> bool:
+        """See `HomeFiles`."""
+        had = [copies.version(name) is not None for copies in (self._copies, self._tails)]
+        for copies in (self._copies, self._tails):
+            copies.remove(name)
+        return any(had)
+
+    def pull(self, folder: str) -> None:
+        """See `HomeFiles`."""
+        self._packed.pull(folder)
+
     def push(self, folder: str, last: str) -> None:
         """See `HomeFiles`."""
-        here = sorted(path.parent for path in (self.folder / folder).glob(f"*/{last}"))
-        new = [part for part in here if self._copies.version(f"{folder}/{part.name}/{last}") is None]
-        for part in new:
-            # whoever writes them removes old ones when it pleases
-            with suppress(FileNotFoundError):
-                for path in sorted(filter(Path.is_file, part.rglob("*")), key=lambda path: path == part / last):
-                    name = path.relative_to(self.folder).as_posix()
-                    self._copies.note(name, self._objects.upload(name, path))
-        if new:
-            kept = {part.name for part in here}
-            found = self._objects.entries(folder)
-            self._objects.delete([name for name in found if _first(name, folder) not in kept])
+        self._packed.push(folder, last)
 
     def look_again(self) -> None:
         """See `HomeFiles`."""

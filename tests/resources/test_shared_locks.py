@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from cpmi_dagster.errors import StorageError
 from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import load_settings
 from resources import run_life, shared_locks
@@ -65,6 +66,42 @@ def test_a_lock_is_free_when_its_process_is_gone(postgres):
 
 
 @needs_server
+def test_many_locks_of_a_process_take_one_connection_which_goes_with_the_last(postgres):
+    locks = SharedLocks(HOME, postgres)
+    held = [locks.hold(f"shard {number}") for number in range(200)]
+    assert all(held)
+    assert locks.hold("shard 7") is None
+    assert _connections(postgres) == 1
+    for lock in held:
+        lock.close()
+    assert not locks.is_held("shard 7")
+    wait_until(lambda: _connections(postgres) == 0, 10, "the connection stays")
+
+
+@needs_server
+def test_locks_of_a_lost_connection_are_free_and_later_ones_have_a_new_one(postgres):
+    locks = SharedLocks(HOME, postgres)
+    lost = locks.hold("one")
+    with closing(shared_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+        cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+    with pytest.raises(StorageError, match="fails"):
+        locks.hold("two")
+    with closing(locks.hold("one")):
+        lost.close()
+        assert locks.is_held("one")
+    assert not locks.is_held("one")
+
+
+def _connections(postgres: Postgres) -> int:
+    """Of other processes and objects than the one that asks."""
+    with closing(shared_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        return cursor.fetchone()[0]
+
+
+@needs_server
 def test_two_machines_make_a_file_one_after_the_other_and_the_wait_is_said(postgres, monkeypatch, tmp_path):
     monkeypatch.setenv("CPMI_CACHE", str(tmp_path))
     monkeypatch.setattr(shared_locks, "PATIENCE_SECONDS", 0.0)
@@ -107,6 +144,13 @@ def test_the_password_is_not_in_what_is_noted(tmp_path, monkeypatch):
     assert noted_locks(tmp_path / "other") is None
 
 
+class Connection:
+    """To a server."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class Record:
     """A run that began long ago, as Dagster records it."""
 
@@ -128,10 +172,43 @@ def test_a_kept_lock_is_taken_again_when_the_database_has_dropped_its_connection
     monkeypatch.setattr(shared_locks, "LOOK_SECONDS", 0.1)
     locks = SharedLocks(HOME, postgres)
     with closing(locks.keep("run")):
-        with closing(locks._connect()) as connection, connection.cursor() as cursor:
+        with closing(shared_locks._connection(postgres)) as connection, connection.cursor() as cursor:
             cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
         wait_until(lambda: locks.is_held("run"), 10, "the lock is not taken again")
     assert not locks.is_held("run")
+
+
+@needs_server
+def test_a_kept_lock_that_another_process_has_taken_is_said_once_and_taken_back_when_it_is_free(
+    postgres, monkeypatch, caplog
+):
+    monkeypatch.setattr(shared_locks, "LOOK_SECONDS", 0.05)
+    locks = SharedLocks(HOME, postgres)
+    connection = locks._holding("run")
+    with closing(shared_locks.KeptLock("run", connection, lambda: None)) as kept:
+        connection.close()
+        with closing(locks.hold("run")):
+            wait_until(lambda: "another process holds the lock of the run" in caplog.text, 20, "it is not said")
+        kept._retake = lambda: locks._holding("run")
+        wait_until(lambda: locks.is_held("run"), 10, "the lock is not taken back")
+    assert caplog.text.count("another process holds") == 1
+
+
+def test_a_server_that_does_not_answer_does_not_keep_a_lock_from_being_closed(monkeypatch):
+    monkeypatch.setattr(shared_locks, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(shared_locks, "CLOSE_SECONDS", 0.1)
+    asked, answered = threading.Event(), threading.Event()
+
+    def silence(*_: object) -> bool:
+        asked.set()
+        return answered.wait(30)
+
+    monkeypatch.setattr(shared_locks, "_first", silence)
+    kept = shared_locks.KeptLock("run", Connection(), lambda: None)
+    assert asked.wait(5)
+    kept.close()
+    assert not answered.is_set()
+    answered.set()
 
 
 @needs_server

@@ -1,7 +1,7 @@
 """Files of a home on a folder, in memory and on an S3-compatible server: what all of them keep to."""
 
+import os
 import shutil
-from pathlib import Path
 
 import obstore
 import polars as pl
@@ -213,17 +213,50 @@ def test_checkpoints_are_committed_when_they_are_whole_and_continue_elsewhere(st
     write(40, "model.safetensors", "adapters/a.bin", LAST_OF_CHECKPOINT)
     write(80, "model.safetensors")
     one.push(name, LAST_OF_CHECKPOINT)
-    other.fetch(name)
+    other.pull(name)
     assert sorted(path.name for path in (other.folder / name).iterdir()) == ["checkpoint-40"]
     assert (other.folder / name / "checkpoint-40" / "adapters" / "a.bin").read_text() == "40 adapters/a.bin"
     write(80, LAST_OF_CHECKPOINT)
     shutil.rmtree(one.folder / name / "checkpoint-40")
     one.push(name, LAST_OF_CHECKPOINT)
-    other.look_again()
-    other.fetch(name)
-    found = sorted(path.relative_to(other.folder / name).as_posix() for path in _files(other.folder / name))
-    assert found == ["checkpoint-80/model.safetensors", f"checkpoint-80/{LAST_OF_CHECKPOINT}"]
+    other.pull(name)
+    assert _files(other, f"{name}/checkpoint-80") == ["model.safetensors", LAST_OF_CHECKPOINT]
+    assert list(one._objects.entries(name)) == [f"{name}/checkpoint-80.tar"]
 
 
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+def test_machines_that_write_the_same_checkpoint_never_mix_their_files(stores, tmp_path):
+    name = "lake/.work/models/m/all-f/checkpoints"
+    third = StoreFiles(stores[0]._objects, tmp_path / "third")
+    for files, own in zip(stores, ("one.bin", "other.bin"), strict=True):
+        for file in (own, LAST_OF_CHECKPOINT):
+            path = files.folder / name / "checkpoint-40" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(own)
+        files.push(name, LAST_OF_CHECKPOINT)
+    third.pull(name)
+    assert _files(third, f"{name}/checkpoint-40") == ["one.bin", LAST_OF_CHECKPOINT]
+    # the second has gone on; the first still goes on from the first checkpoint
+    shutil.rmtree(stores[1].folder / name / "checkpoint-40")
+    stores[1].push(name, LAST_OF_CHECKPOINT)
+    assert list(third._objects.entries(name)) == [f"{name}/checkpoint-40.tar"]
+
+
+def test_a_damaged_copy_of_an_intact_object_is_fetched_again(stores):
+    lakes = [Lake(files.folder) for files in stores]
+    for lake, files in zip(lakes, stores, strict=True):
+        lake.files = files
+    record = FileRecord(KEY, "000", "f", "r", "m", "1")
+    lakes[0].write(ROWS, record)
+    copy = lakes[1].path(KEY, "000")
+    before = copy.stat()
+    copy.write_bytes(copy.read_bytes()[:-9] + b"x" * 9)
+    os.utime(copy, ns=(before.st_atime_ns, before.st_mtime_ns))
+    said = []
+    lakes[1].tidy(KEY, "000", said.append)
+    assert not said
+    assert lakes[1].read(KEY, "000").equals(ROWS)
+
+
+def _files(files: StoreFiles, folder: str) -> list[str]:
+    place = files.folder / folder
+    return sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
