@@ -14,10 +14,11 @@ from assets.shard_schedule import stretches
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError, ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import dagster_folder, wait_for_pool
+from resources.dagster_home import dagster_folder
 from resources.failed_runs import range_tags
 from resources.lake import Lake
 from resources.materializations import asset_key
+from resources.pools import wait_for_pool
 from resources.run_life import hold_run
 from resources.run_log import log_of_this_process
 from resources.stage import GPU_POOL

@@ -13,7 +13,8 @@ import dagster as dg
 
 from assets.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import check_schedule, dagster_folder
+from resources.dagster_home import dagster_folder
+from resources.dagster_server import check_schedule
 from resources.failed_runs import KILLS_A_FAILURE, failures_of, range_tags
 from resources.history_owner import claim_history
 from resources.labeling_budget import LABEL_TABLES, budget_of

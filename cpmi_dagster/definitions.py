@@ -27,7 +27,8 @@ from assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from resources import status
 from resources.column_origins import column_origins as origins_of_column
-from resources.dagster_home import check_port, check_schedule, dagster_folder, serve_ui
+from resources.dagster_home import dagster_folder
+from resources.dagster_server import check_port, check_schedule, serve_ui
 from resources.data_sources import DataSources
 from resources.database import Database, query
 from resources.doctor import examine

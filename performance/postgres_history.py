@@ -36,7 +36,8 @@ from postgres_server import free_port, temporary_server
 from assets.automation import LABEL, LABEL_TABLES
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources.dagster_home import WORKSPACE, write_dagster_yaml
+from resources.dagster_home import write_dagster_yaml
+from resources.dagster_server import WORKSPACE
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 EVERY_FAILING = 20

@@ -10,14 +10,14 @@ from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files import whole_files
 from cpmi_dagster.profiles.settings import load_settings
-from resources import dagster_home
+from resources import pools
 from resources.dagster_home import (
-    check_port,
     dagster_folder,
     open_instance,
-    wait_for_pool,
     write_dagster_yaml,
 )
+from resources.dagster_server import check_port
+from resources.pools import wait_for_pool
 from resources.status import home_status
 
 
@@ -68,7 +68,7 @@ def test_waiting_for_a_run_that_lives_can_be_interrupted(settings, monkeypatch):
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dagster_home.time, "sleep", interrupt)
+    monkeypatch.setattr(pools.time, "sleep", interrupt)
     with open_instance(settings) as instance:
         run = instance.create_run_for_job(dg.GraphDefinition("nothing").to_job())
         instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")

@@ -13,7 +13,8 @@ from dagster._core.launcher import WorkerStatus
 from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.profiles.settings import load_settings
 from resources import run_life
-from resources.dagster_home import dagster_folder, open_instance, view_instance, wait_for_pool
+from resources.dagster_home import dagster_folder, open_instance, view_instance
+from resources.pools import wait_for_pool
 from resources.run_launcher import WatchedRunLauncher
 from resources.run_life import ALIVE, hold_run, watched_executor
 from resources.status import home_status

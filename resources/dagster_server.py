@@ -1,0 +1,73 @@
+"""`dagster dev` for a home: the webserver on 127.0.0.1 and the daemon, and what is checked before they start."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from dagster._utils.schedules import is_valid_cron_schedule
+
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.json_log import logs_are_json
+from cpmi_dagster.profiles.settings import Settings
+from resources.dagster_home import write_dagster_yaml
+from resources.guarded_webserver import AS_MODULE
+
+WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
+LOCALHOST = "127.0.0.1"
+
+
+def check_schedule(settings: Settings) -> None:
+    """Refuse a schedule that Dagster could not follow.
+
+    Raises:
+        SettingsError: it is not a cron expression.
+    """
+    cron = settings.orchestration.schedule
+    if not is_valid_cron_schedule(cron):
+        raise SettingsError(
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, which is not a cron expression of "
+            "five fields; write one such as */10 * * * *"
+        )
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that a server could not take: another server, perhaps of another home, would answer on it.
+
+    Raises:
+        SettingsError: it is in use, or not ours to take.
+    """
+    try:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((LOCALHOST, port))
+    except OSError as error:
+        raise SettingsError(
+            f"--port {port} cannot be used ({error.strerror}); whatever answers there is not the UI of this home: "
+            "give another port"
+        ) from error
+
+
+def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
+    """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
+
+    Its pages alone may ask the webserver for anything; see `own_pages_only`.
+
+    Args:
+        profile: name or path that the user gave, for the code location.
+
+    Raises:
+        SettingsError: the home cannot be written.
+    """
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(write_dagster_yaml(settings)),
+        "CPMI_HOME": str(settings.home),
+        "CPMI_PROFILE": profile or os.environ.get("CPMI_PROFILE") or settings.profile,
+        # `dg dev` replaces `dagster dev`, but takes no workspace file
+        "PYTHONWARNINGS": "ignore:Function `dev_command`",
+    }
+    arguments = ["dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
+    if logs_are_json():
+        arguments += ["--log-format", "json"]
+    os.execve(sys.executable, [sys.executable, *AS_MODULE, *arguments], environment)
