@@ -36,6 +36,7 @@ from resources.explorer import serve_explorer
 from resources.export import ExportRequest, export
 from resources.history_owner import claim_history
 from resources.judge_evaluation import evaluate
+from resources.judge_server import JudgeServerRequest, serve_judge
 from resources.labeling_plan import plan
 from resources.lake import Lake
 from resources.language_models import LanguageModels
@@ -50,9 +51,9 @@ from resources.trace import trace
 from resources.verification import verify_home
 
 __all__ = [
-    "ExportRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate", "examine", "export",
-    "headline", "home_status", "load_settings", "plan", "query", "run_with_progress", "serve_explorer", "serve_ui",
-    "trace", "verify_home", "write_starter",
+    "ExportRequest", "JudgeServerRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate",
+    "examine", "export", "headline", "home_status", "load_settings", "plan", "query", "run_with_progress",
+    "serve_explorer", "serve_judge", "serve_ui", "trace", "verify_home", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -1,5 +1,6 @@
 """Commands on files: `cpmi score`, `judge`, `evaluate`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -87,26 +88,60 @@ def score(
         OUT.print(f"{scored} in {output}", markup=False)
 
 
-@app.command(epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`")
+@app.command(
+    epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`, "
+    "`sampler | cpmi judge --prm models/cpmi_bce | jq .first_error`"
+)
 def judge(
     prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
-    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
-    output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
+    input: Annotated[
+        Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over. - is standard input.")
+    ] = Path("-"),
+    output: Annotated[
+        Path, typer.Option(help="JSON Lines: id, probabilities, first_error. - is standard output.")
+    ] = Path("-"),
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below it count as wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
-    """Judge a file of solutions with a trained reward model: a probability for every step, and the first wrong one."""
-    from cpmi_dagster.prm.judging import JudgeRequest, judge_file
+    """Judge solutions with a trained reward model: a probability for every step, and the first wrong one.
 
+    Without --input and --output it is a filter: lines in, judged lines out as soon as they are.
+    """
+    from cpmi_dagster.prm.judge_stream import judge_as_filter
+    from cpmi_dagster.prm.judging import STANDARD, JudgeRequest, judge_file
+
+    if str(input) == STANDARD and sys.stdin.isatty():
+        raise typer.BadParameter("give a file, or send solutions to standard input", param_hint="--input")
     request = JudgeRequest(prm, input, output, threshold, device, dtype)
-    with views.bar(ERR, "judging", quiet) as advance:
-        done = judge_file(request, advance)
+    if STANDARD in (str(input), str(output)):
+        done = judge_as_filter(request, sys.stdin, sys.stdout)
+    else:
+        with views.bar(ERR, "judging", quiet) as advance:
+            done = judge_file(request, advance)
     for name, reason in done.rejected:
         ERR.warn(f"{name} was not judged: {reason}")
     if not quiet:
-        OUT.print(f"{done.judged:,} solutions judged in {output}", highlight=False, markup=False)
+        console, place = (ERR, "") if str(output) == STANDARD else (OUT, f" in {output}")
+        console.print(f"{done.judged:,} solutions judged{place}", highlight=False, markup=False)
+
+
+@app.command(epilog="Example: `cpmi serve-judge --prm models/cpmi_bce --port 8300`")
+def serve_judge(
+    prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 8300,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below it count as wrong.")] = 0.5,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+) -> None:
+    """Judge over HTTP: POST /judge with question and steps, or /pooling as clients of vLLM's reward models do."""
+    from cpmi_dagster import definitions
+
+    definitions.check_port(port)
+    address = f"Judge: http://127.0.0.1:{port}/judge (Ctrl-C stops it)"
+    request = definitions.JudgeServerRequest(prm, port, threshold, device, dtype)
+    definitions.serve_judge(request, lambda: ERR.print(address, highlight=False))
 
 
 @app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")

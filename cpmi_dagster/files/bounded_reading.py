@@ -59,7 +59,7 @@ def open_text(file: Path, limits: ReadingLimits = DEFAULT_LIMITS, encoding: str 
     return io.TextIOWrapper(content, encoding=encoding, errors="surrogateescape", newline="\n")
 
 
-def bounded_lines(stream: io.TextIOWrapper, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[tuple[str, bool]]:
+def bounded_lines(stream: IO[str], limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[tuple[str, bool]]:
     """The lines of a stream, and whether each is whole; of one that is too long the beginning alone."""
     while line := stream.readline(limits.line_characters + 1):
         is_whole = len(line) <= limits.line_characters or line.endswith("\n")
@@ -68,7 +68,7 @@ def bounded_lines(stream: io.TextIOWrapper, limits: ReadingLimits = DEFAULT_LIMI
             _skip_line(stream)
 
 
-def _skip_line(stream: io.TextIOWrapper) -> None:
+def _skip_line(stream: IO[str]) -> None:
     while (part := stream.readline(SKIPPED_AT_ONCE)) and not part.endswith("\n"):
         pass
 

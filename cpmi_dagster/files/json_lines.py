@@ -44,12 +44,20 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
                     longest = DEFAULT_LIMITS.line_characters
                     raise SourceError(f"{place} is longer than {longest:,} characters; correct or remove the line")
                 if text.strip():
-                    yield place, _parse(text, form, place)
+                    yield place, parse_line(text, form, place)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SourceError(f"{path} is damaged ({error}); fetch it again") from error
 
 
-def _parse(text: str, form: type[Form], place: str) -> Form:
+def parse_line(text: str, form: type[Form], place: str) -> Form:
+    """A line as its form.
+
+    Args:
+        place: of the line, for errors.
+
+    Raises:
+        SourceError: it is not of that form.
+    """
     if NOT_UTF8.search(text):
         raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or correct or remove the line")
     try:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
+STANDARD = "-"
+"""In place of a file: standard input or output."""
 REPLACED = ("probabilities", "first_error", "reason")
 
 
@@ -89,8 +91,6 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         ModelError: the folder holds no reward model, or the device is not there.
         ScoringError: a score is not a finite number.
     """
-    from cpmi_dagster.prm.model import load_reward_model
-
     lines = list(read_json_lines(request.input, Solution, "id, question and steps"))
     solutions = [solution for _, solution in lines]
     if not lines:
@@ -99,18 +99,50 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
     if request.output.exists() and request.output.samefile(request.input):
         raise SourceError(f"--output is {request.input} itself, whose questions and steps would be lost; give another")
     check_writable(request.output)
-    if request.device != "auto":
-        check_device(request.prm, request.device)
-    model = load_reward_model(request.prm, request.dtype, request.device)
+    model = load_judge(request.prm, request.device, request.dtype)
+    rows = judged_rows(model, solutions, request.threshold, lambda count: progress(count, len(solutions)))
+    write_whole(request.output, "".join(map(judged_line, rows)))
+    return judged_file(rows)
+
+
+def load_judge(prm: str, device: str, dtype: str) -> "LoadedRewardModel":
+    """A reward model to judge with; see `JudgeRequest`.
+
+    Raises:
+        ModelError: the folder holds no reward model, or the device is not there.
+    """
+    from cpmi_dagster.prm.model import load_reward_model
+
+    if device != "auto":
+        check_device(prm, device)
+    return load_reward_model(prm, dtype, device)
+
+
+def judged_rows(
+    model: "LoadedRewardModel", solutions: Sequence[Solution], threshold: float, advance: Callable[[int], None]
+) -> list[dict[str, Any]]:
+    """A row of the output for each solution, in order.
+
+    Raises:
+        ScoringError: a score is not a finite number.
+    """
     reasons = _reasons(model, solutions)
-    scores = _scores(model, solutions, reasons, lambda count: progress(count, len(solutions)))
-    rows = [
-        _output(solution, scores.get(number), reasons.get(number), request.threshold)
+    scores = _scores(model, solutions, reasons, advance)
+    return [
+        _output(solution, scores.get(number), reasons.get(number), threshold)
         for number, solution in enumerate(solutions)
     ]
-    write_whole(request.output, "".join(encodable(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
-    rejected = [(str(solutions[number].id), reason) for number, reason in reasons.items()]
-    return JudgedFile(len(scores), rejected)
+
+
+def judged_line(row: Mapping[str, Any]) -> str:
+    """A row of the output as its line."""
+    return encodable(json.dumps(row, ensure_ascii=False)) + "\n"
+
+
+def judged_file(rows: Sequence[Mapping[str, Any]]) -> JudgedFile:
+    """How many rows were judged, and why the others were not."""
+    rejected = [("a line" if row["id"] is None else str(row["id"]), row["reason"]) for row in rows if "reason" in row]
+    return JudgedFile(len(rows) - len(rejected), rejected)
 
 
 def first_error(probabilities: Sequence[float], threshold: float) -> int:

@@ -1,9 +1,12 @@
 """`cpmi judge`: every line of the input is in the output, judged or with its reason."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from typer.testing import CliRunner
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import CpmiError, ModelError, SourceError
 from cpmi_dagster.prm import load_reward_model, score_steps
+from cpmi_dagster.prm.judge_stream import judge_stream
 from cpmi_dagster.prm.judging import JudgeRequest, first_error, judge_file
 from cpmi_dagster.prm.training import TrainedModel
 
@@ -145,3 +149,39 @@ def test_the_command_says_which_solutions_were_left_out(request_of):
     assert "2 solutions judged in" in result.stdout
     quiet = CliRunner().invoke(app, ["judge", *arguments, "--quiet"])
     assert (quiet.stdout, "long was not judged" in quiet.stderr) == ("", True)
+
+
+def test_a_filter_judges_what_has_come_and_waits_for_no_other_line(request_of, trained):
+    model = load_reward_model(trained.path)
+    expected = request_of([SOLUTIONS[0]])
+    judge_file(expected, lambda count, total: None)
+    (source, sender), written = os.pipe(), Queue()
+    with os.fdopen(source, encoding="utf-8") as stream, os.fdopen(sender, "w", encoding="utf-8") as sending:
+        thread = Thread(target=judge_stream, args=(model, stream, written.put, 0.5))
+        thread.start()
+        for line in (json.dumps(SOLUTIONS[0]), "", "not JSON", json.dumps({"id": "x"})):
+            sending.write(line + "\n")
+            sending.flush()
+            if line == json.dumps(SOLUTIONS[0]):
+                # the sender has not ended
+                assert json.loads(written.get(timeout=60)) == rows(expected)[0]
+        sending.close()
+        thread.join(60)
+    reasons = [json.loads(written.get_nowait())["reason"] for _ in range(2)]
+    assert "line 3 is not JSON" in reasons[0]
+    assert "line 4: `question`: it is missing" in reasons[1]
+    assert written.empty()
+
+
+def test_without_files_the_command_is_a_filter_and_stdout_holds_nothing_but_rows(request_of, trained):
+    request = request_of(SOLUTIONS)
+    judge_file(request, lambda count, total: None)
+    given = CliRunner().invoke(app, ["judge", "--prm", str(trained.path)], input=request.input.read_text())
+    assert given.exit_code == 0
+    assert [json.loads(line)["id"] for line in given.stdout.splitlines()] == ["a", "empty", 7, "long"]
+    for line, row in zip(given.stdout.splitlines(), rows(request), strict=True):
+        assert json.loads(line)["probabilities"] == pytest.approx(row["probabilities"], abs=1e-6)
+    assert "2 solutions judged" in given.stderr
+    piped = ["judge", "--prm", str(trained.path), "--output", str(request.output)]
+    CliRunner().invoke(app, piped, input=json.dumps(SOLUTIONS[1]))
+    assert [row["id"] for row in rows(request)] == ["empty"]

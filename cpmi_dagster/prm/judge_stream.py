@@ -1,0 +1,141 @@
+"""`cpmi judge` as a filter: solutions come on a stream, and each leaves it judged as soon as it can.
+
+    {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 3."]} -> {"id": "a", "probabilities": [0.31], "first_error": 0}
+    not JSON                                                   -> {"id": null, …, "reason": "line 2 is not JSON …"}
+
+What has come while others were judged is judged together: a slow sender waits for no other line, a fast one has
+batches.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from queue import Empty, Queue
+from threading import Thread
+from typing import IO, TYPE_CHECKING, Any
+
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
+from cpmi_dagster.files.json_lines import parse_line
+from cpmi_dagster.files.whole_files import check_writable, write_whole
+from cpmi_dagster.prm.judging import (
+    STANDARD,
+    JudgedFile,
+    JudgeRequest,
+    Solution,
+    judged_file,
+    judged_line,
+    judged_rows,
+    load_judge,
+)
+
+if TYPE_CHECKING:
+    from cpmi_dagster.prm.model import LoadedRewardModel
+
+AT_ONCE = 256
+WAITING = 4 * AT_ONCE
+Read = Solution | str | BaseException | None
+"""A solution, why a line is none, an error of the stream, or its end."""
+
+
+def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> JudgedFile:
+    """Judge where the input, the output or both are standard ones; a file that is written appears whole.
+
+    Args:
+        given: standard input.
+        taken: standard output.
+
+    Raises:
+        SourceError: the input is missing, or the output cannot be written.
+        ModelError: the folder holds no reward model, or the device is not there.
+        ScoringError: a score is not a finite number.
+    """
+    reads, writes = str(request.input) == STANDARD, str(request.output) == STANDARD
+    if not reads and not request.input.is_file():
+        raise SourceError(f"there is no file {request.input}; give JSON Lines with id, question and steps")
+    if not writes:
+        check_writable(request.output)
+    model, lines = load_judge(request.prm, request.device, request.dtype), list[str]()
+
+    def write(line: str) -> None:
+        taken.write(line)
+        taken.flush()
+
+    with nullcontext(given) if reads else open_text(request.input) as stream:
+        done = judge_stream(model, stream, write if writes else lines.append, request.threshold)
+    if not writes:
+        write_whole(request.output, "".join(lines))
+    return done
+
+
+def judge_stream(
+    model: "LoadedRewardModel",
+    stream: IO[str],
+    write: Callable[[str], object],
+    threshold: float,
+) -> JudgedFile:
+    """Judge each line of a stream; a line that is not a solution comes out with its reason.
+
+    Args:
+        write: takes a line of the output, with its line feed.
+
+    Raises:
+        ScoringError: a score is not a finite number.
+        OSError: the stream cannot be read, or the line not written.
+    """
+    judged, rejected = 0, list[tuple[str, str]]()
+    for batch in _batches(stream):
+        solutions = [item for item in batch if isinstance(item, Solution)]
+        rows = iter(judged_rows(model, solutions, threshold, lambda _: None))
+        written = [_unread(item) if isinstance(item, str) else next(rows) for item in batch]
+        for row in written:
+            write(judged_line(row))
+        done = judged_file(written)
+        judged += done.judged
+        rejected += done.rejected
+    return JudgedFile(judged, rejected)
+
+
+def _unread(reason: str) -> dict[str, Any]:
+    return {"id": None, "probabilities": None, "first_error": None, "reason": reason}
+
+
+def _batches(stream: IO[str]) -> Iterator[list[Solution | str]]:
+    """Lines that have come, at most `AT_ONCE` at a time."""
+    queue: Queue[Read] = Queue(WAITING)
+    Thread(target=_read, args=(stream, queue), name="lines", daemon=True).start()
+    item = queue.get()
+    while item is not None:
+        batch: list[Solution | str] = []
+        while isinstance(item, (Solution, str)):
+            batch.append(item)
+            if len(batch) == AT_ONCE:
+                break
+            try:
+                item = queue.get_nowait()
+            except Empty:
+                break
+        if batch:
+            yield batch
+        if isinstance(item, BaseException):
+            raise item
+        if item is not None:
+            item = queue.get()
+
+
+def _read(stream: IO[str], queue: "Queue[Read]") -> None:
+    try:
+        for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
+            if not is_whole:
+                queue.put(f"line {number} is longer than {DEFAULT_LIMITS.line_characters:,} characters")
+            elif text.strip():
+                queue.put(_solution(text, f"line {number}"))
+        queue.put(None)
+    except BaseException as error:
+        queue.put(error)
+
+
+def _solution(text: str, place: str) -> Solution | str:
+    try:
+        return parse_line(text, Solution, place)
+    except SourceError as error:
+        return str(error)

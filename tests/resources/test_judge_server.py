@@ -1,0 +1,121 @@
+"""`cpmi serve-judge`: answers are those of `cpmi judge`, in its own form and in that of vLLM's reward models."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.testclient import TestClient
+
+from cpmi_dagster.prm.judging import Solution
+from resources import judge_server
+from resources.judge_server import LONGEST_BODY, Judge, judge_application
+
+QUESTION, STEPS = "1 + 1?", ["1 + 1 = 3.", "So 3."]
+TAGGED = "".join(f"{step}<extra_0>" for step in STEPS)
+
+
+def by_length(model, solutions, threshold, advance):
+    """A judge that knows only how long a step is."""
+    assert model == "model"
+    return [
+        {"id": each.id, "probabilities": [1 / len(step) for step in each.steps], "first_error": 0}
+        if each.steps
+        else {"id": each.id, "probabilities": None, "first_error": None, "reason": "it has no steps"}
+        for each in solutions
+    ]
+
+
+PROBABILITIES = [1 / len(step) for step in STEPS]
+
+
+@pytest.fixture
+def client(monkeypatch):
+    monkeypatch.setattr(judge_server, "judged_rows", by_length)
+    with TestClient(judge_application("model", "cpmi_bce", 0.5), "http://127.0.0.1") as found:
+        yield found
+
+
+def test_one_solution_or_several_are_judged(client):
+    one = {"question": QUESTION, "steps": STEPS}
+    assert client.post("/judge", json=one).json() == {"id": 0, "probabilities": PROBABILITIES, "first_error": 0}
+    several = client.post("/judge", json=[{**one, "id": "a"}, {"id": "b", "question": "?", "steps": []}]).json()
+    assert [row["id"] for row in several] == ["a", "b"]
+    assert several[1]["reason"] == "it has no steps"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": TAGGED}]},
+        {
+            "input": f"<|im_start|>system\nReason.<|im_end|>\n<|im_start|>user\n{QUESTION}<|im_end|>\n"
+            f"<|im_start|>assistant\n{TAGGED}<|im_end|><|endoftext|>"
+        },
+    ],
+)
+def test_a_client_of_vllms_reward_models_has_two_figures_a_step(client, asked):
+    answer = client.post("/pooling", json={"model": "cpmi_bce", **asked}).json()
+    assert answer["model"] == client.get("/v1/models").json()["data"][0]["id"] == "cpmi_bce"
+    (found,) = answer["data"]
+    assert found["data"] == [pytest.approx([1 - value, value]) for value in PROBABILITIES]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "reason"),
+    [
+        ("/judge", b"{", 400, "not JSON"),
+        ("/judge", b"[" * 100_000, 400, "not JSON"),
+        ("/judge", b'[{"question": "?"}]', 400, "solution 0: `steps`: it is missing"),
+        ("/judge", b'["?"]', 400, "solution 0"),
+        ("/judge", b" " * (LONGEST_BODY + 1), 413, "longer than 32 MiB"),
+        ("/pooling", b'{"input": "1 + 1 = 2"}', 400, "whose steps end with <extra_0>"),
+        ("/pooling", b"{}", 400, "give `messages`"),
+        ("/pooling", b'{"messages": [{"role": "user"}]}', 400, "it is missing"),
+    ],
+)
+def test_a_wrong_request_is_answered_in_a_sentence(client, path, body, status, reason):
+    answer = client.post(path, content=body)
+    assert answer.status_code == status
+    assert reason in answer.json()["error"]["message"]
+
+
+def test_requests_of_other_sites_are_refused(client):
+    body = {"question": QUESTION, "steps": STEPS}
+    assert client.post("/judge", json=body, headers={"Origin": "https://evil.example"}).status_code == 403
+    assert client.post("/judge", json=body, headers={"Host": "evil.example"}).status_code == 400
+
+
+def test_an_error_of_the_model_is_answered_and_the_next_request_is_judged(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no memory left")
+
+    body = {"question": QUESTION, "steps": STEPS}
+    monkeypatch.setattr(judge_server, "judged_rows", fail)
+    app = judge_application("model", "cpmi_bce", 0.5)
+    with TestClient(app, "http://127.0.0.1", raise_server_exceptions=False) as other:
+        assert "no memory left" in other.post("/judge", json=body).json()["error"]["message"]
+        monkeypatch.setattr(judge_server, "judged_rows", by_length)
+        assert other.post("/judge", json=body).status_code == 200
+
+
+def test_many_at_once_are_judged_in_few_batches_and_each_has_its_own_answer(monkeypatch):
+    sizes = []
+
+    def counted(model, solutions, threshold, advance):
+        sizes.append(len(solutions))
+        return by_length(model, solutions, threshold, advance)
+
+    monkeypatch.setattr(judge_server, "judged_rows", counted)
+
+    async def ask() -> list[float]:
+        judge = Judge("model", 0.5)
+        work = asyncio.create_task(judge.work())
+        asked = [Solution(id=str(size), question="?", steps=["x" * size]) for size in range(1, 101)]
+        answers = await asyncio.gather(*(judge.rows([solution]) for solution in asked))
+        work.cancel()
+        return [row["probabilities"][0] for (row,) in answers]
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(asyncio.run, ask()).result() == [1 / size for size in range(1, 101)]
+    assert sum(sizes) == 100
+    assert len(sizes) <= 2
