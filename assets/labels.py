@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import dagster as dg
 import polars as pl
 
 from assets.label_chunks import (
@@ -22,6 +23,7 @@ from cpmi_dagster.generation.monte_carlo import in_order, sampled
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.registry import reward_type
+from cpmi_dagster.rewards.summary import reward_summary
 from cpmi_dagster.scoring import conditionings, controls
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
@@ -288,7 +290,9 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
         *rewards.notes_on_unlabelled(trajectories, run.settings.rewards.types),
         *own_labels.notes_on_others(given, run.read(SELECTED)),
     ]
-    return StageOutput(own_labels.joined(frame, own), model=run.models.identity("labeler"), notes=notes)
+    joined = own_labels.joined(frame, own)
+    shown = {"rewards": dg.MetadataValue.md(reward_summary(joined))}
+    return StageOutput(joined, model=run.models.identity("labeler"), notes=notes, metadata=shown)
 
 
 @stage(

@@ -1,0 +1,101 @@
+"""The Dagster UI as people use it: the lineage, a shard materialized, its check, a column followed upstream.
+
+With `UI_PICTURES=docs/images` it also writes the pictures of `docs/operating.md`.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
+from postgres_server import free_port
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or ""
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine"),
+]
+SECONDS, FADE = 60_000, 500
+WIDTH, HEIGHT = 1300, 800
+
+
+@contextmanager
+def served(home: Path, profile: str, log: Path) -> Iterator[str]:
+    """The address of `cpmi ui`, whose whole process group ends with the block."""
+    port = free_port()
+    environment = {**os.environ, "CPMI_HOME": str(home), "CPMI_PROFILE": profile}
+    command = [str(Path(sys.executable).with_name("cpmi")), "ui", "--port", str(port), "--profile", profile]
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream, start_new_session=True)
+        try:
+            wait_until(lambda: "Serving dagster-webserver" in log.read_text(), 120, "the UI does not start")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def page(own_copy, small_profile, tmp_path):
+    """A page of the UI of a finished home, from which a shard's rewards have been removed."""
+    (own_copy.home / "lake" / "labels" / "step_rewards" / "shard=000.parquet").unlink()
+    with served(own_copy.home, small_profile, tmp_path / "ui.log") as address, playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(base_url=address, viewport={"width": WIDTH, "height": HEIGHT})
+        context.set_default_timeout(SECONDS)
+        yield context.new_page()
+        browser.close()
+
+
+def picture(page, name: str) -> None:
+    if folder := os.environ.get("UI_PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png")
+
+
+def text(page, found: "str | re.Pattern[str]", exact: bool = False):
+    return page.get_by_text(found, exact=exact).first
+
+
+def test_a_shard_is_materialized_seen_green_checked_and_followed_upstream(page):
+    expect = playwright.expect
+    page.goto("/asset-groups")
+    for group in ("sources", "alignment", "selection", "labels", "dataset", "models", "benchmarks", "reports"):
+        expect(text(page, group, exact=True)).to_be_visible(timeout=SECONDS)
+
+    page.goto("/assets/labels/step_rewards?view=partitions&partition=000")
+    page.get_by_role("button", name=re.compile("Materialize")).first.click()
+    page.get_by_role("button", name="Launch 1 run").click()
+    run = text(page, re.compile("Launched run")).inner_text().split()[-1]
+    text(page, "View", exact=True).click()
+    page.wait_for_url(re.compile(f"/runs/{run}"))
+    expect(text(page, "Success", exact=True)).to_be_visible(timeout=SECONDS)
+    picture(page, "ui-run")
+
+    page.goto("/assets/labels/step_rewards?view=partitions&partition=000")
+    expect(page.get_by_role("link", name=run)).to_be_visible(timeout=SECONDS)
+    expect(text(page, "Materialized", exact=True)).to_be_visible()
+    text(page, "[Show Markdown]").click()
+    expect(text(page, "from smallest to largest")).to_be_visible()
+    page.wait_for_timeout(FADE)
+    picture(page, "ui-rewards")
+
+    page.goto("/assets/labels/step_rewards?view=checks&checkDetail=on_disk")
+    text(page, "Execute", exact=True).click()
+    expect(text(page, "Passed")).to_be_visible(timeout=SECONDS)
+
+    for asset, origin in (
+        ("labels/step_rewards", r"labels/template_scores\.cpmi"),
+        ("labels/template_scores", r"labels/answer_logprobs\.logprob_sum"),
+    ):
+        page.goto(f"/assets/{asset}?view=overview")
+        expect(text(page, re.compile(origin))).to_be_visible(timeout=SECONDS)
