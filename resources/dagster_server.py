@@ -1,5 +1,6 @@
 """`dagster dev` for a home: the webserver on 127.0.0.1 and the daemon, and what is checked before they start."""
 
+import errno
 import os
 import socket
 import sys
@@ -42,9 +43,10 @@ def check_port(port: int) -> None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((LOCALHOST, port))
     except OSError as error:
+        found = " (perhaps one of this home that runs already)" if error.errno == errno.EADDRINUSE else ""
         raise SettingsError(
-            f"--port {port} cannot be used ({error.strerror}); whatever answers there is not the UI of this home: "
-            "give another port"
+            f"--port {port} cannot be used ({error.strerror}); see what answers at http://{LOCALHOST}:{port}{found}, "
+            "or give another port"
         ) from error
 
 

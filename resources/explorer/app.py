@@ -1,7 +1,7 @@
 """The explorer as a web application on 127.0.0.1, which answers its own pages only and loads nothing from elsewhere."""
 
+import logging
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -23,6 +23,7 @@ from resources.explorer.pages import LONGEST_BODY, Pages
 from resources.own_pages_only import guard
 
 LOCALHOST = "127.0.0.1"
+LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 FILE_NAME = "own_labels.jsonl"
 HEADERS = {
@@ -107,8 +108,10 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
         announce: called when the results are in memory, just before the first request can be answered.
     """
     app = explorer(settings, labels)
-    with suppress(CpmiError):
-        # what is wrong is said by the pages, which find a home that is finished later
+    try:
         app.state.pages.snapshots.current()
+    except CpmiError as error:
+        # the pages say so too, and find a home that is finished later
+        LOG.warning("%s", error)
     announce()
     uvicorn.run(app, host=LOCALHOST, port=port, log_level="warning", access_log=False, server_header=False)
