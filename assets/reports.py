@@ -70,7 +70,7 @@ REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_scor
 
 @stage(
     "reports/report",
-    code_version="5",
+    code_version="6",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

@@ -2,12 +2,15 @@
 
 import json
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from decimal import Decimal
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -109,7 +112,7 @@ def show_starter(console: Console, starter: "Starter") -> None:
         "trajectories": f"{look.trajectories:,} of {look.questions:,} questions",
         "steps": f"{look.median_steps:g} in the median, {look.most_steps} at most",
         "with gold answer": f"{look.answered:,}",
-        "with labels": f"{look.labelled:,}",
+        "with labels": f"{look.labelled:,}" + (", as the reward type math_shepherd" if look.labelled else ""),
         "with id": ids,
         "rejected rows": [f"{look.rejected.height:,}", *rejected, *([f"and {more:,} more"] if more else [])],
         "shards": f"{look.shards}",
@@ -126,12 +129,18 @@ def show_starter(console: Console, starter: "Starter") -> None:
             f"{look.trajectories:,} trajectories are left out"
         )
     lines += [
-        f"Next     cpmi run{option} --only sources --only alignment --only selection  # reads and matches the rows",
-        f"         cpmi plan{option}  # what labeling will take",
-        f"         cpmi run{option}  # labels, and trains the reward model",
+        f"Next     {program()} run{option} --only sources --only alignment --only selection  # reads, matches the rows",
+        f"         {program()} plan{option}  # what labeling will take",
+        f"         {program()} run{option}  # labels, and trains the reward model",
     ]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def program() -> str:
+    """`cpmi` where the shell finds it by this name, else as it was called."""
+    called = sys.argv[0]
+    return shlex.quote(called) if Path(called).name == "cpmi" and not shutil.which("cpmi") else "cpmi"
 
 
 def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings") -> None:
@@ -144,8 +153,8 @@ def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings
     console.print(f"Database  {settings.folder / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
     option = settings.profile_option
     commands = (
-        f"cpmi explore{option} (labels in a browser), cpmi ui{option} (the DAG), cpmi status{option}, "
-        f'cpmi query{option} "…", cpmi trace{option} …'
+        f"{program()} explore{option} (labels in a browser), ui{option} (the DAG), status{option}, "
+        f'query{option} "…", trace{option} …'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
 

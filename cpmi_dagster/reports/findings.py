@@ -1,9 +1,10 @@
-"""What the report found, in three sentences with their numbers, and whether this profile's data can tell.
+"""What the report found: a question, its answer, whether this profile's data can tell, and the figures.
 
-    labels   cannot tell   CPMI's labels cannot be distinguished from the best label that costs nothing: in solutions
-                           with an error its lowest label is on the first wrong step in 24 % [19, 29] of them, …
-    works    can tell      How well CPMI labels steps rises with what its labeler knows of the answer: …
-    models   cannot tell   Reward models trained on CPMI and on MC labels cannot be distinguished: …
+    Against free labels   cannot tell   CPMI's labels cannot be distinguished from the best label that costs nothing.
+                                        Of 136 solutions with an error, its lowest label is on the first wrong step …
+    Against MC            can tell      Labels by CPMI and by MC differ: CPMI's rank steps worse. Over the 838 steps …
+    When it works         can tell      How well CPMI labels steps rises with what its labeler knows of the answer. …
+    Reward models         cannot tell   Reward models trained on CPMI and on MC labels cannot be distinguished. …
 
 A finding can tell where the 95 % interval of its difference does not hold 0, and Holm's p-value, where it has one, is
 below 0.05. Findings without figures are left out.
@@ -22,7 +23,7 @@ from cpmi_dagster.reports.paired_differences import PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.paper import OFFICIAL
 from cpmi_dagster.reports.reward_rows import BASELINE, CHANCE_ROW, METHOD
 
-MOST = 3
+MOST = 4
 """Findings that are shown."""
 Frames = Mapping[str, pl.DataFrame]
 Figure = Mapping[str, Any]
@@ -34,17 +35,24 @@ class Finding(NamedTuple):
     Attributes:
         title: what it is about.
         tells: whether the difference is more than noise.
-        text: a sentence or two with the numbers.
+        answer: a sentence.
+        figures: sentences with the numbers behind it.
     """
 
     title: str
     tells: bool
-    text: str
+    answer: str
+    figures: str
+
+    @property
+    def text(self) -> str:
+        """The answer and its figures."""
+        return f"{self.answer} {self.figures}"
 
 
 def findings(frames: Frames) -> list[Finding]:
-    """At most three findings, from comparison frames (`tables.PaperComparison`) by artifact name."""
-    found = (_labels(frames), _knowledge(frames), _models(frames), _equality(frames))
+    """At most four findings, from comparison frames (`tables.PaperComparison`) by artifact name."""
+    found = (_labels(frames), _equality(frames), _knowledge(frames), _models(frames))
     return [finding for finding in found if finding][:MOST]
 
 
@@ -61,11 +69,12 @@ def _labels(frames: Frames) -> Finding | None:
         others.append(f"{BASELINE} {_percent(baseline)}{_of_fewer(baseline, ours, 'solutions')}")
     if blind := _figure(table, BLIND, FOUND):
         others.append(f"a blind pick {_percent(blind)}")
+    answer = f"{METHOD}'s labels {words} the best label that costs nothing."
     within = (
-        f"{METHOD}'s labels {words} the best label that costs nothing. Of {ours['n']:,} solutions with an error, its "
-        f"lowest label is on the first wrong step in {_percent(ours)}; {', '.join(others)}."
+        f"Of {ours['n']:,} solutions with an error, its lowest label is on the first wrong step in {_percent(ours)}; "
+        f"{', '.join(others)}."
     )
-    return Finding("Labels", verdict is not None, " ".join([within, *_across(frames), *_cost(frames)]))
+    return Finding("Against free labels", verdict is not None, answer, " ".join([within, *_across(frames)]))
 
 
 def _across(frames: Frames) -> Iterator[str]:
@@ -98,12 +107,12 @@ def _knowledge(frames: Frames) -> Finding | None:
         return None
     verdict = _verdict(difference, p_value)
     words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}[verdict]
+    answer = f"How well {METHOD} labels steps {words} what its labeler knows of the answer."
     text = (
-        f"How well {METHOD} labels steps {words} what its labeler knows of the answer: AUC without last steps "
-        f"{_shown(least, 2)} where the gold answer is least likely before any step, {_shown(most, 2)} where most; "
-        f"they differ by {_shown(difference, 2)}."
+        f"AUC without last steps is {_shown(least, 2)} where the gold answer is least likely before any step, "
+        f"{_shown(most, 2)} where most; they differ by {_shown(difference, 2)}."
     )
-    return Finding("When it works", verdict is not None, " ".join([text, *_operations(frames)]))
+    return Finding("When it works", verdict is not None, answer, " ".join([text, *_operations(frames)]))
 
 
 def _operations(frames: Frames) -> Iterator[str]:
@@ -122,8 +131,8 @@ def _models(frames: Frames) -> Finding | None:
     table, differences = (frames.get(name, pl.DataFrame()) for name in ("processbench", "differences"))
     primary = _figure(differences, PRIMARY_ROW, PRIMARY[1])
     rows = (METHOD, BASELINE, CHANCE_ROW)
-    figures = [(row, figure) for row in rows if (figure := _figure(table, row + OFFICIAL, "Average"))]
-    if primary is None or not figures:
+    averages = [(row, figure) for row in rows if (figure := _figure(table, row + OFFICIAL, "Average"))]
+    if primary is None or not averages:
         return None
     verdict = _verdict(primary)
     words = {None: "cannot be distinguished", True: "are better", False: "are worse"}[verdict]
@@ -131,9 +140,9 @@ def _models(frames: Frames) -> Finding | None:
     if verdict is not None:
         subject = f"Reward models trained on {METHOD} labels"
         words += f" than those on {BASELINE} labels"
-    listed = ", ".join(f"{row} {_shown(figure, 1)}" for row, figure in figures)
-    text = f"{subject} {words}: ProcessBench F1 differs by {_shown(primary, 1)} ({listed}; one threshold from GSM8K)."
-    return Finding("Reward models", verdict is not None, text)
+    listed = ", ".join(f"{row} {_shown(figure, 1)}" for row, figure in averages)
+    figures = f"ProcessBench F1 differs by {_shown(primary, 1)} ({listed}; one threshold from GSM8K)."
+    return Finding("Reward models", verdict is not None, f"{subject} {words}.", figures)
 
 
 def _equality(frames: Frames) -> Finding | None:
@@ -151,10 +160,12 @@ def _equality(frames: Frames) -> Finding | None:
     else:
         words = f"differ: {METHOD}'s rank steps {'better' if verdict else 'worse'}"
     text = (
-        f"Labels by {METHOD} and by {BASELINE} {words}. Over the {difference['n']:,} steps with both, label AUC is "
-        f"{_shown(ours, 2)} and {_shown(theirs, 2)}; the difference is {_shown(difference, 2)}."
+        f"Over the {difference['n']:,} steps with both, label AUC is {_shown(ours, 2)} and {_shown(theirs, 2)}; the "
+        f"difference is {_shown(difference, 2)}."
     )
-    return Finding(f"Against {BASELINE}", is_equal or verdict is not None, text)
+    answer = f"Labels by {METHOD} and by {BASELINE} {words}."
+    tells = is_equal or verdict is not None
+    return Finding(f"Against {BASELINE}", tells, answer, " ".join([text, *_cost(frames)]))
 
 
 def _answer(frames: Frames, row: str) -> list[Figure | None]:

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine"),
 ]
-SECONDS, FADE = 60_000, 500
+SECONDS, TOAST = 60_000, 8_000
 WIDTH, HEIGHT = 1300, 800
 
 
@@ -59,6 +59,7 @@ def page(own_copy, small_profile, tmp_path):
 
 def picture(page, name: str) -> None:
     if folder := os.environ.get("UI_PICTURES"):
+        page.wait_for_timeout(TOAST)
         page.screenshot(path=f"{folder}/{name}.png")
 
 
@@ -86,10 +87,12 @@ def test_a_shard_is_materialized_seen_green_checked_and_followed_upstream(page):
     expect(text(page, "Materialized", exact=True)).to_be_visible()
     text(page, "[Show Markdown]").click()
     expect(text(page, "from smallest to largest")).to_be_visible()
-    page.wait_for_timeout(FADE)
+    text(page, "from smallest to largest").scroll_into_view_if_needed()
     picture(page, "ui-rewards")
 
     page.goto("/assets/labels/step_rewards?view=checks&checkDetail=on_disk")
+    expect(text(page, "Execute", exact=True)).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("Passed")).to_have_count(0)
     text(page, "Execute", exact=True).click()
     expect(text(page, "Passed")).to_be_visible(timeout=SECONDS)
 

@@ -33,8 +33,8 @@ def test_labels_are_held_against_the_best_label_that_costs_nothing(low, high, te
         ("Position", free, 0.2, 0.1, 0.3), ("Step length", free, 0.25, 0.2, 0.3), ("MC", free, 0.4, 0.3, 0.5)
     )
     (finding,) = findings({"label_evidence": table(*answer(WITHIN, 0.30, 0.25, low, high)), "label_within": within})
-    assert (finding.title, finding.tells) == ("Labels", tells)
-    assert words in finding.text
+    assert (finding.title, finding.tells) == ("Against free labels", tells)
+    assert words in finding.answer
     assert (
         "Of 100 solutions with an error, its lowest label is on the first wrong step in 30 % [25, 35]; "
         "Step length, the best free label, 25 % [20, 30], MC 40 % [30, 50]." in finding.text
@@ -50,7 +50,7 @@ def test_labels_are_also_compared_across_solutions():
 
 def test_what_the_labels_cost_is_said_where_it_was_measured():
     costs = table(("CPMI", "Token", 0.02, 0.02, 0.02), ("CPMI", "Time", 0.21, 0.2, 0.22))
-    (finding,) = findings({"label_evidence": table(*answer(WITHIN, 0.3, 0.2, 0.1, 0.2)), "efficiency": costs})
+    (finding,) = findings({"label_evidence": table(*answer(TO_MC, 0.3, 0.2, 0.1, 0.2)), "efficiency": costs})
     assert finding.text.endswith("CPMI takes 0.02 times the generated tokens of MC and 0.21 times its time.")
 
 
@@ -97,7 +97,7 @@ def test_how_labels_fade_with_the_work_that_is_left_is_said_where_it_is_known():
 def test_labels_equal_those_by_rollouts_where_the_whole_interval_is_within_the_margin(low, high, tells, words):
     (finding,) = findings({"label_evidence": table(*answer(TO_MC, 0.6 + (low + high) / 2, 0.6, low, high))})
     assert (finding.title, finding.tells) == ("Against MC", tells)
-    assert words in finding.text
+    assert words in finding.answer
 
 
 @pytest.mark.parametrize(

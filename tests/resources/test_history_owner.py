@@ -85,8 +85,11 @@ def test_a_tick_and_a_look_at_runs_leave_a_history_of_another_home_alone(taken):
     settings, instance = taken
     definitions = build_definitions(settings)
     schedule = next(iter(definitions.schedules))
-    with pytest.raises(dg.DagsterError) as found:
-        schedule.evaluate_tick(dg.build_schedule_context(instance, resources=definitions.resources))
+    with (
+        dg.build_schedule_context(instance, resources=definitions.resources) as context,
+        pytest.raises(dg.DagsterError) as found,
+    ):
+        schedule.evaluate_tick(context)
     assert "belongs to the home /data" in str(found.value.__cause__)
     run = instance.create_run_for_job(noop, status=dg.DagsterRunStatus.STARTED)
     assert instance.run_launcher.check_run_worker_health(run).status.name == "RUNNING"
