@@ -73,8 +73,11 @@ def finished(finished_home, small_profile) -> Settings:
 
 @pytest.fixture
 def own_copy(finished_home, small_profile, tmp_path) -> Settings:
-    """A copy of the finished home to delete from and run again in."""
-    shutil.copytree(finished_home, tmp_path / "home")
+    """A copy of the finished home to delete from and run again in.
+
+    Without the files in which SQLite keeps what it is reading: tests beside this one open and close the history.
+    """
+    shutil.copytree(finished_home, tmp_path / "home", ignore=shutil.ignore_patterns("*-wal", "*-shm"))
     return load_settings(small_profile, tmp_path / "home")
 
 
