@@ -5,12 +5,12 @@ from typing import Literal
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as Job
 
-from assets.home_checks import KEYS as HOME_CHECKS
-from assets.home_checks import REWARDS_ARE_CURRENT
+from cpmi_dagster.assets.home_checks import KEYS as HOME_CHECKS
+from cpmi_dagster.assets.home_checks import REWARDS_ARE_CURRENT
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
-from resources.labeling_budget import LABEL_TABLES
-from resources.materializations import asset_key
+from cpmi_dagster.resources.labeling_budget import LABEL_TABLES
+from cpmi_dagster.resources.materializations import asset_key
 
 INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
     "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",

@@ -13,8 +13,8 @@ from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
 from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from resources.stage import model_stage, stage
-from resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage import model_stage, stage
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 PROBLEMS = "sources/benchmark_problems"
 MODELS = "models/process_reward_models"

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import dagster as dg
 
 from cpmi_dagster.profiles.settings import Settings
-from resources.lake import FileRecord, Lake
-from resources.materializations import asset_key, is_recorded
-from resources.progress import Progress
-from resources.spec_version import spec_version
-from resources.stage import Stage
-from resources.staleness import Staleness
-from resources.status import staleness_of
+from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.materializations import asset_key, is_recorded
+from cpmi_dagster.resources.progress import Progress
+from cpmi_dagster.resources.spec_version import spec_version
+from cpmi_dagster.resources.stage import Stage
+from cpmi_dagster.resources.staleness import Staleness
+from cpmi_dagster.resources.status import staleness_of
 
 
 class IdleRuns:

@@ -6,7 +6,7 @@ from functools import partial
 import dagster as dg
 import polars as pl
 
-from assets.label_chunks import (
+from cpmi_dagster.assets.label_chunks import (
     LOGPROBS,
     NEGATIVES,
     REJECTED,
@@ -20,6 +20,10 @@ from assets.label_chunks import (
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
 from cpmi_dagster.generation.monte_carlo import in_order, sampled
+from cpmi_dagster.resources.extent import AXES, Extent
+from cpmi_dagster.resources.language_models import Role
+from cpmi_dagster.resources.stage import NOTHING_ASKED_FOR, model_stage, stage
+from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.registry import reward_type
@@ -28,10 +32,6 @@ from cpmi_dagster.scoring import conditionings, controls
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
 from cpmi_dagster.trajectories import own_labels
-from resources.extent import AXES, Extent
-from resources.language_models import Role
-from resources.stage import NOTHING_ASKED_FOR, model_stage, stage
-from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 CONTROLS, BY_PROVER = "labels/control_logprobs", "labels/prover_logprobs"
 OWN_LABELS = "sources/step_labels"

@@ -8,9 +8,9 @@ import polars as pl
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.table_plots import draw_training_curves
+from cpmi_dagster.resources.stage import model_stage
+from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 from cpmi_dagster.rewards.dataset import training_examples
-from resources.stage import model_stage
-from resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.training import TrainedModel

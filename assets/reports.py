@@ -14,10 +14,10 @@ from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from resources.lake import Lake
-from resources.language_models import Role
-from resources.stage import Stage, stage
-from resources.stage_run import TRAJECTORIES, StageOutput, StageRun, partitions_of
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import Role
+from cpmi_dagster.resources.stage import Stage, stage
+from cpmi_dagster.resources.stage_run import TRAJECTORIES, StageOutput, StageRun, partitions_of
 
 REPORT_FILE = Path("report") / "index.html"
 MODEL_ROLES: tuple[Role, ...] = get_args(Role)

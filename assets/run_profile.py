@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 from rich.console import Console
 
-from assets.idle_runs import IdleRuns
-from assets.runs import Outcome, check_shards, chosen_tables, run_phases
-from assets.sources import SPOOL
+from cpmi_dagster.assets.idle_runs import IdleRuns
+from cpmi_dagster.assets.runs import Outcome, check_shards, chosen_tables, run_phases
+from cpmi_dagster.assets.sources import SPOOL
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import open_instance
-from resources.lake import Lake
-from resources.profile_at_work import profile_at_work
-from resources.progress import Progress
-from resources.shard_spool import remove_spools
-from resources.stage import Stage
-from resources.stage_run import partitions_of
-from resources.terminal import TerminalProgress
+from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.profile_at_work import profile_at_work
+from cpmi_dagster.resources.progress import Progress
+from cpmi_dagster.resources.shard_spool import remove_spools
+from cpmi_dagster.resources.stage import Stage
+from cpmi_dagster.resources.stage_run import partitions_of
+from cpmi_dagster.resources.terminal import TerminalProgress
 
 Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
 """The code location of a profile that reports its progress; the tables named are remade even where nothing changed."""

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 import dagster as dg
 import httpx2
 
-from assets.automation import INGEST
+from cpmi_dagster.assets.automation import INGEST
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
-from resources.failed_runs import shards_of
-from resources.fingerprints import fingerprint_of
-from resources.spec_version import source_states
-from resources.staleness import Maker
-from resources.status import staleness_of
+from cpmi_dagster.resources.failed_runs import shards_of
+from cpmi_dagster.resources.fingerprints import fingerprint_of
+from cpmi_dagster.resources.spec_version import source_states
+from cpmi_dagster.resources.staleness import Maker
+from cpmi_dagster.resources.status import staleness_of
 
 SECONDS_TO_POST = 10.0
 MOST_NAMED = 20

@@ -8,21 +8,21 @@ from itertools import groupby
 
 import dagster as dg
 
-from assets.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
-from assets.idle_runs import IdleRuns
-from assets.shard_schedule import stretches
+from cpmi_dagster.assets.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
+from cpmi_dagster.assets.idle_runs import IdleRuns
+from cpmi_dagster.assets.shard_schedule import stretches
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError, ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import dagster_folder
-from resources.failed_runs import range_tags
-from resources.lake import Lake
-from resources.materializations import asset_key
-from resources.pools import wait_for_pool
-from resources.run_life import hold_run
-from resources.run_log import log_of_this_process
-from resources.stage import GPU_POOL
-from resources.stage_run import partitions_of
+from cpmi_dagster.resources.dagster_home import dagster_folder
+from cpmi_dagster.resources.failed_runs import range_tags
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.materializations import asset_key
+from cpmi_dagster.resources.pools import wait_for_pool
+from cpmi_dagster.resources.run_life import hold_run
+from cpmi_dagster.resources.run_log import log_of_this_process
+from cpmi_dagster.resources.stage import GPU_POOL
+from cpmi_dagster.resources.stage_run import partitions_of
 
 INTERRUPTED = "interrupted; run again to continue where it stopped"
 ON_GPUS = (LABEL, CANDIDATES, TRAIN)

@@ -3,9 +3,9 @@
 import polars as pl
 
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.resources.stage import stage
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.selection.select import select_trajectories
-from resources.stage import stage
-from resources.stage_run import StageOutput, StageRun
 
 
 @stage(

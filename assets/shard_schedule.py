@@ -11,17 +11,17 @@ from datetime import datetime
 
 import dagster as dg
 
-from assets.automation import INGEST, LABEL, SHARDS_TAG, Job
+from cpmi_dagster.assets.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import dagster_folder
-from resources.dagster_server import check_schedule
-from resources.failed_runs import KILLS_A_FAILURE, failures_of, range_tags
-from resources.history_owner import claim_history
-from resources.labeling_budget import LABEL_TABLES, budget_of
-from resources.lake import Lake
-from resources.stage_run import SELECTED
-from resources.staleness import Maker, Staleness
-from resources.status import partition_states, staleness_of
+from cpmi_dagster.resources.dagster_home import dagster_folder
+from cpmi_dagster.resources.dagster_server import check_schedule
+from cpmi_dagster.resources.failed_runs import KILLS_A_FAILURE, failures_of, range_tags
+from cpmi_dagster.resources.history_owner import claim_history
+from cpmi_dagster.resources.labeling_budget import LABEL_TABLES, budget_of
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.stage_run import SELECTED
+from cpmi_dagster.resources.staleness import Maker, Staleness
+from cpmi_dagster.resources.status import partition_states, staleness_of
 
 NOTHING_TO_DO = "every shard is labelled, or being labelled"
 

@@ -13,14 +13,14 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.file_states import changed_while_read
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.fingerprints import fingerprint_of
+from cpmi_dagster.resources.lake import FileRecord
+from cpmi_dagster.resources.shard_spool import ShardSpool, remove_spools
+from cpmi_dagster.resources.stage import stage
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
 from cpmi_dagster.trajectories.step_truth import read_step_truth
-from resources.fingerprints import fingerprint_of
-from resources.lake import FileRecord
-from resources.shard_spool import ShardSpool, remove_spools
-from resources.stage import stage
-from resources.stage_run import StageOutput, StageRun
 
 SPOOL, SPOOL_CHARACTERS = "spool", 16
 BATCH_ROWS = 10_000

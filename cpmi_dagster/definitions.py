@@ -7,7 +7,7 @@ from functools import partial
 
 import dagster as dg
 
-from assets import (
+from cpmi_dagster.assets import (
     alignment,
     automation,
     benchmarks,
@@ -20,35 +20,35 @@ from assets import (
     selection,
     sources,
 )
-from assets.home_checks import home_checks
-from assets.reports import headline
-from assets.run_profile import run_profile
-from assets.shard_schedule import shard_schedule
+from cpmi_dagster.assets.home_checks import home_checks
+from cpmi_dagster.assets.reports import headline
+from cpmi_dagster.assets.run_profile import run_profile
+from cpmi_dagster.assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources import status
-from resources.column_origins import column_origins as origins_of_column
-from resources.dagster_home import dagster_folder
-from resources.dagster_server import check_port, check_schedule, serve_ui
-from resources.data_sources import DataSources
-from resources.database import Database, query
-from resources.doctor import examine
-from resources.explorer import serve_explorer
-from resources.export import ExportRequest, export
-from resources.history_owner import claim_history
-from resources.judge_evaluation import evaluate
-from resources.judge_server import JudgeServerRequest, serve_judge
-from resources.labeling_plan import plan
-from resources.lake import Lake
-from resources.language_models import LanguageModels
-from resources.progress import LoggedProgress, Progress
-from resources.run_life import watched_executor
-from resources.run_log import console_loggers
-from resources.shard_op import ShardOp
-from resources.shared_locks import shared_locks
-from resources.stage import Stage
-from resources.starter import write_starter
-from resources.trace import trace
-from resources.verification import verify_home
+from cpmi_dagster.resources import status
+from cpmi_dagster.resources.column_origins import column_origins as origins_of_column
+from cpmi_dagster.resources.dagster_home import dagster_folder
+from cpmi_dagster.resources.dagster_server import check_port, check_schedule, serve_ui
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database, query
+from cpmi_dagster.resources.doctor import examine
+from cpmi_dagster.resources.explorer import serve_explorer
+from cpmi_dagster.resources.export import ExportRequest, export
+from cpmi_dagster.resources.history_owner import claim_history
+from cpmi_dagster.resources.judge_evaluation import evaluate
+from cpmi_dagster.resources.judge_server import JudgeServerRequest, serve_judge
+from cpmi_dagster.resources.labeling_plan import plan
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.progress import LoggedProgress, Progress
+from cpmi_dagster.resources.run_life import watched_executor
+from cpmi_dagster.resources.run_log import console_loggers
+from cpmi_dagster.resources.shard_op import ShardOp
+from cpmi_dagster.resources.shared_locks import shared_locks
+from cpmi_dagster.resources.stage import Stage
+from cpmi_dagster.resources.starter import write_starter
+from cpmi_dagster.resources.trace import trace
+from cpmi_dagster.resources.verification import verify_home
 
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate",

@@ -22,9 +22,9 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.trajectories.identifiers import shard_name
-from resources.database import Database
-from resources.lake import FileRecord, Lake
 
 SHARDS, STEPS, TEMPLATES, ANSWERS, ROLLOUTS = 80, 6, 4, 5, 8
 TYPES = ["cpmi", "cpmi_incremental", "cpmi_merge1", "cpmi_prefix", "gold_only", "mc", "neg_only", "pav"]

@@ -27,8 +27,8 @@ import yaml
 
 from cpmi_dagster.answers.extraction import hash_answer
 from cpmi_dagster.answers.fences import boxed_answer
+from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.trajectories.step_segments import MARKER
-from resources.lake import Lake
 
 FULL_SIZE = 444_655
 ROWS_PER_QUESTION = 30

@@ -19,9 +19,9 @@ from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from resources.lake import Lake
 
 
 def trajectories_and_negatives(settings: Settings, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:

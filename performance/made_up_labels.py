@@ -10,13 +10,13 @@ from unittest.mock import patch
 
 import polars as pl
 
-from assets import labels
-from assets.label_chunks import LOGPROBS, NEGATIVES, REJECTED
+from cpmi_dagster.assets import labels
+from cpmi_dagster.assets.label_chunks import LOGPROBS, NEGATIVES, REJECTED
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
-from resources.chunks import ChunkRun
-from resources.stage_run import StageOutput
+from cpmi_dagster.resources.chunks import ChunkRun
+from cpmi_dagster.resources.stage_run import StageOutput
 
 LOWEST = -12.0
 """Of a log-probability, in nats."""

@@ -22,19 +22,19 @@ from pathlib import Path
 import polars as pl
 from rich.console import Console
 
-from assets.label_chunks import LOGPROBS, REJECTED
 from cpmi_dagster import definitions
+from cpmi_dagster.assets.label_chunks import LOGPROBS, REJECTED
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources.chunks import Advance, ChunkRun
-from resources.data_sources import DataSources
-from resources.database import Database
-from resources.lake import Lake
-from resources.language_models import LanguageModels
-from resources.progress import LoggedProgress
-from resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.chunks import Advance, ChunkRun
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 BEFORE_LABELS = ("sources", "alignment", "selection")
 MOST_ACTORS = 512

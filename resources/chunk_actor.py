@@ -6,6 +6,7 @@ import os
 import socket
 from asyncio import CancelledError
 from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,14 +20,13 @@ from cpmi_dagster.errors import (
     with_notes,
 )
 from cpmi_dagster.profiles.settings import Settings
-from resources.chunks import ChunkJob
-from resources.language_models import LanguageModels
+from cpmi_dagster.resources.chunks import ChunkJob
+from cpmi_dagster.resources.language_models import LanguageModels
 
 if TYPE_CHECKING:
-    from resources.stage_run import StageOutput
+    from cpmi_dagster.resources.stage_run import StageOutput
 
 LOG = logging.getLogger(__name__)
-ROOMS = ("assets", "cpmi_dagster", "resources")
 
 
 class Introduction(NamedTuple):
@@ -90,6 +90,6 @@ def code_hash() -> str:
     """Sha256 of this package's Python files: actors with other code would make other rows."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for file in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
-        digest.update(f"{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes())
+    for name in sorted(glob("**/*.py", root_dir=root, recursive=True)):
+        digest.update(f"{name}\0".encode() + (root / name).read_bytes())
     return digest.hexdigest()

@@ -18,10 +18,10 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.errors import LakeError, first_line
-from resources.fingerprints import fingerprint_of
-from resources.home_files import HomeFiles
-from resources.pace import FILE_NAME, Pace, read_pace, unfinished
-from resources.sealed_parquet import DamagedFile, checked_seal, sealed
+from cpmi_dagster.resources.fingerprints import fingerprint_of
+from cpmi_dagster.resources.home_files import HomeFiles
+from cpmi_dagster.resources.pace import FILE_NAME, Pace, read_pace, unfinished
+from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
 
 WORK = "lake/.work"
 FINGERPRINT_CHARACTERS = 16

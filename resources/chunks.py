@@ -14,10 +14,10 @@ import polars as pl
 
 from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import Settings
-from resources.language_models import LanguageModels, Role
+from cpmi_dagster.resources.language_models import LanguageModels, Role
 
 if TYPE_CHECKING:
-    from resources.stage_run import StageOutput
+    from cpmi_dagster.resources.stage_run import StageOutput
 
 Advance = Callable[[int], None]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import UsageError
-from resources.declaration import Declaration
+from cpmi_dagster.resources.declaration import Declaration
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_storage import storage_configuration, unusable_storage
-from resources.history_owner import claim_history
-from resources.run_life import end_dead_runs
-from resources.shared_locks import note_locks
+from cpmi_dagster.resources.dagster_storage import storage_configuration, unusable_storage
+from cpmi_dagster.resources.history_owner import claim_history
+from cpmi_dagster.resources.run_life import end_dead_runs
+from cpmi_dagster.resources.shared_locks import note_locks
 
-LAUNCHER = "resources.run_launcher"
+LAUNCHER, LAUNCHER_CLASS = "cpmi_dagster.resources.run_launcher", "WatchedRunLauncher"
 
 
 class UnwritableHome(SettingsError):
@@ -43,7 +43,7 @@ def write_dagster_yaml(settings: Settings) -> Path:
     text = yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
     found = file.read_text(encoding="utf-8") if file.is_file() else ""
-    is_ours = not found or folder == settings.folder / "dagster" or LAUNCHER in found
+    is_ours = not found or folder == settings.folder / "dagster" or LAUNCHER_CLASS in found
     if is_ours and found != text:
         write_whole(file, text)
     note_locks(settings, folder)
@@ -99,7 +99,7 @@ def _configuration(settings: Settings) -> dict[str, object]:
             "runs": {"max_concurrent_runs": max(2, gpus)},
             "pools": {"granularity": "op", "default_limit": gpus},
         },
-        "run_launcher": {"module": LAUNCHER, "class": "WatchedRunLauncher"},
+        "run_launcher": {"module": LAUNCHER, "class": LAUNCHER_CLASS},
         "run_monitoring": {"enabled": True, "free_slots_after_run_end_seconds": 30, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }

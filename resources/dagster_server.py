@@ -11,8 +11,8 @@ from dagster._utils.schedules import is_valid_cron_schedule
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import write_dagster_yaml
-from resources.guarded_webserver import AS_MODULE
+from cpmi_dagster.resources.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.guarded_webserver import AS_MODULE
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
 LOCALHOST = "127.0.0.1"

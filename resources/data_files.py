@@ -48,7 +48,8 @@ def local_files(path: Path) -> list[Path]:
     candidates = [path] if path.is_file() else sorted(path.glob("*"))
     files = [file for file in candidates if file.is_file() and file.name.lower().endswith(SUFFIXES)]
     if not files:
-        raise SourceError(f"there is no data at {path}; give a file or folder of {', '.join(SUFFIXES)}")
+        found = f"{path} ends in none of" if path.is_file() else f"there is no data at {path}; give a file or folder of"
+        raise SourceError(f"{found} {', '.join(SUFFIXES)}{'; rename it' if path.is_file() else ''}")
     return files
 
 

@@ -18,9 +18,9 @@ from cpmi_dagster.files.whole_files import remove_unfinished
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.data_files import local_files, read_files
+from cpmi_dagster.resources.hub import HubLock
 from cpmi_dagster.trajectories.rows import Row, Unreadable
-from resources.data_files import local_files, read_files
-from resources.hub import HubLock
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,10 +26,10 @@ from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from resources.lake import LAKE, Lake
-from resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
-from resources.read_only_lake import HOME
-from resources.stage_run import partitions_of
+from cpmi_dagster.resources.lake import LAKE, Lake
+from cpmi_dagster.resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
+from cpmi_dagster.resources.read_only_lake import HOME
+from cpmi_dagster.resources.stage_run import partitions_of
 
 FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)

@@ -25,9 +25,9 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from resources.data_sources import DataSources
-from resources.home_files import open_home
-from resources.hub import HubLock
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.home_files import open_home
+from cpmi_dagster.resources.hub import HubLock
 
 State = Literal["fine", "warning", "problem"]
 GIB = 2**30

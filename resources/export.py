@@ -25,12 +25,19 @@ from cpmi_dagster.exports.rows import DEFAULT_FORM, DEFAULT_THRESHOLD, exported_
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.database import Database, is_export
+from cpmi_dagster.resources.export_facts import (
+    SOFT_LABELS,
+    STEP_REWARDS,
+    is_probability,
+    labelers_of,
+    method_of,
+    origins_of,
+)
+from cpmi_dagster.resources.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
-from resources.database import Database, is_export
-from resources.export_facts import SOFT_LABELS, STEP_REWARDS, is_probability, labelers_of, method_of, origins_of
-from resources.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
-from resources.lake import Lake
-from resources.stage_run import SELECTED, TRAJECTORIES
 
 DATABASE = ".duckdb"
 DISTRIBUTION = "cpmi-dagster"
@@ -203,7 +210,7 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
 def _write_model(
     lake: Lake, settings: Settings, request: ExportRequest, folder: Path, name: str, advance: Advance
 ) -> Written:
-    from resources.export_model import write_model
+    from cpmi_dagster.resources.export_model import write_model
 
     assert request.recipe is not None
     exported = write_model(lake, settings, settings.recipe(request.recipe), folder, name, advance)

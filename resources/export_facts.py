@@ -9,9 +9,9 @@ from cpmi_dagster.exports.licences import Licence, licence_of
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.hub import HubLock
+from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, Needs
-from resources.hub import HubLock
-from resources.lake import FileRecord, Lake
 
 SOFT_LABELS = "dataset/soft_labels"
 STEP_REWARDS = "labels/step_rewards"

@@ -18,8 +18,8 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.quality import CARD_NAMES, CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH, QUALITY
-from resources.export_facts import benchmark_places, labelers_of
-from resources.lake import Lake
+from cpmi_dagster.resources.export_facts import benchmark_places, labelers_of
+from cpmi_dagster.resources.lake import Lake
 
 MODELS = "models/process_reward_models"
 PARTS = 3

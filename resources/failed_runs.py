@@ -12,8 +12,8 @@ from dagster._core.events import RunFailureReason
 from dagster._core.storage.tags import RUN_FAILURE_REASON_TAG
 
 from cpmi_dagster.profiles.settings import Settings
-from resources.labeling_budget import LABEL_TABLES, LAST_LABELS
-from resources.materializations import asset_key, latest
+from cpmi_dagster.resources.labeling_budget import LABEL_TABLES, LAST_LABELS
+from cpmi_dagster.resources.materializations import asset_key, latest
 
 PARTITION_TAG = "dagster/partition"
 FIRST_TAG, LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"

@@ -1,6 +1,6 @@
 """`dagster dev` with a webserver that answers its own pages only.
 
-    python -P -m resources.guarded_webserver dev -p 3000
+    python -P -m cpmi_dagster.resources.guarded_webserver dev -p 3000
 
 `dagster dev` starts code server, daemon and webserver, the last as `python -m dagster_webserver …`. Here it starts this
 module instead, which serves Dagster's own application behind `own_pages_only`. A deployment starts it alone, as
@@ -14,12 +14,12 @@ from typing import Any
 from starlette.applications import Starlette
 
 from cpmi_dagster.files.environment import environment_variable
-from resources.own_pages_only import guard
+from cpmi_dagster.resources.own_pages_only import guard
 
 # not `__name__`, which is `__main__` where it is needed
-MODULE = "resources.guarded_webserver"
+MODULE = "cpmi_dagster.resources.guarded_webserver"
 ORIGIN = "UI_ORIGIN"
-# `-P`: a folder `resources` where the user stands is not imported
+# `-P`: files where the user stands are not imported
 AS_MODULE = ("-P", "-m", MODULE)
 
 

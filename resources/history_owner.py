@@ -17,7 +17,7 @@ import dagster as dg
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
-from resources.shared_locks import SharedLocks
+from cpmi_dagster.resources.shared_locks import SharedLocks
 
 KEY = "cpmi/home"
 ID_FILE = "home.id"

@@ -238,7 +238,7 @@ def open_home(home: Path | str) -> HomeFiles:
 @cache
 def _open_store(address: str, folder: Path) -> HomeFiles:
     """One for all of a process: what was seen and checked is known to all who use the home."""
-    from resources.object_store import ObjectStore
-    from resources.store_files import StoreFiles
+    from cpmi_dagster.resources.object_store import ObjectStore
+    from cpmi_dagster.resources.store_files import StoreFiles
 
     return StoreFiles(ObjectStore(address), folder)

@@ -9,7 +9,7 @@ from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.evaluation import evaluate as judge_figures
-from resources.data_sources import DataSources
+from cpmi_dagster.resources.data_sources import DataSources
 
 
 def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | None) -> pl.DataFrame:

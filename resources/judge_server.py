@@ -32,7 +32,7 @@ from starlette.routing import Route
 from cpmi_dagster.errors import first_complaint
 from cpmi_dagster.files.text import Text
 from cpmi_dagster.prm.judging import Solution, judged_rows, load_judge
-from resources.own_pages_only import guard
+from cpmi_dagster.resources.own_pages_only import guard
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
-from resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake import FileRecord, Lake
 
 SECONDS = 3600
 LABEL_TABLES = [key for key, table in TABLES.items() if table.group == "labels"]

@@ -8,9 +8,9 @@ from cpmi_dagster.planning.labeling import ROLES, chunk_costs
 from cpmi_dagster.planning.plan import Plan, make_plan
 from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
-from resources.hub import HubLock
-from resources.lake import Lake
-from resources.planned_chunks import choose_chunks
+from cpmi_dagster.resources.hub import HubLock
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.planned_chunks import choose_chunks
 
 
 def plan(

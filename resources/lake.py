@@ -27,12 +27,12 @@ from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished
-from resources.chunk_store import WORK, ChunkStore, unfinished_paces
-from resources.fingerprints import rows_hash
-from resources.home_files import LateWrite, Version, open_home
-from resources.pace import Pace
-from resources.sealed_parquet import DamagedFile, checked_seal, sealed
-from resources.shared_locks import SharedLocks
+from cpmi_dagster.resources.chunk_store import WORK, ChunkStore, unfinished_paces
+from cpmi_dagster.resources.fingerprints import rows_hash
+from cpmi_dagster.resources.home_files import LateWrite, Version, open_home
+from cpmi_dagster.resources.pace import Pace
+from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
+from cpmi_dagster.resources.shared_locks import SharedLocks
 
 FOOTER_KEY = "cpmi"
 LAKE = "lake"

@@ -33,11 +33,11 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.durations import FLOPS_PER_PARAMETER
 from cpmi_dagster.planning.hardware import peak_flops
 from cpmi_dagster.profiles.settings import Settings
-from resources.gpus import GpuDealer
-from resources.hub import HubLock
+from cpmi_dagster.resources.gpus import GpuDealer
+from cpmi_dagster.resources.hub import HubLock
 
 if TYPE_CHECKING:
-    from resources.ray_actors import ActorPool
+    from cpmi_dagster.resources.ray_actors import ActorPool
 
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
 STOPPED = "interrupted; run again to continue where it stopped"
@@ -95,7 +95,7 @@ class LanguageModels:
             if self._stopped:
                 raise NoActors(STOPPED)
             if ray is not None and self._actors is None:
-                from resources.ray_actors import ActorPool
+                from cpmi_dagster.resources.ray_actors import ActorPool
 
                 self._actors = ActorPool(ray, self._settings_of_actors())
             return self._actors

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cpmi_dagster.files.whole_files import whole_file, write_whole
-from resources.home_files import Version, remove_folders
+from cpmi_dagster.resources.home_files import Version, remove_folders
 
 NOTES = Path(".store")
 ENDING = ".json"

@@ -22,7 +22,7 @@ from obstore import exceptions, store
 
 from cpmi_dagster.errors import PassingError, StorageError
 from cpmi_dagster.files.environment import environment_variable
-from resources.home_files import NOTHING, LateWrite, Version
+from cpmi_dagster.resources.home_files import NOTHING, LateWrite, Version
 
 RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=90)}
 TIMES = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(minutes=10)}

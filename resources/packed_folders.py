@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cpmi_dagster.files.whole_files import written_at_once
-from resources.object_store import ObjectStore
+from cpmi_dagster.resources.object_store import ObjectStore
 
 ENDING = ".tar"
 

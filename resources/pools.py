@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from cpmi_dagster.errors import CpmiError
-from resources.run_life import end_dead_runs, free_slots_of_ended_runs
+from cpmi_dagster.resources.run_life import end_dead_runs, free_slots_of_ended_runs
 
 LOG = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.life_locks import hold, life_of
 from cpmi_dagster.profiles.settings import Settings
-from resources.fingerprints import fingerprint_of
+from cpmi_dagster.resources.fingerprints import fingerprint_of
 
 CHARACTERS = 8
 CHANGES_NO_ROW = {"home", "orchestration"}

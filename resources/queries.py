@@ -19,9 +19,9 @@ import polars as pl
 import psutil
 
 from cpmi_dagster.errors import CpmiError, SourceError, first_line
-from resources.home_files import HomeFiles
-from resources.process_memory import at_most
-from resources.read_only_lake import GIVEN, HOME, ReadOnlyLake
+from cpmi_dagster.resources.home_files import HomeFiles
+from cpmi_dagster.resources.process_memory import at_most
+from cpmi_dagster.resources.read_only_lake import GIVEN, HOME, ReadOnlyLake
 
 GIB = 2**30
 # for DuckDB's tables in memory; texts and results come on top

@@ -30,13 +30,13 @@ from cpmi_dagster.errors import (
 )
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
-from resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
-from resources.chunks import ChunkJob
-from resources.language_models import STOPPED
-from resources.ray_cluster import connect, resources_of_actor, room
+from cpmi_dagster.resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
+from cpmi_dagster.resources.chunks import ChunkJob
+from cpmi_dagster.resources.language_models import STOPPED
+from cpmi_dagster.resources.ray_cluster import connect, resources_of_actor, room
 
 if TYPE_CHECKING:
-    from resources.stage_run import StageOutput
+    from cpmi_dagster.resources.stage_run import StageOutput
 
 LOG = logging.getLogger(__name__)
 LOOK_EVERY_SECONDS = 2.0

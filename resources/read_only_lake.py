@@ -18,7 +18,7 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from resources.home_files import HomeFiles
+from cpmi_dagster.resources.home_files import HomeFiles
 
 PROTOCOL = "lake"
 # what stands for the home in the views' paths

@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
-from resources.history_owner import is_of_another_home
-from resources.run_life import DIED, surely_dead
+from cpmi_dagster.resources.history_owner import is_of_another_home
+from cpmi_dagster.resources.run_life import DIED, surely_dead
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):

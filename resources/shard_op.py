@@ -35,15 +35,15 @@ from cpmi_dagster.errors import (
     with_notes,
 )
 from cpmi_dagster.profiles.settings import Settings
-from resources import presentation
-from resources.lake import Lake
-from resources.materializations import asset_key, is_recorded, materialization
-from resources.side_by_side import side_by_side
-from resources.spec_version import spec_version
-from resources.stage import GPU_POOL, RESOURCES, RUN_CONFIG, Stage
-from resources.stage_run import StageRun
-from resources.staleness import Maker
-from resources.step_errors import step_errors
+from cpmi_dagster.resources import presentation
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.materializations import asset_key, is_recorded, materialization
+from cpmi_dagster.resources.side_by_side import side_by_side
+from cpmi_dagster.resources.spec_version import spec_version
+from cpmi_dagster.resources.stage import GPU_POOL, RESOURCES, RUN_CONFIG, Stage
+from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.staleness import Maker
+from cpmi_dagster.resources.step_errors import step_errors
 
 LOG = logging.getLogger(__name__)
 OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors, ServerUnreachable)

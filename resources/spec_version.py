@@ -19,9 +19,9 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from resources.declaration import Declaration
-from resources.extent import setting_values
-from resources.fingerprints import fingerprint_of
+from cpmi_dagster.resources.declaration import Declaration
+from cpmi_dagster.resources.extent import setting_values
+from cpmi_dagster.resources.fingerprints import fingerprint_of
 
 HASH_CHARACTERS = 8
 

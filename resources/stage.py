@@ -28,19 +28,27 @@ from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_co
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
-from resources import presentation
-from resources.declaration import StageBody
-from resources.extent import Extent, covers, earlier_extent, is_nothing, recorded_setting, setting_values, widened
-from resources.fingerprints import earlier_hash, fingerprint_of, rows_hash
-from resources.home_files import LateWrite
-from resources.lake import Begun, Contents, FileRecord, Lake
-from resources.materializations import asset_key
-from resources.pace import Pace
-from resources.profile_at_work import profile_at_work
-from resources.spec_version import spec_version
-from resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
-from resources.staleness import Maker, Staleness, input_partitions, refuse_stale
-from resources.step_errors import step_errors
+from cpmi_dagster.resources import presentation
+from cpmi_dagster.resources.declaration import StageBody
+from cpmi_dagster.resources.extent import (
+    Extent,
+    covers,
+    earlier_extent,
+    is_nothing,
+    recorded_setting,
+    setting_values,
+    widened,
+)
+from cpmi_dagster.resources.fingerprints import earlier_hash, fingerprint_of, rows_hash
+from cpmi_dagster.resources.home_files import LateWrite
+from cpmi_dagster.resources.lake import Begun, Contents, FileRecord, Lake
+from cpmi_dagster.resources.materializations import asset_key
+from cpmi_dagster.resources.pace import Pace
+from cpmi_dagster.resources.profile_at_work import profile_at_work
+from cpmi_dagster.resources.spec_version import spec_version
+from cpmi_dagster.resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
+from cpmi_dagster.resources.staleness import Maker, Staleness, input_partitions, refuse_stale
+from cpmi_dagster.resources.step_errors import step_errors
 
 Metadata = dict[str, Any]
 RESOURCES = {"settings", "lake", "models", "sources", "database", "progress"}

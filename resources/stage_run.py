@@ -13,18 +13,18 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
-from resources.chunk_store import ChunkStore
-from resources.chunks import ChunkMaker, chunk_jobs, made
-from resources.data_sources import DataSources
-from resources.extent import Extent
-from resources.labeling_budget import EARLIER_SECONDS, midnight, seconds_before
-from resources.lake import Lake
-from resources.language_models import LanguageModels
-from resources.pace import Pace
-from resources.progress import Progress
+from cpmi_dagster.resources.chunk_store import ChunkStore
+from cpmi_dagster.resources.chunks import ChunkMaker, chunk_jobs, made
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.extent import Extent
+from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, midnight, seconds_before
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.pace import Pace
+from cpmi_dagster.resources.progress import Progress
 
 if TYPE_CHECKING:
-    from resources.database import Database
+    from cpmi_dagster.resources.database import Database
 
 SELECTED = "selection/selected_trajectories"
 TRAJECTORIES = "alignment/trajectories"

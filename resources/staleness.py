@@ -16,10 +16,10 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.profiles.settings import Settings
-from resources.declaration import Declaration
-from resources.extent import Extent, covers
-from resources.lake import FileRecord, Lake
-from resources.stage_run import StageRun, partitions_of
+from cpmi_dagster.resources.declaration import Declaration
+from cpmi_dagster.resources.extent import Extent, covers
+from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.stage_run import StageRun, partitions_of
 
 LONGEST_VALUE = 60
 MOST_NAMED = 3

@@ -16,8 +16,8 @@ from cpmi_dagster.models.gguf import PACKAGE
 from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.profiles.first_look import FirstLook, look_over
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
+from cpmi_dagster.resources.data_files import local_files, read_files
 from cpmi_dagster.trajectories.rows import Row
-from resources.data_files import local_files, read_files
 
 PERCENT = 100
 

@@ -11,18 +11,18 @@ import dagster as dg
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
-from resources.dagster_home import UnwritableHome, dagster_folder, view_instance
-from resources.data_sources import DataSources
-from resources.database import Database
-from resources.failed_runs import PARTITION_TAG, shards_of
-from resources.lake import Lake
-from resources.language_models import LanguageModels
-from resources.materializations import asset_key
-from resources.pace import Pace
-from resources.progress import LoggedProgress
-from resources.run_life import AT_WORK, has_died
-from resources.stage_run import StageRun, partitions_of
-from resources.staleness import Maker, Staleness
+from cpmi_dagster.resources.dagster_home import UnwritableHome, dagster_folder, view_instance
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.failed_runs import PARTITION_TAG, shards_of
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.materializations import asset_key
+from cpmi_dagster.resources.pace import Pace
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.run_life import AT_WORK, has_died
+from cpmi_dagster.resources.stage_run import StageRun, partitions_of
+from cpmi_dagster.resources.staleness import Maker, Staleness
 
 LOG = logging.getLogger(__name__)
 State = Literal["done", "stale", "missing", "failed", "running"]

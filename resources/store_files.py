@@ -25,10 +25,10 @@ from threading import RLock
 from uuid import uuid4
 
 from cpmi_dagster.errors import LakeError, StorageError
-from resources.home_files import NOTHING, HomeFiles, LateWrite, Version
-from resources.local_copies import NOTES, LocalCopies
-from resources.object_store import Entry, ObjectStore
-from resources.packed_folders import PackedFolders
+from cpmi_dagster.resources.home_files import NOTHING, HomeFiles, LateWrite, Version
+from cpmi_dagster.resources.local_copies import NOTES, LocalCopies
+from cpmi_dagster.resources.object_store import Entry, ObjectStore
+from cpmi_dagster.resources.packed_folders import PackedFolders
 
 LOOK_SECONDS = 1.0
 """How long a listing is trusted."""

@@ -10,10 +10,10 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.queries import ask
 from cpmi_dagster.trajectories.identifiers import shard_key
-from resources.database import Database
-from resources.lake import FileRecord, Lake
-from resources.queries import ask
 
 NAMED = """
     select trajectory_id from alignment.trajectories where trajectory_id = $id or source_id = $id

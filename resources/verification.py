@@ -12,9 +12,9 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.models.model_files import weights_hash
 from cpmi_dagster.profiles.settings import Settings
-from resources.hub import HubLock
-from resources.lake import Lake
-from resources.sealed_parquet import checked_seal
+from cpmi_dagster.resources.hub import HubLock
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.sealed_parquet import checked_seal
 
 MODELS = "models/process_reward_models"
 Place = tuple[str, str | None]

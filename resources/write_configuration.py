@@ -1,11 +1,11 @@
 """Write the `dagster.yaml` of a profile's home, as a deployment does before its services start.
 
-CPMI_PROFILE=paper CPMI_HOME=/data python -m resources.write_configuration
+CPMI_PROFILE=paper CPMI_HOME=/data python -m cpmi_dagster.resources.write_configuration
 """
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
-from resources.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.dagster_home import write_dagster_yaml
 
 if __name__ == "__main__":
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from assets.reports import headline
+from cpmi_dagster.assets.reports import headline
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import load_settings
 

@@ -19,8 +19,7 @@ METHOD = "cpmi_dagster"
 def rooms_in_order() -> list[str]:
     """The rooms from top to bottom, as the import contracts list them."""
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    above, method, _ = contracts["contracts"]
-    return [*(room for room in above["layers"] if room != METHOD), *(f"{METHOD}.{room}" for room in method["layers"])]
+    return [f"{METHOD}.{room}" for room in contracts["contracts"][0]["layers"]]
 
 
 def room_of(module: str, rooms: list[str]) -> str | None:
@@ -30,7 +29,7 @@ def room_of(module: str, rooms: list[str]) -> str | None:
 
 def imports_of_rooms(rooms: list[str]) -> dict[str, set[str]]:
     """By room, the rooms that its modules import."""
-    graph = grimp.build_graph("assets", "resources", METHOD, exclude_type_checking_imports=True, cache_dir=None)
+    graph = grimp.build_graph(METHOD, exclude_type_checking_imports=True, cache_dir=None)
     found: dict[str, set[str]] = defaultdict(set)
     for module in graph.modules:
         room = room_of(module, rooms)
@@ -49,7 +48,7 @@ def main() -> None:
     write(f"{'room':<28}{'files':>6}{'lines':>7}  imports\n")
     for room in rooms:
         place = REPOSITORY / room.replace(".", "/")
-        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        files = sorted(place.resolve().rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
         lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
         below = sorted(imports[room], key=rooms.index)
         upwards += [(room, other) for other in below if rooms.index(other) < rooms.index(room)]

@@ -9,8 +9,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import ScoringError
-from resources.chunks import Advance, ChunkRun
-from resources.stage_run import StageOutput
+from cpmi_dagster.resources.chunks import Advance, ChunkRun
+from cpmi_dagster.resources.stage_run import StageOutput
 
 
 def reward(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, log: str = "", seconds: float = 0) -> StageOutput:

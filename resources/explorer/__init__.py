@@ -8,6 +8,6 @@ addresses    what the address of a page says
 app, pages   the web application
 """
 
-from resources.explorer.app import explorer, serve_explorer
+from cpmi_dagster.resources.explorer.app import explorer, serve_explorer
 
 __all__ = ["explorer", "serve_explorer"]

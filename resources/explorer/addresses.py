@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
-from resources.explorer.snapshot import Snapshot
+from cpmi_dagster.resources.explorer.snapshot import Snapshot
 
 Name = TypeVar("Name", bound=str)
 LONGEST = 300

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings
-from resources.explorer.own_labels import OwnLabels
-from resources.explorer.pages import LONGEST_BODY, Pages
-from resources.own_pages_only import guard
+from cpmi_dagster.resources.explorer.own_labels import OwnLabels
+from cpmi_dagster.resources.explorer.pages import LONGEST_BODY, Pages
+from cpmi_dagster.resources.own_pages_only import guard
 
 LOCALHOST = "127.0.0.1"
 LOG = logging.getLogger(__name__)

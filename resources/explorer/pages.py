@@ -10,11 +10,11 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.templating import Jinja2Templates
 
 from cpmi_dagster.profiles.settings import Settings
-from resources.explorer import queries
-from resources.explorer.addresses import Choice, address, choice_of, known, number_of, text_of
-from resources.explorer.own_labels import OwnLabels, Verdict, whole_set
-from resources.explorer.snapshot import Row, Snapshots, View
-from resources.explorer.trajectory import evidence_of, found_trajectory, steps_of
+from cpmi_dagster.resources.explorer import queries
+from cpmi_dagster.resources.explorer.addresses import Choice, address, choice_of, known, number_of, text_of
+from cpmi_dagster.resources.explorer.own_labels import OwnLabels, Verdict, whole_set
+from cpmi_dagster.resources.explorer.snapshot import Row, Snapshots, View
+from cpmi_dagster.resources.explorer.trajectory import evidence_of, found_trajectory, steps_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 ROWS_OF_PAGE = 40

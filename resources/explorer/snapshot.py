@@ -21,11 +21,11 @@ import duckdb
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.profiles.settings import Settings
-from resources.database import Database
-from resources.explorer.queries import REWARD_TYPES, SELECTED, TASKS
-from resources.lake import LAKE, Lake
-from resources.queries import GIB, ask, quoted
-from resources.read_only_lake import HOME
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.explorer.queries import REWARD_TYPES, SELECTED, TASKS
+from cpmi_dagster.resources.lake import LAKE, Lake
+from cpmi_dagster.resources.queries import GIB, ask, quoted
+from cpmi_dagster.resources.read_only_lake import HOME
 
 MOST_SECONDS = 60.0
 MOST_KEPT = 200

@@ -6,10 +6,10 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, ConditioningEntry
-from resources.explorer import queries
-from resources.explorer.addresses import Choice, known
-from resources.explorer.own_labels import OwnLabel
-from resources.explorer.snapshot import Row, View
+from cpmi_dagster.resources.explorer import queries
+from cpmi_dagster.resources.explorer.addresses import Choice, known
+from cpmi_dagster.resources.explorer.own_labels import OwnLabel
+from cpmi_dagster.resources.explorer.snapshot import Row, View
 
 
 @dataclass(frozen=True)

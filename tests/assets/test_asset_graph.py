@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.automation import PHASES
+from cpmi_dagster.assets.automation import PHASES
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import STAGES, build_definitions

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import dagster as dg
 import polars as pl
 
-from assets.checks import (
+from cpmi_dagster.assets.checks import (
     every_trajectory_scored,
     match_rate,
     negatives_differ_from_gold,
@@ -16,7 +16,7 @@ from assets.checks import (
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake import FileRecord, Lake
 
 
 def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:

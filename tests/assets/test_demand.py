@@ -8,16 +8,16 @@ import pytest
 from rich.console import Console
 from small_run import SMALL, run_all, write_profile
 
-from assets.shard_schedule import shard_demand
 from cpmi_dagster import definitions
+from cpmi_dagster.assets.shard_schedule import shard_demand
 from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources import stage_run
-from resources.dagster_home import open_instance
-from resources.labeling_budget import EARLIER_SECONDS
-from resources.lake import Lake
-from resources.status import staleness_of
+from cpmi_dagster.resources import stage_run
+from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.status import staleness_of
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ import yaml
 from small_run import SHARED_DATA, run_all
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources.data_sources import DataSources
-from resources.lake import Lake
-from resources.stage_run import partitions_of
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.stage_run import partitions_of
 
 REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(6)]
 WHOLE = (
@@ -73,7 +73,7 @@ def test_labels_are_measured_up_to_the_first_error_and_rollouts_on_their_sample(
 
 
 def test_a_single_source_has_the_name_that_homes_know_it_by(settings):
-    from assets.sources import math_shepherd
+    from cpmi_dagster.assets.sources import math_shepherd
 
     single = load_settings("miniature", settings.home)
     assert list(math_shepherd.sources(single)) == ["math_shepherd"]

@@ -14,10 +14,10 @@ import pytest
 import yaml
 from small_run import SMALL, run_all, write_profile
 
-from assets.runs import INTERRUPTED, Outcome
+from cpmi_dagster.assets.runs import INTERRUPTED, Outcome
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources.dagster_home import open_instance
-from resources.lake import Lake
+from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.lake import Lake
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from assets import run_profile
-from assets.runs import Outcome
+from cpmi_dagster.assets import run_profile
+from cpmi_dagster.assets.runs import Outcome
 from cpmi_dagster.definitions import STAGES
 from cpmi_dagster.profiles.settings import load_settings
 

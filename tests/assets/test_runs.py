@@ -6,20 +6,20 @@ import dagster as dg
 import pytest
 from small_run import run_all
 
-from assets import idle_runs, runs
-from assets.automation import INGEST, LABEL, PHASES
-from assets.idle_runs import IdleRuns
-from assets.runs import _alike, _spans, check_shards, chosen_tables, run_phase
+from cpmi_dagster.assets import idle_runs, runs
+from cpmi_dagster.assets.automation import INGEST, LABEL, PHASES
+from cpmi_dagster.assets.idle_runs import IdleRuns
+from cpmi_dagster.assets.runs import _alike, _spans, check_shards, chosen_tables, run_phase
 from cpmi_dagster.contracts.tables import TABLES, MathShepherd
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
-from resources.dagster_home import open_instance
-from resources.lake import FileRecord, Lake
-from resources.materializations import asset_key
-from resources.progress import LoggedProgress
-from resources.status import partition_states
+from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.materializations import asset_key
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.status import partition_states
 
 
 def test_without_a_choice_everything_is_wanted():

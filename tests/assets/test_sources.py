@@ -4,9 +4,9 @@ import json
 
 from small_run import run_all
 
-from assets import sources
+from cpmi_dagster.assets import sources
 from cpmi_dagster.profiles.settings import load_settings
-from resources.lake import Lake
+from cpmi_dagster.resources.lake import Lake
 
 KEY = "sources/math_shepherd"
 

@@ -28,9 +28,9 @@ EXAMPLES = {
 def copy(tmp_path) -> Path:
     """The method, resources and assets, to insert code into."""
     for room in ROOMS:
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("weights", "__pycache__"))
-    for file in ("workspace.yaml", "pyproject.toml"):
-        shutil.copy(ROOT / file, tmp_path)
+        left_out = shutil.ignore_patterns("weights", "__pycache__")
+        shutil.copytree(ROOT / room, tmp_path / room, symlinks=True, ignore=left_out)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / WEIGHTS).symlink_to(ROOT / WEIGHTS)
     return tmp_path
 

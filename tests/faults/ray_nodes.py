@@ -27,13 +27,13 @@ from waiting import wait_until
 
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources import ray_actors
-from resources.data_sources import DataSources
-from resources.database import Database
-from resources.lake import Lake
-from resources.language_models import LanguageModels
-from resources.progress import LoggedProgress
-from resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources import ray_actors
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 SHARDS, CHUNKS, ACTORS_OF_A_NODE = 12, 64, 2
 CHUNK_SECONDS = 0.1

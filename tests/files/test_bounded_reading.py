@@ -14,8 +14,8 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files import bounded_reading
 from cpmi_dagster.files.bounded_reading import ReadingLimits, bounded_lines, open_text
 from cpmi_dagster.files.json_lines import read_json_lines
+from cpmi_dagster.resources.data_files import read_file
 from cpmi_dagster.trajectories.rows import Unreadable
-from resources.data_files import read_file
 
 MIB = 2**20
 LIMITS = ReadingLimits(line_characters=1_000, json_characters=5_000, expansion=20)

@@ -12,14 +12,14 @@ from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.profiles.settings import load_settings
-from resources.chunks import Advance, ChunkRun
-from resources.data_sources import DataSources
-from resources.database import Database
-from resources.lake import Lake
-from resources.language_models import LanguageModels
-from resources.progress import LoggedProgress
-from resources.stage import Stage, stage
-from resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.chunks import Advance, ChunkRun
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.stage import Stage, stage
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 ROLLOUTS = "labels/policy_rollouts"
 SAMPLING = Sampling(temperature=0.6, top_p=0.95, max_new_tokens=16)

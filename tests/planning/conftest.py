@@ -7,7 +7,7 @@ from planning_examples import SHARD_OF, trajectory_rows
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.planning.shapes import PlannedModel, planned_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake import FileRecord, Lake
 
 
 @pytest.fixture(scope="session")

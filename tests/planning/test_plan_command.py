@@ -10,8 +10,8 @@ from cpmi_dagster import definitions
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.cli.option_texts import parse_parameters
 from cpmi_dagster.errors import CpmiError, LakeError, SettingsError
-from resources.lake import Lake
-from resources.planned_chunks import choose_chunks
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.planned_chunks import choose_chunks
 
 
 def invoke(*arguments: str):

@@ -20,8 +20,8 @@ from cpmi_dagster.reports.html_tables import comparison_table, format_figure, gr
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.table_plots import shared_costs
-from resources.database import Database
-from resources.lake import Lake
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import Lake
 
 Comparisons = dict[str, pl.DataFrame]
 VOID = {"meta", "link", "br", "img", "input", "hr"}

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from cpmi_dagster.profiles.settings import load_settings
-from resources.data_sources import DataSources
-from resources.database import Database
-from resources.lake import Lake
-from resources.language_models import LanguageModels
-from resources.progress import LoggedProgress
-from resources.stage import Stage
-from resources.stage_run import StageRun
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.stage import Stage
+from cpmi_dagster.resources.stage_run import StageRun
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ from cpmi_dagster.errors import (
 )
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources import ray_actors
-from resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
-from resources.chunks import ChunkJob, ChunkMaker, chunk_jobs
-from resources.ray_actors import ActorPool
+from cpmi_dagster.resources import ray_actors
+from cpmi_dagster.resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
+from cpmi_dagster.resources.chunks import ChunkJob, ChunkMaker, chunk_jobs
+from cpmi_dagster.resources.ray_actors import ActorPool
 
 SECONDS = 30
 

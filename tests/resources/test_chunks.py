@@ -5,12 +5,12 @@ import pickle
 import polars as pl
 import pytest
 
-from assets.label_chunks import NEGATIVES
+from cpmi_dagster.assets.label_chunks import NEGATIVES
 from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import load_settings
-from resources.chunks import ChunkJob, chunk_jobs, made
-from resources.language_models import LanguageModels
-from resources.stage_run import StageOutput
+from cpmi_dagster.resources.chunks import ChunkJob, chunk_jobs, made
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.stage_run import StageOutput
 
 FRAME = pl.DataFrame({"trajectory_id": list("abcde")})
 

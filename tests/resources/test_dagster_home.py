@@ -10,15 +10,15 @@ from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.files import whole_files
 from cpmi_dagster.profiles.settings import load_settings
-from resources import pools
-from resources.dagster_home import (
+from cpmi_dagster.resources import pools
+from cpmi_dagster.resources.dagster_home import (
     dagster_folder,
     open_instance,
     write_dagster_yaml,
 )
-from resources.dagster_server import check_port
-from resources.pools import wait_for_pool
-from resources.status import home_status
+from cpmi_dagster.resources.dagster_server import check_port
+from cpmi_dagster.resources.pools import wait_for_pool
+from cpmi_dagster.resources.status import home_status
 
 
 @pytest.fixture

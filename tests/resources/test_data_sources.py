@@ -11,8 +11,8 @@ import pytest
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.trajectories.rows import Unreadable
-from resources.data_sources import DataSources
 
 ROWS = [{"question": "1 + 1?", "answer": "#### 2"}, {"question": "Wie heißt sie?", "answer": "#### ñ"}]
 LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)

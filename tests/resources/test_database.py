@@ -11,9 +11,9 @@ import pytest
 from cpmi_dagster.contracts.tables import PROVENANCE, TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.profiles.settings import load_settings
-from resources.database import Database
-from resources.lake import FileRecord, Lake
-from resources.queries import ask
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.queries import ask
 
 NEGATIVES = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})

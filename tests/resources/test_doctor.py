@@ -9,7 +9,7 @@ from cpmi_dagster.cli.doctor import show_findings
 from cpmi_dagster.cli.options import OUT
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
-from resources.doctor import examine
+from cpmi_dagster.resources.doctor import examine
 
 
 def found(tmp_path, *, home=None, **values):
@@ -54,7 +54,7 @@ def test_what_the_hub_does_not_give_is_a_problem_named_once(tmp_path, monkeypatc
 
 
 def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("resources.doctor.find_spec", lambda name: None)
+    monkeypatch.setattr("cpmi_dagster.resources.doctor.find_spec", lambda name: None)
     advice = problems(found(tmp_path, orchestration={"ray": {"actors": 1}}))
     assert "pip install 'cpmi-dagster[ray]'" in advice.values()
 
@@ -65,7 +65,7 @@ def test_a_home_under_a_file_cannot_be_written(tmp_path):
 
 
 def test_a_model_larger_than_memory_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr("resources.doctor._gpus", lambda: iter([("a card", 2**20, 2**30)]))
+    monkeypatch.setattr("cpmi_dagster.resources.doctor._gpus", lambda: iter([("a card", 2**20, 2**30)]))
     warnings = [finding for finding in found(tmp_path) if finding.state == "warning"]
     assert any(finding.what.startswith("labeler") for finding in warnings)
 

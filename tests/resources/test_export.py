@@ -15,10 +15,10 @@ from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.prm import load_reward_model
 from cpmi_dagster.profiles.settings import load_settings
-from resources.database import Database
-from resources.export import ExportRequest, export
-from resources.hub_upload import repository_of
-from resources.lake import Lake
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.export import ExportRequest, export
+from cpmi_dagster.resources.hub_upload import repository_of
+from cpmi_dagster.resources.lake import Lake
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.guarded_webserver import AS_MODULE, guarded_command
+from cpmi_dagster.resources.guarded_webserver import AS_MODULE, guarded_command
 
 MUTATION = "mutation%20%7BsetNuxSeen%7D"
 
@@ -26,9 +26,8 @@ def test_the_webserver_alone_is_replaced_among_the_processes_of_dagster_dev():
     assert guarded_command(daemon) == daemon
 
 
-def test_a_folder_named_resources_where_the_user_stands_is_not_imported(tmp_path):
-    (tmp_path / "resources").mkdir()
-    (tmp_path / "resources" / "__init__.py").write_text("raise SystemExit('the wrong one')")
+def test_a_file_where_the_user_stands_is_not_imported(tmp_path):
+    (tmp_path / "starlette.py").write_text("raise SystemExit('the wrong one')")
     done = subprocess.run([sys.executable, *AS_MODULE, "--version"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "dagster-webserver, version" in done.stdout

@@ -7,8 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from cpmi_dagster.prm.judging import Solution
-from resources import judge_server
-from resources.judge_server import LONGEST_BODY, Judge, judge_application
+from cpmi_dagster.resources import judge_server
+from cpmi_dagster.resources.judge_server import LONGEST_BODY, Judge, judge_application
 
 QUESTION, STEPS = "1 + 1?", ["1 + 1 = 3.", "So 3."]
 TAGGED = "".join(f"{step}<extra_0>" for step in STEPS)

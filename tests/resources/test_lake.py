@@ -7,8 +7,8 @@ import pytest
 
 from cpmi_dagster.contracts.tables import TABLES, columns_of, fingerprinted_columns
 from cpmi_dagster.errors import LakeError, StorageError
-from resources.fingerprints import rows_hash
-from resources.lake import FOOTER_KEY, FileRecord, Lake
+from cpmi_dagster.resources.fingerprints import rows_hash
+from cpmi_dagster.resources.lake import FOOTER_KEY, FileRecord, Lake
 
 KEY = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})

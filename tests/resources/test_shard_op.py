@@ -7,8 +7,8 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.automation import LABEL
-from assets.runs import run_phase
+from cpmi_dagster.assets.automation import LABEL
+from cpmi_dagster.assets.runs import run_phase
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import (
     ActorsLost,
@@ -21,19 +21,19 @@ from cpmi_dagster.errors import (
 )
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources import shard_op
-from resources.dagster_home import open_instance
-from resources.data_sources import DataSources
-from resources.database import Database
-from resources.failed_runs import range_tags
-from resources.lake import Lake
-from resources.language_models import STOPPED, LanguageModels
-from resources.materializations import asset_key
-from resources.progress import LoggedProgress
-from resources.run_log import console_loggers
-from resources.shard_op import ShardCheck, ShardOp
-from resources.stage import Stage, stage
-from resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources import shard_op
+from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.failed_runs import range_tags
+from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import STOPPED, LanguageModels
+from cpmi_dagster.resources.materializations import asset_key
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.run_log import console_loggers
+from cpmi_dagster.resources.shard_op import ShardCheck, ShardOp
+from cpmi_dagster.resources.stage import Stage, stage
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 NEGATIVES, REWARDS = "labels/hard_negatives", "labels/step_rewards"
 

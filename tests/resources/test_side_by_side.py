@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cpmi_dagster.errors import ScoringError
-from resources.side_by_side import side_by_side
+from cpmi_dagster.resources.side_by_side import side_by_side
 
 SHARDS = ["000", "001", "002", "003"]
 

@@ -10,12 +10,12 @@ from stage_examples import LABELS, LOGPROBS, NEGATIVES, SCORES, counting_stage, 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
-from resources import stage as stage_module
-from resources.fingerprints import earlier_hash, fingerprint_of
-from resources.lake import FileRecord
-from resources.language_models import LanguageModels
-from resources.stage import Stage, stage
-from resources.stage_run import SELECTED, StageOutput, StageRun
+from cpmi_dagster.resources import stage as stage_module
+from cpmi_dagster.resources.fingerprints import earlier_hash, fingerprint_of
+from cpmi_dagster.resources.lake import FileRecord
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.stage import Stage, stage
+from cpmi_dagster.resources.stage_run import SELECTED, StageOutput, StageRun
 
 
 def test_unchanged_work_is_skipped_and_said_so(run_of):

@@ -5,8 +5,8 @@ import pytest
 from stage_examples import NEGATIVES, counting_stage, select
 
 from cpmi_dagster.errors import ScoringError
-from resources.stage import Stage, stage
-from resources.stage_run import SELECTED, StageOutput, StageRun
+from cpmi_dagster.resources.stage import Stage, stage
+from cpmi_dagster.resources.stage_run import SELECTED, StageOutput, StageRun
 
 
 def materialize(declared: Stage, run: StageRun, instance: dg.DagsterInstance, **options: object):

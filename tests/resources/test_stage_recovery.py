@@ -19,11 +19,11 @@ from stage_examples import (
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import StorageError
-from resources.home_files import LateWrite
-from resources.lake import FileRecord, Lake
-from resources.stage import Stage, stage
-from resources.stage_run import StageOutput, StageRun
-from resources.staleness import Staleness
+from cpmi_dagster.resources.home_files import LateWrite
+from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.stage import Stage, stage
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.staleness import Staleness
 
 
 def test_a_killed_run_continues_without_recomputing_and_ends_the_same(run_of):
@@ -174,7 +174,7 @@ def test_a_run_that_is_late_waits_for_the_other_to_write_the_last_of_its_tables(
             write(run.lake, TABLES[LOGPROBS].schema.create_empty(), replace(first[0], table=LOGPROBS))
 
     monkeypatch.setattr(Lake, "write", late)
-    monkeypatch.setattr("resources.stage.time.sleep", sleep)
+    monkeypatch.setattr("cpmi_dagster.resources.stage.time.sleep", sleep)
     shown = score.bring_up_to_date(run, "000")
     assert [record.table for record in first] == [REJECTED]
     assert shown[LOGPROBS]["skipped"]

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from resources.lake import FOOTER_KEY, FileRecord, Lake
-from resources.verification import Verification, verify_home
+from cpmi_dagster.resources.lake import FOOTER_KEY, FileRecord, Lake
+from cpmi_dagster.resources.verification import Verification, verify_home
 
 KEY, MODELS = "labels/hard_negatives", "models/process_reward_models"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
