@@ -104,6 +104,12 @@ def may_pass(error: BaseException | None) -> bool:
 PLAIN_REASONS = {
     "Field required": "it is missing",
     "List should have at least 1 item after validation, not 0": "it is empty",
+    "Input should be a valid string": "it must be text",
+    "Input should be a valid list": "it must be a list",
+    "Input should be a valid integer": "it must be a whole number",
+    "Input should be a valid number": "it must be a number",
+    "Input should be a valid dictionary": "it must be a mapping",
+    "Input should be a valid boolean": "it must be true or false",
 }
 
 
@@ -123,8 +129,9 @@ def first_complaint(error: "ValidationError") -> Complaint:
     """The first error of pydantic's list, its place as a dotted path, the reason in plain words."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
-    reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
-    return Complaint(place, PLAIN_REASONS.get(reason, reason), first["type"], first["input"])
+    words = first["msg"].removeprefix("Value error, ")
+    reason = PLAIN_REASONS.get(words, words.replace("Input should be", "it must be"))
+    return Complaint(place, reason, first["type"], first["input"])
 
 
 def first_line(error: BaseException) -> str:

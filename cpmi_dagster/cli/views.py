@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from decimal import Decimal
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 
     from cpmi_dagster.planning.plan import Plan
     from cpmi_dagster.profiles.settings import Settings
-    from resources.column_origins import ColumnOrigin
-    from resources.starter import Starter
-    from resources.status import AssetStatus
-    from resources.trace import Trace
-    from resources.verification import Verification
+    from cpmi_dagster.resources.column_origins import ColumnOrigin
+    from cpmi_dagster.resources.starter import Starter
+    from cpmi_dagster.resources.status import AssetStatus
+    from cpmi_dagster.resources.trace import Trace
+    from cpmi_dagster.resources.verification import Verification
 
 MAX_CELL = 100
 LINE_EVERY_SECONDS = 30.0
-SHOWN_REASONS = 5
+SHOWN_REASONS = 10
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
 MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
 STATE_MARKS = {
@@ -104,9 +105,13 @@ def show_starter(console: Console, starter: "Starter") -> None:
     look, model = starter.look, starter.model_place
     forms = ", ".join(f"{rows:,} {form}" for form, rows in look.forms.items())
     ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat one" if look.repeated_ids else "")
-    reasons = look.rejected.head(SHOWN_REASONS).select("place", "row_number", "reason").iter_rows()
-    rejected = [f"{place} (row {number}): {cut(reason, MAX_CELL)}" for place, number, reason in reasons]
-    more = look.rejected.height - len(rejected)
+    reasons = look.reasons.iter_rows()
+    rejected = [
+        f"{place}: {cut(reason, MAX_CELL)}{f' (and {rows - 1:,} more rows)' if rows > 1 else ''}"
+        for reason, rows, place in islice(reasons, SHOWN_REASONS)
+    ]
+    if more := look.reasons.height - len(rejected):
+        rejected.append(f"and {more:,} more reasons; after a run alignment.rejected_rows has every row")
     facts = {
         "rows": f"{look.rows:,}: {forms}",
         "trajectories": f"{look.trajectories:,} of {look.questions:,} questions",
@@ -114,7 +119,7 @@ def show_starter(console: Console, starter: "Starter") -> None:
         "with gold answer": f"{look.answered:,}",
         "with labels": f"{look.labelled:,}" + (", as the reward type math_shepherd" if look.labelled else ""),
         "with id": ids,
-        "rejected rows": [f"{look.rejected.height:,}", *rejected, *([f"and {more:,} more"] if more else [])],
+        "rejected rows": [f"{look.rejected.height:,}", *rejected],
         "shards": f"{look.shards}",
         "model": f"{'folder' if model.is_dir() else 'file'} {model}"
         if model

@@ -1,6 +1,6 @@
 """JSON Lines of one form, plain or gzipped, read with an error that names the line.
 
-    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: it must be a valid list; correct or remove the line
+    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: it must be a list; correct or remove the line
 
 The form is a pydantic model; blank lines are skipped, and so is a byte order mark.
 """

@@ -15,6 +15,7 @@ from cpmi_dagster.errors import SettingsError
 
 # a profile has hundreds; aliases of aliases can make a short file billions
 MOST_VALUES = 100_000
+DATA_SUFFIXES = (".jsonl", ".parquet", ".gz")
 TEXT, MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
@@ -24,6 +25,10 @@ def read_yaml(path: Path) -> Any:
     Raises:
         SettingsError: the file cannot be read, or is not such YAML.
     """
+    if path.suffix in DATA_SUFFIXES:
+        raise SettingsError(
+            f"{path} is data, not settings; `cpmi init --input {path} --model …` writes a profile for it"
+        )
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
     except OSError as error:

@@ -72,6 +72,12 @@ class FirstLook:
         return self.trajectories - self.answered
 
     @property
+    def reasons(self) -> pl.DataFrame:
+        """Why rows were rejected: reason, how many rows, the place of the first; the most frequent first."""
+        counted = self.rejected.group_by("reason", maintain_order=True).agg(pl.len(), pl.col("place").first())
+        return counted.sort("len", descending=True, maintain_order=True)
+
+    @property
     def shards(self) -> int:
         """How many shards suit the trajectories."""
         return min(MOST_SHARDS, max(1, math.ceil(self.trajectories / TRAJECTORIES_PER_SHARD)))

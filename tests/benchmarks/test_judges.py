@@ -94,10 +94,10 @@ def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path: Path):
     ("lines", "message"),
     [
         ([{"id": "gsm8k-0"}], "line 1: `probabilities`: it is missing"),
-        ([GSM8K[0], {"id": "b", "probabilities": "0.5"}], "line 2: `probabilities`: it must be a valid list"),
+        ([GSM8K[0], {"id": "b", "probabilities": "0.5"}], "line 2: `probabilities`: it must be a list"),
         (
             [{"id": "gsm8k-0", "probabilities": [0.5, None]}],
-            "line 1: `probabilities.1`: it must be a valid number",
+            "line 1: `probabilities.1`: it must be a number",
         ),
         ([{"probabilities": [0.5]}], "line 1 names no problem; give `id`, or `idx` and `classification`"),
         ([{"idx": "p", "probabilities": [0.5]}], "line 1 names no problem"),

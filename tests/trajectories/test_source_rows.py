@@ -78,7 +78,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
 @pytest.mark.parametrize(
     ("row", "defect"),
     [
-        ({"input": None, "label": "x"}, "`input`: it must be a valid string"),
+        ({"input": None, "label": "x"}, "`input`: it must be text"),
         ({"input": "x"}, "neither `label` nor `value`"),
         ({"input": ""}, "neither `label` nor `value`"),
         ({**ROW, "value": ["+", 3]}, "`value.1`"),
@@ -91,7 +91,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({**QUESTION, "question": "\u200b "}, "`question`: it is empty"),
         ({**QUESTION, "question": None}, "`question`"),
         ({**QUESTION, "steps": []}, "`steps`: it is empty"),
-        ({**QUESTION, "steps": "It is 2."}, "`steps`: it must be a valid list"),
+        ({**QUESTION, "steps": "It is 2."}, "`steps`: it must be a list"),
         ({**QUESTION, "steps": ["It is 2.", " "]}, "`steps.1`: it is empty"),
         ({**QUESTION, "labels": [True]}, "2 steps but 1 labels"),
         ({**QUESTION, "labels": [True, "perhaps"]}, "`labels.1`: a label is true, false, 1, 0, `+` or `-`"),
@@ -101,7 +101,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({**QUESTION, "gold_answer": float("nan")}, "a gold answer of the wrong kind, float"),
         ({**QUESTION, "id": 1.5}, "`id`: it must be a text or a whole number"),
         ({**PROCESSBENCH, "label": 2}, "`label` is step 2 (from 0) of 2 steps"),
-        ({**PROCESSBENCH, "label": None}, "`label`: it must be a valid integer"),
+        ({**PROCESSBENCH, "label": None}, "`label`: it must be a whole number"),
         ({**PROCESSBENCH, "steps": []}, "`steps`: it is empty"),
     ],
 )
