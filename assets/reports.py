@@ -14,6 +14,7 @@ from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.resources.database import query
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import Role
 from cpmi_dagster.resources.stage import Stage, stage
@@ -66,6 +67,15 @@ DRAWN_FROM = tuple(dict.fromkeys(key for artifact in ARTIFACTS.values() for key 
 MODELS = "models/process_reward_models"
 REJECTED, REFERENCES = "alignment/rejected_rows", "sources/reference_problems"
 REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
+
+
+REWARDS = "labels/step_rewards"
+LABELS_MADE = """
+    select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
+        quantile_cont(reward, 0.05) as "5 %", median(reward) as median, quantile_cont(reward, 0.95) as "95 %",
+        arg_min(trajectory_id || ' ' || step_index, reward) as "lowest at"
+    from labels.step_rewards group by all order by all
+"""
 
 
 @stage(
@@ -122,6 +132,11 @@ def headline(settings: Settings) -> pl.DataFrame:
     lake = Lake(settings.home)
     made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
     return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, settings.recipes))
+
+
+def labels_made(settings: Settings) -> pl.DataFrame:
+    """A row per reward type: trajectories, steps, the rewards' spread, the step of the lowest; none without labels."""
+    return query(settings, LABELS_MADE).rows if Lake(settings.home).partitions(REWARDS) else pl.DataFrame()
 
 
 def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:

@@ -6,6 +6,7 @@ import dagster as dg
 from rich.console import Console
 
 from cpmi_dagster.assets.idle_runs import IdleRuns
+from cpmi_dagster.assets.reports import ARTIFACT_STAGES
 from cpmi_dagster.assets.runs import Outcome, check_shards, chosen_tables, run_phases
 from cpmi_dagster.assets.sources import SPOOL
 from cpmi_dagster.profiles.actors import RayActors
@@ -33,7 +34,7 @@ def run_profile(
     console: Console,
     quiet: bool,
 ) -> Outcome:
-    """Materialize what is missing or stale, with a line for every stage that is done.
+    """Materialize what is missing or stale, with a line for every stage that made rows.
 
     Args:
         only: `group/asset` keys or group names; all tables where empty.
@@ -48,10 +49,11 @@ def run_profile(
     lake.files.check()
     check_shards(lake, settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
+    small = [stage.name for stage in ARTIFACT_STAGES]
     with (
         open_instance(settings) as instance,
         profile_at_work(settings),
-        TerminalProgress(console, expected, quiet) as progress,
+        TerminalProgress(console, expected, quiet, small) as progress,
     ):
         remake = frozenset(wanted if force else ())
         definitions = build(settings, progress, remake)

@@ -21,7 +21,7 @@ from cpmi_dagster.assets import (
     sources,
 )
 from cpmi_dagster.assets.home_checks import home_checks
-from cpmi_dagster.assets.reports import headline
+from cpmi_dagster.assets.reports import headline, labels_made
 from cpmi_dagster.assets.run_profile import run_profile
 from cpmi_dagster.assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -52,8 +52,8 @@ from cpmi_dagster.resources.verification import verify_home
 
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate",
-    "examine", "export", "headline", "home_status", "load_settings", "plan", "query", "run_with_progress",
-    "serve_explorer", "serve_judge", "serve_ui", "trace", "verify_home", "write_starter",
+    "examine", "export", "headline", "home_status", "labels_made", "load_settings", "plan", "query",
+    "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "verify_home", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -1,11 +1,11 @@
-"""The progress of `cpmi run` on a terminal: a bar for what is being made, a line for every stage that is done.
+"""The progress of `cpmi run` on a terminal: a bar for what is being made, a line for every stage that made rows.
 
 alignment.trajectories        4 shards      612 rows    1.3 s
 labels.answer_logprobs        4 shards   unchanged, skipped
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from threading import RLock, get_ident
 
@@ -25,6 +25,7 @@ from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.files.text import printable
 
 LINE_EVERY_SECONDS = 30.0
+LEAST_SECONDS = 1.0
 
 
 @dataclass
@@ -40,14 +41,21 @@ class _Tally:
 class TerminalProgress:
     """Bars only where there is a terminal; lines everywhere, unless quiet.
 
+    A stage that is done within a second has no line if it made no rows, or is one of `small`; these are counted.
+
     Args:
         expected: partitions that each stage is going to bring up to date.
+        small: stages of which there are many, and none is of interest by itself.
     """
 
-    def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
+    def __init__(
+        self, console: Console, expected: Mapping[str, int], quiet: bool = False, small: Collection[str] = ()
+    ) -> None:
         self._console = console
         self._expected = expected
         self._quiet = quiet
+        self._small = small
+        self._left_out = 0
         self._tallies: dict[str, _Tally] = {}
         description = TextColumn("{task.description}", markup=False)
         columns = (SpinnerColumn(), description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -104,11 +112,16 @@ class TerminalProgress:
             self._line(stage, tally, f"{tally.partitions} of {expected}")
 
     def summary(self) -> None:
-        """Say when nothing had to be done."""
+        """Say how many stages had no line, and when nothing had to be done."""
+        if self._left_out:
+            self._print(f"  and {self._left_out} more tables, without rows or of the report alone")
         if not self._quiet and self._skipped and not self._made:
             self._console.print("Everything is up to date: nothing was computed.", highlight=False)
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
+        if tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small):
+            self._left_out += 1
+            return
         if tally.skipped == tally.partitions:
             result = "[dim]unchanged, skipped[/dim]"
         else:

@@ -64,7 +64,7 @@ def run(
     force: Annotated[bool, typer.Option(help="Rebuild even what is unchanged.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Materialize what is missing or stale; ends with the headline table and where the report is."""
+    """Materialize what is missing or stale; ends with what was measured, or the labels made, and the report."""
     from cpmi_dagster import definitions
 
     if quiet:
@@ -81,7 +81,9 @@ def run(
     if logs_are_json():
         ERR.print(f"the run has ended; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
     else:
-        views.show_results(OUT, definitions.headline(settings), settings)
+        measured = definitions.headline(settings)
+        labels_made = None if measured.height else definitions.labels_made(settings)
+        views.show_results(OUT, measured, labels_made, settings)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cpmi_dagster.cli import views
+from cpmi_dagster.cli import trace_views, views
 from cpmi_dagster.cli.options import (
     ERR,
     OUT,
@@ -55,10 +55,11 @@ def trace(
     column: Annotated[
         str | None, typer.Option(help="Instead of a label: the columns that group.table.column is made from.")
     ] = None,
+    full: Annotated[bool, typer.Option(help="The source row and the settings of each table too.")] = False,
     json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
-    """Everything a label was made from: row, answers, template, model revision, code."""
+    """What a label was made from: row, answers, scores by template, model revision, code."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
@@ -66,11 +67,11 @@ def trace(
         raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
     if column is not None:
         origin = definitions.column_origins(column)
-        views.show_json(OUT, asdict(origin)) if json else views.show_origins(OUT, origin)
+        views.show_json(OUT, asdict(origin)) if json else trace_views.show_origins(OUT, origin)
         return
     assert trajectory_id is not None
     found = definitions.trace(settings, trajectory_id, step)
-    views.show_json(OUT, views.trace_facts(found)) if json else views.show_trace(OUT, found, settings)
+    views.show_json(OUT, trace_views.trace_facts(found)) if json else trace_views.show_trace(OUT, found, settings, full)
 
 
 @app.command(epilog="Example: `cpmi explore --port 3101`")

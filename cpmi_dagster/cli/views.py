@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.tree import Tree
 
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.errors import CpmiError
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
 
     from cpmi_dagster.planning.plan import Plan
     from cpmi_dagster.profiles.settings import Settings
-    from cpmi_dagster.resources.column_origins import ColumnOrigin
     from cpmi_dagster.resources.starter import Starter
     from cpmi_dagster.resources.status import AssetStatus
-    from cpmi_dagster.resources.trace import Trace
     from cpmi_dagster.resources.verification import Verification
 
 MAX_CELL = 100
@@ -91,7 +88,7 @@ def show_json(console: SafeConsole, value: Any) -> None:
 
 def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     """A frame as a rich table."""
-    table = _new_table(title)
+    table = new_table(title)
     for index, (name, dtype) in enumerate(frame.schema.items()):
         justify = "right" if dtype.is_numeric() else "left"
         table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=not index)
@@ -125,7 +122,7 @@ def show_starter(console: Console, starter: "Starter") -> None:
         if model
         else f"{starter.model}, a hub id that is fetched at its first use",
     }
-    console.print(_facts_table(str(starter.source), facts))
+    console.print(facts_table(str(starter.source), facts))
     option = f" -p {shlex.quote(str(starter.path))}"
     lines = [f"Profile  {starter.path}"]
     if look.unanswered:
@@ -148,10 +145,16 @@ def program() -> str:
     return shlex.quote(called) if Path(called).name == "cpmi" and not shutil.which("cpmi") else "cpmi"
 
 
-def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings") -> None:
-    """The headline table, the report, the database and further commands."""
+def show_results(
+    console: Console, headline: "pl.DataFrame", labels: "pl.DataFrame | None", settings: "Settings"
+) -> None:
+    """The headline table, or where nothing could be measured the labels; the report, the database, further commands."""
     if headline.height:
         console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
+    lowest = "…"
+    if labels is not None and labels.height:
+        lowest = labels["lowest at"][0]
+        console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))
     report = settings.folder / "report" / "index.html"
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, markup=False, soft_wrap=True)
@@ -159,7 +162,7 @@ def show_results(console: Console, headline: "pl.DataFrame", settings: "Settings
     option = settings.profile_option
     commands = (
         f"{program()} explore{option} (labels in a browser), ui{option} (the DAG), status{option}, "
-        f'query{option} "…", trace{option} …'
+        f'query{option} "…", trace{option} {lowest}'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
 
@@ -182,7 +185,7 @@ def status_facts(assets: Sequence["AssetStatus"]) -> list[dict[str, Any]]:
 
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
     """Assets by partition, what labeling cost, and the time left."""
-    table = _new_table(f"Profile {settings.profile}, home {settings.home}")
+    table = new_table(f"Profile {settings.profile}, home {settings.home}")
     for name in STATUS_COLUMNS:
         justify = "left" if name in ("asset", "partitions") else "right"
         table.add_column(name, justify=justify, no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name))
@@ -237,7 +240,7 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
 
     cards = f"{plan.gpus} x {plan.hardware.name}"
     title = f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {cards}"
-    table = _new_table(title, pad_edge=False)
+    table = new_table(title, pad_edge=False)
     figures = ("forward\ntokens", "generated\ntokens", "of MC's\ntokens", "of MC's\ntime", "GPU-hours")
     for name in ("method", *figures, f"hours\non {plan.gpus}", "price", "tokens"):
         table.add_column(name, justify="left" if name in ("method", "tokens") else "right", no_wrap=True)
@@ -263,78 +266,21 @@ def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, fo
         show_frame(console, figures, form)
 
 
-def trace_facts(trace: "Trace") -> dict[str, Any]:
-    """What `show_trace` shows, its tables as lists of rows."""
-    tables = {title: frame.to_dicts() for title, frame in trace.tables.items()}
-    return {**trace.facts, **tables, "made by": {key: asdict(record) for key, record in trace.files.items()}}
-
-
-def show_trace(console: Console, trace: "Trace", settings: "Settings") -> None:
-    """The history of a label."""
-    for title, facts in trace.facts.items():
-        if facts:
-            console.print(_facts_table(title, _with_step_marked(facts, trace.step)))
-    if not trace.facts["selection"]:
-        console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
-    for title, frame in trace.tables.items():
-        if frame.height:
-            console.print(table_of(frame, title))
-    console.print(_files_table(trace))
-    for key, record in trace.files.items():
-        if key.startswith("labels/"):
-            console.print(f"{key}: {json.dumps(dict(record.settings))}", style="dim", highlight=False, markup=False)
-    console.print(
-        f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}", highlight=False, markup=False
-    )
-
-
-def show_origins(console: Console, origin: "ColumnOrigin") -> None:
-    """The columns that a column was made from, as a tree."""
-    tree = Tree(_origin_text(origin))
-    left = [(tree, origin)]
-    while left:
-        branch, each = left.pop()
-        left += [(branch.add(_origin_text(source)), source) for source in each.origins]
-    console.print(tree)
-
-
-def _origin_text(origin: "ColumnOrigin") -> str:
-    note = "as above" if origin.is_repeated else origin.meaning
-    return f"{escape(origin.column)}  [dim]{escape(note)}[/dim]"
-
-
-def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str, Any]:
-    """The steps of a trajectory with an arrow before the one that was asked for."""
-    if step is None or "steps" not in facts:
-        return facts
-    steps = [f"{'→' if number == step else ' '} {text}" for number, text in enumerate(facts["steps"])]
-    return {**facts, "steps": steps}
-
-
-def _new_table(title: str | None, **options: Any) -> Table:
+def new_table(title: str | None, **options: Any) -> Table:
+    """A table in the style of all commands, without rows."""
     return Table(title=title and escape(title), title_justify="left", header_style="bold", box=box.SIMPLE, **options)
 
 
-def _facts_table(title: str, facts: Mapping[str, Any]) -> Table:
-    table = _new_table(title, show_header=False)
+def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
+    """A table of names and values; a list is a line each, and nothing is left out but what is missing."""
+    table = new_table(title, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        if value is None:
+        if value is None or value == "":
             continue
         lines = value if isinstance(value, list) else [value]
         table.add_row(name, escape("\n".join(str(line) for line in lines)))
-    return table
-
-
-def _files_table(trace: "Trace") -> Table:
-    table = _new_table("made by")
-    for name in ("table", "model", "code version", "run", "written", "fingerprint"):
-        table.add_column(name, no_wrap=name == "table", overflow="fold")
-    for key, record in trace.files.items():
-        written = record.written_at.removesuffix("+00:00")
-        facts = (record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
-        table.add_row(key, *map(escape, facts))
     return table
 
 

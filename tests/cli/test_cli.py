@@ -180,8 +180,7 @@ def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_command
     for said in (
         "9: 9 question and steps",
         "2 of 2 questions",
-        "line 3 (row 2): `question`: it is empty",
-        "and 2 more",
+        "line 3: `question`: it is empty (and 6 more rows)",
         "org/model, a hub id",
         "1 of 2 trajectories are left out",
         f"cpmi plan -p {profile}",
@@ -272,9 +271,11 @@ def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
     from cpmi_dagster.resources.lake import Lake
 
     name = Lake(finished.home).read("selection/selected_trajectories")["trajectory_id"][0]
-    output = invoke("trace", name, "0", "-p", home).output
-    for part in ("source row", "hard negatives", "CPMI by template", "rewards", "made by", "miniature:labeler"):
+    output, full = (invoke("trace", name, "0", "-p", home, *more).output for more in ((), ("--full",)))
+    for part in ("trajectory", "hard negatives", "CPMI by template", "rewards", "made by", "miniature:labeler"):
         assert part in output
+    for part in ("composition", "labels/labeling_costs", '"seed"'):
+        assert part in full and part not in output
     found = json.loads(invoke("trace", name, "0", "--json", "-p", home).stdout)
     assert found["trajectory"]["trajectory_id"] == name
     assert {row["step_index"] for row in found["rewards"]} == {0}

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
-COMMAND = re.compile(r"^\.venv/bin/cpmi (.+)$", re.MULTILINE)
+COMMAND = re.compile(r"^cpmi (.+)$", re.MULTILINE)
 PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -44,5 +44,7 @@ def test_the_tutorial_leads_from_a_file_to_judged_solutions(tmp_path):
         printed = cpmi(tmp_path, [*arguments, "--format", "csv"] if arguments[0] == "query" else arguments)
         if arguments[0] == "query":
             check_labels(printed, PRINTED.findall(text)[0])
+        if arguments[0] == "run":
+            assert "labels made" in printed and "t000000000 2" in printed
     assert len((tmp_path / "judged.jsonl").read_text(encoding="utf-8").splitlines()) == 32
     assert (tmp_path / ".cpmi/mine/report/index.html").is_file()

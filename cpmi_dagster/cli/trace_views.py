@@ -1,0 +1,93 @@
+"""How `cpmi trace` prints what a label or a column was made from."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from cpmi_dagster.cli.views import facts_table, new_table, table_of
+
+if TYPE_CHECKING:
+    from cpmi_dagster.profiles.settings import Settings
+    from cpmi_dagster.resources.column_origins import ColumnOrigin
+    from cpmi_dagster.resources.lake import FileRecord
+    from cpmi_dagster.resources.trace import Trace
+
+NAMED = {"shepherd_labels": "labels of the source"}
+SHOWN_BELOW = ("row_number", "run_id", "model", "code_version")
+# what a label of one step was not made from
+ASIDE = ("sources/step_", "alignment/rejected_rows", "labels/rejected_trajectories", "labels/labeling_costs")
+
+
+def trace_facts(trace: "Trace") -> dict[str, Any]:
+    """What `show_trace` shows, its tables as lists of rows."""
+    tables = {title: frame.to_dicts() for title, frame in trace.tables.items()}
+    return {**trace.facts, **tables, "made by": {key: asdict(record) for key, record in trace.files.items()}}
+
+
+def show_trace(console: Console, trace: "Trace", settings: "Settings", full: bool = False) -> None:
+    """The history of a label.
+
+    Args:
+        full: with the source row, the selection, and the settings of each table.
+    """
+    for title, facts in trace.facts.items():
+        if facts and (full or title == "trajectory"):
+            console.print(facts_table(title, _with_step_marked(facts if full else _readable(facts), trace.step)))
+    if not trace.facts["selection"]:
+        console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
+    for title, frame in trace.tables.items():
+        if frame.height:
+            console.print(table_of(frame, title))
+    files = {key: record for key, record in trace.files.items() if full or (record.rows and not key.startswith(ASIDE))}
+    console.print(_files_table(files))
+    for key, record in files.items():
+        if full and key.startswith("labels/"):
+            console.print(f"{key}: {json.dumps(dict(record.settings))}", style="dim", highlight=False, markup=False)
+    more = "" if full else "; --full shows the source row and the settings of each table"
+    text = f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}{more}"
+    console.print(text, highlight=False, markup=False)
+
+
+def _readable(trajectory: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A trajectory without what `made by` shows, under names that hold for every source."""
+    return {NAMED.get(name, name): value for name, value in trajectory.items() if name not in SHOWN_BELOW}
+
+
+def show_origins(console: Console, origin: "ColumnOrigin") -> None:
+    """The columns that a column was made from, as a tree."""
+    tree = Tree(_origin_text(origin))
+    left = [(tree, origin)]
+    while left:
+        branch, each = left.pop()
+        left += [(branch.add(_origin_text(source)), source) for source in each.origins]
+    console.print(tree)
+
+
+def _origin_text(origin: "ColumnOrigin") -> str:
+    note = "as above" if origin.is_repeated else origin.meaning
+    return f"{escape(origin.column)}  [dim]{escape(note)}[/dim]"
+
+
+def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str, Any]:
+    """The steps of a trajectory with an arrow before the one that was asked for."""
+    if step is None or "steps" not in facts:
+        return facts
+    steps = [f"{'→' if number == step else ' '} {text}" for number, text in enumerate(facts["steps"])]
+    return {**facts, "steps": steps}
+
+
+def _files_table(files: Mapping[str, "FileRecord"]) -> Table:
+    table = new_table("made by")
+    for name in ("table", "model", "code version", "run", "written", "fingerprint"):
+        table.add_column(name, no_wrap=name == "table", overflow="fold")
+    for key, record in files.items():
+        written = record.written_at.removesuffix("+00:00")
+        facts = (record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
+        table.add_row(key, *map(escape, facts))
+    return table

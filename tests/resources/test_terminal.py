@@ -1,0 +1,27 @@
+"""The lines of `cpmi run`: of what made rows or took time, and how many had none."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from cpmi_dagster.resources.terminal import TerminalProgress
+
+
+@pytest.mark.parametrize(
+    ("stage", "rows", "seconds", "has_line"),
+    [
+        ("step_rewards", 89, 0.0, True),
+        ("prover_rollouts", 0, 0.0, False),
+        ("prover_rollouts", 0, 1.5, True),
+        ("best_of_n", 48, 0.0, False),
+        ("best_of_n", 48, 1.5, True),
+    ],
+)
+def test_a_stage_has_a_line_if_it_made_rows_of_its_own_or_took_time(stage, rows, seconds, has_line):
+    console = Console(file=io.StringIO())
+    with TerminalProgress(console, {stage: 1}, small=["best_of_n"]) as progress:
+        progress.finish(stage, None, rows, seconds, False)
+        progress.summary()
+    text = console.file.getvalue()
+    assert (stage in text, "and 1 more tables" in text) == (has_line, not has_line)
