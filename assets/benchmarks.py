@@ -1,14 +1,17 @@
 """The policy's candidate solutions, and the step probabilities that reward models and judges give."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
 
 from cpmi_dagster.benchmarks import best_of_n
 from cpmi_dagster.benchmarks.candidates import sample_candidates
 from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
 from cpmi_dagster.benchmarks.judges import read_judged_lines
+from cpmi_dagster.benchmarks.processbench import judged_steps
 from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
 from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
@@ -19,6 +22,7 @@ from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 PROBLEMS = "sources/benchmark_problems"
 MODELS = "models/process_reward_models"
 CANDIDATES = "benchmarks/candidate_solutions"
+PREDICTIONS = "benchmarks/processbench_predictions"
 CHOICES = "benchmarks/best_of_n_choices"
 NO_QUESTION_SETS = "empty: benchmarks.best_of_n names no question set"
 SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
@@ -56,11 +60,17 @@ predicts = partial(
 )
 
 
-@predicts("benchmarks/processbench_predictions")
+@predicts(PREDICTIONS)
 def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     """The probability that each ProcessBench step is right."""
+    from cpmi_dagster.reports.figure_style import to_markdown
+    from cpmi_dagster.reports.table_plots import draw_calibration
+
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
-    return _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
+    made = _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
+    steps = judged_steps(made.frame(PREDICTIONS), problems)
+    shown = {"calibration": dg.MetadataValue.md(to_markdown(draw_calibration(steps)))} if steps.height else {}
+    return replace(made, metadata=shown)
 
 
 @predicts("benchmarks/prmbench_predictions")

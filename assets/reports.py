@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES
@@ -17,6 +18,7 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.database import query
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import Role
+from cpmi_dagster.resources.presentation import preview
 from cpmi_dagster.resources.stage import Stage, stage
 from cpmi_dagster.resources.stage_run import TRAJECTORIES, StageOutput, StageRun, partitions_of
 
@@ -90,13 +92,14 @@ LABELS_MADE = """
 def report(run: StageRun) -> StageOutput:
     """One self-contained HTML file: every artifact next to the paper's figures, with plots and provenance."""
     from cpmi_dagster.alignment.review import review_alignment
+    from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
 
-    inputs = _inputs(run, (*DRAWN_FROM, MODELS))
+    inputs, frames = _inputs(run, (*DRAWN_FROM, MODELS)), {name: run.read(_artifact_key(name)) for name in ARTIFACTS}
     html = render_report(
         run.settings.profile,
         datetime.now(UTC).date().isoformat(),
-        {name: run.read(_artifact_key(name)) for name in ARTIFACTS},
+        frames,
         inputs,
         profile_option=run.settings.profile_option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
@@ -108,7 +111,10 @@ def report(run: StageRun) -> StageOutput:
     write_whole(run.settings.folder / REPORT_FILE, html)
     _complete_model_cards(run, inputs)
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
-    return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)])
+    shown: dict[str, Any] = {"report": dg.MetadataValue.path(str(run.settings.folder / REPORT_FILE))}
+    if (measured := format_headline(headline_table(frames, run.settings.recipes))).height:
+        shown["headline"] = dg.MetadataValue.md(preview(measured, rows=None))
+    return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
 
 
 @stage(

@@ -60,7 +60,7 @@ def is_recorded(
 def materialization(
     instance: dg.DagsterInstance,
     table: str,
-    partition: str,
+    partition: str | None,
     inputs: Sequence[str],
     versions: tuple[str, str],
     metadata: Mapping[str, Any],

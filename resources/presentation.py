@@ -116,9 +116,9 @@ def _facts(stage: Declaration, record: FileRecord, rows: pl.DataFrame) -> dict[s
     return shown
 
 
-def preview(frame: pl.DataFrame) -> str:
-    """The first rows as a Markdown table."""
-    head = frame.head(PREVIEW_ROWS)
+def preview(frame: pl.DataFrame, rows: int | None = PREVIEW_ROWS) -> str:
+    """The first rows as a Markdown table; all where `rows` is None."""
+    head = frame if rows is None else frame.head(rows)
     lines = ["| " + " | ".join(map(in_markdown, head.columns)) + " |", "|" + "---|" * head.width]
     lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in head.iter_rows()]
     return "\n".join(lines)

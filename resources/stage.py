@@ -13,7 +13,6 @@ partition; its data version is the hash of the rows: only what follows changed r
 """
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -24,7 +23,7 @@ from typing import Any, Concatenate, ParamSpec
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.tables import TABLES, Partitioning, fingerprinted_columns
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
@@ -35,14 +34,20 @@ from cpmi_dagster.resources.extent import (
     covers,
     earlier_extent,
     is_nothing,
-    recorded_setting,
     setting_values,
     widened,
 )
-from cpmi_dagster.resources.fingerprints import earlier_hash, fingerprint_of, rows_hash
+from cpmi_dagster.resources.fingerprints import (
+    as_recorded,
+    columns_of,
+    content_of,
+    earlier_hash,
+    fingerprint_of,
+    rows_hash,
+)
 from cpmi_dagster.resources.home_files import LateWrite
-from cpmi_dagster.resources.lake import Begun, Contents, FileRecord, Lake
-from cpmi_dagster.resources.materializations import asset_key
+from cpmi_dagster.resources.lake import Begun, Contents, FileRecord
+from cpmi_dagster.resources.materializations import asset_key, materialization
 from cpmi_dagster.resources.pace import Pace
 from cpmi_dagster.resources.profile_at_work import profile_at_work
 from cpmi_dagster.resources.spec_version import spec_version
@@ -57,7 +62,6 @@ Options = ParamSpec("Options")
 HashOf = Callable[[pl.DataFrame], str]
 GPU_POOL = "gpu"
 EARLIER_MODEL_FACTS = 2  # identity and precision, which earlier versions put into fingerprints
-CATEGORIES = re.compile(r"Enum\(categories=\[[^\]]*\]\)")
 LOG = logging.getLogger(__name__)
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 RUN_CONFIG = {
@@ -91,11 +95,15 @@ class Stage(Maker):
         memo: dict[str, Any] = {}
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
-            yield from self._materialize(context, self.run_in(context, makers, memo))
+            yield from self._materialize(context, self.run_in(context, makers, memo), version)
 
         return dg.multi_asset(
             name=self.name,
-            specs=[presentation.asset_spec(self, key, version, fresh) for key in self.tables],
+            specs=[
+                presentation.asset_spec(self, key, version, fresh).replace_attributes(skippable=len(self.tables) > 1)
+                for key in self.tables
+            ],
+            can_subset=len(self.tables) > 1,
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
             required_resource_keys=RESOURCES,
             config_schema=RUN_CONFIG,
@@ -235,8 +243,8 @@ class Stage(Maker):
         extent = record.extent or earlier_extent(record.settings, asked)
         if set(extent) != set(asked):
             return None
-        as_recorded = None if record.extent else partial(_as_recorded, run, record)
-        return extent if record.fingerprint in self._fingerprints(run, partition, extent, as_recorded) else None
+        in_its_words = None if record.extent else partial(as_recorded, run.lake, record)
+        return extent if record.fingerprint in self._fingerprints(run, partition, extent, in_its_words) else None
 
     def _record_on_disk(self, run: StageRun, partition: str | None) -> FileRecord | None:
         """What made the files of a partition; None where one is missing, damaged or not made with the others."""
@@ -259,7 +267,7 @@ class Stage(Maker):
     def _dependencies(self, run: StageRun, partition: str | None, extent: Extent, hash_of: HashOf) -> dict[str, Any]:
         facts = {
             "code_version": self.code_version,
-            "columns": {key: _columns(key) for key in self.tables},
+            "columns": {key: columns_of(key) for key in self.tables},
             "seed": run.settings.seed,
             # what is not set changes no row, so that a setting which a later version adds makes none stale
             "settings": {
@@ -285,27 +293,27 @@ class Stage(Maker):
         run: StageRun,
         partition: str | None,
         extent: Extent | None = None,
-        as_recorded: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        in_its_words: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Iterator[str]:
         """The fingerprint of what would be made now, then those that earlier versions gave to the same rows.
 
         Args:
-            as_recorded: puts facts into the words of a file.
+            in_its_words: puts facts into the words of a file.
         """
-        in_words = as_recorded or dict
+        in_words = in_its_words or dict
         yield fingerprint_of(in_words(self.dependencies(run, partition, extent)))
         # earlier versions did not know the config and tokenizer of a model, and covered the categories of enums
         facts = self._dependencies(run, partition, extent or {}, earlier_hash)
         facts["models"] = {role: model[:EARLIER_MODEL_FACTS] for role, model in facts["models"].items()}
         facts = in_words(facts)
         yield fingerprint_of(facts)
-        columns = {key: _columns(key, with_categories=True) for key in facts.get("columns", {})}
+        columns = {key: columns_of(key, with_categories=True) for key in facts.get("columns", {})}
         yield fingerprint_of({**facts, "columns": columns})
 
     def _contents_of_inputs(self, run: StageRun, partition: str | None) -> Contents:
         """The content of every file that the body may read."""
         return {
-            (key, name): _content(run.lake, key, name)
+            (key, name): content_of(run.lake, key, name)
             for key in self.inputs
             for name in input_partitions(self, key, partition, run.settings)
         }
@@ -316,19 +324,19 @@ class Stage(Maker):
         axis = ROWS_OF_EXTENT.get(key)
         if axis is not None and axis in extent:
             within = pl.lit(True) if extent[axis] is None else pl.col("rank") <= extent[axis]
-            name = f"{key} {_content(run.lake, key, partition)} {within}"
+            name = f"{key} {content_of(run.lake, key, partition)} {within}"
             return run.once(name, lambda: rows_hash(run.lake.read(key, partition).filter(within)))
         if TABLES[key].partitioning is None:
             rows = ROWS_OF_PARTITION.get((key, self.partitioning))
-            content = _content(run.lake, key, None)
+            content = content_of(run.lake, key, None)
             if not rows or not partition:
                 return content
             chosen = rows(run.settings, partition)
             name = f"{key} {content} {chosen} {hash_of.__name__}"
             return run.once(name, lambda: hash_of(run.read(key).filter(chosen)))
         if TABLES[key].partitioning == self.partitioning:
-            return _content(run.lake, key, partition)
-        return {part: _content(run.lake, key, part) for part in partitions_of(key, run.settings) or []}
+            return content_of(run.lake, key, partition)
+        return {part: content_of(run.lake, key, part) for part in partitions_of(key, run.settings) or []}
 
     def _write(self, run: StageRun, made: StageOutput, partition: str | None, fingerprint: str) -> list[FileRecord]:
         record = FileRecord(
@@ -350,7 +358,10 @@ class Stage(Maker):
         written = [run.lake.write(made.frame(own.table), own) for own in records]
         return [written[-1], *written[:-1]]
 
-    def _materialize(self, context: dg.AssetExecutionContext, run: StageRun) -> Iterator[dg.MaterializeResult]:
+    def _materialize(
+        self, context: dg.AssetExecutionContext, run: StageRun, code: str
+    ) -> Iterator[dg.MaterializeResult]:
+        """Make all tables; those that the run did not ask for are recorded as well, since they may have changed."""
         if len(context.partition_keys if self.partitioning else ()) > 1:
             raise dg.Failure("this run makes one partition; launch one run per partition", allow_retries=False)
         partition = context.partition_key if self.partitioning else None
@@ -358,8 +369,13 @@ class Stage(Maker):
             shown = self.bring_up_to_date(run, partition)
         for key in self.tables:
             record = run.lake.record(key, partition)
-            version = dg.DataVersion(record.content) if record else None
-            yield dg.MaterializeResult(asset_key=asset_key(key), metadata=shown[key], data_version=version)
+            content = record.content if record else None
+            if asset_key(key) in context.selected_asset_keys:
+                version = dg.DataVersion(content) if content else None
+                yield dg.MaterializeResult(asset_key=asset_key(key), metadata=shown[key], data_version=version)
+            elif content:
+                made = materialization(context.instance, key, partition, self.inputs, (content, code), shown[key])
+                context.log_event(made)
 
 
 def _declares(
@@ -379,30 +395,6 @@ model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declare a stage that runs a language or reward model."""
 
 
-def _as_recorded(run: StageRun, record: FileRecord, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts with settings and inputs as a file of an earlier version names them, where they are the same."""
-    recorded = {path: value for path, value in record.settings.items() if path != "seed"}
-    inputs = record.inputs["inputs"]
-    same = all(recorded_setting(recorded, path) == value for path, value in facts["settings"].items()) and all(
-        inputs.get(key) in (version, _content(run.lake, key, record.partition))
-        for key, version in facts["inputs"].items()
-    )
-    return {**facts, "settings": recorded, "inputs": inputs} if same else {}
-
-
 def _differing(facts: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What of the facts has changed: `models`, `sources and inputs`."""
     return " and ".join(name for name, fact in facts.items() if now[name] != fact)
-
-
-def _columns(key: str, with_categories: bool = False) -> dict[str, str]:
-    """Columns and types of a table as fingerprints know them: a category that is added changes no row."""
-    kinds = {name: str(kind) for name, kind in fingerprinted_columns(TABLES[key]).items()}
-    return kinds if with_categories else {name: CATEGORIES.sub("Enum", kind) for name, kind in kinds.items()}
-
-
-def _content(lake: Lake, key: str, partition: str | None) -> str:
-    record = lake.record(key, partition)
-    if record is None:
-        raise lake.missing(key, partition)
-    return record.content

@@ -123,6 +123,22 @@ def processbench_average(
     return _average(_scores(_judged_subsets(predictions, problems, protocol, samples, seed), protocol)).f1
 
 
+def judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    """Steps whose truth ProcessBench has: those up to the first wrong one.
+
+    Args:
+        predictions: `ProcessBenchPredictions` columns of one recipe.
+        problems: `BenchmarkProblems` rows.
+
+    Returns:
+        probability that the step is right, and whether it is: `is_right`.
+    """
+    first = problems.select("benchmark", "problem_id", "first_error")
+    steps = predictions.join(first, on=["benchmark", "problem_id"])
+    known = steps.filter((pl.col("first_error") < 0) | (pl.col("step_index") <= pl.col("first_error")))
+    return known.select("probability", is_right=pl.col("step_index") != pl.col("first_error"))
+
+
 def _judged_subsets(
     predictions: pl.DataFrame,
     problems: pl.DataFrame,

@@ -1,4 +1,4 @@
-"""Plots drawn from tables of the lake: score histograms, labeling costs, training curves.
+"""Plots drawn from tables of the lake: score histograms, labeling costs, training curves, calibration.
 
 draw_score_histograms({"MC": scores, "CPMI": scores})   scores: columns probability, correct
 """
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 BINS = 25
 TAILS = (0.01, 0.99)
+CALIBRATION_BINS = 10
 FEW_CURVES = 6
 """Models in a panel beyond which their training losses, which jump, would hide everything."""
 COST_PANELS: tuple[tuple[str, str], ...] = (
@@ -120,6 +121,25 @@ def draw_training_curves(models: pl.DataFrame) -> "Figure":
             named.add(row)
         label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
     add_legend(figure, panels[0])
+    return figure
+
+
+def draw_calibration(steps: pl.DataFrame) -> "Figure":
+    """The share of steps that are right by the probability a model gave them, in bins of equally many steps.
+
+    A calibrated model lies on the dotted line.
+
+    Args:
+        steps: probability and is_right, as of `judged_steps`; at least one row.
+    """
+    from sklearn.calibration import calibration_curve
+
+    right, given = steps["is_right"], steps["probability"]
+    shares, means = calibration_curve(right, given, n_bins=CALIBRATION_BINS, strategy="quantile")
+    figure, (panel,) = new_figure(3.3)
+    panel.plot([0, 1], [0, 1], ":", linewidth=1.1, color=INK)
+    panel.plot(means, shares, "-o", linewidth=1.6, markersize=4, color=RIGHT_STEPS)
+    label_axes(panel, "probability that a step is right", "share that is", f"Calibration on {steps.height:,} steps")
     return figure
 
 

@@ -12,6 +12,7 @@ from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
     CROSS_FITTED,
     PROTOCOLS,
+    judged_steps,
     processbench_average,
     processbench_chance,
     processbench_scores,
@@ -321,3 +322,11 @@ def test_a_judge_that_flags_right_steps_is_read_the_other_way_by_the_released_pr
     }
     assert (rows["released"]["f1"], rows["released"]["inverted"]) == (1.0, True)
     assert (rows["paper"]["f1"], rows["paper"]["inverted"]) == (0.0, False)
+
+
+def test_steps_have_a_truth_up_to_the_first_wrong_one():
+    rows = [("a", step, 0.1 * step) for step in range(4)] + [("b", step, 0.9) for step in range(2)]
+    predictions = pl.DataFrame(rows, schema=["problem_id", "step_index", "probability"], orient="row")
+    problems = pl.DataFrame({"benchmark": "processbench_math", "problem_id": ["a", "b"], "first_error": [1, -1]})
+    steps = judged_steps(predictions.with_columns(benchmark=pl.lit("processbench_math")), problems)
+    assert steps.sort("probability").rows() == [(0.0, True), (0.1, False), (0.9, True), (0.9, True)]

@@ -10,7 +10,7 @@ from stage_examples import LABELS, LOGPROBS, NEGATIVES, SCORES, counting_stage, 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
-from cpmi_dagster.resources import stage as stage_module
+from cpmi_dagster.resources import fingerprints
 from cpmi_dagster.resources.fingerprints import earlier_hash, fingerprint_of
 from cpmi_dagster.resources.lake import FileRecord
 from cpmi_dagster.resources.language_models import LanguageModels
@@ -130,11 +130,11 @@ def test_a_category_that_is_added_to_an_enum_makes_no_row_stale(run_of, monkeypa
 
     run = run_of(logprobs)
     logprobs.bring_up_to_date(run, "000")
-    columns = stage_module.fingerprinted_columns(TABLES[LOGPROBS])
+    columns = fingerprints.fingerprinted_columns(TABLES[LOGPROBS])
     more = columns | {"context": pl.Enum([*columns["context"].categories, "onward"])}
-    monkeypatch.setattr(stage_module, "fingerprinted_columns", lambda table: more)
+    monkeypatch.setattr(fingerprints, "fingerprinted_columns", lambda table: more)
     assert logprobs.is_up_to_date(run, "000")
-    monkeypatch.setattr(stage_module, "fingerprinted_columns", lambda table: more | {"answer_rank": pl.String()})
+    monkeypatch.setattr(fingerprints, "fingerprinted_columns", lambda table: more | {"answer_rank": pl.String()})
     assert not logprobs.is_up_to_date(run, "000")
 
 

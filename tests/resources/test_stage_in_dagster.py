@@ -1,8 +1,9 @@
 """What Dagster records and shows of a stage, and what its launchpad takes."""
 
 import dagster as dg
+import polars as pl
 import pytest
-from stage_examples import NEGATIVES, counting_stage, select
+from stage_examples import NEGATIVES, REJECTED, counting_stage, negatives, select
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.resources.stage import Stage, stage
@@ -96,3 +97,16 @@ def test_dagster_shows_schema_lineage_rows_and_preview(run_of):
     columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
     assert columns["rank"].type == "Int64"
     assert {"run_id", "model", "code_version"} <= set(columns)
+
+
+def test_one_table_of_two_can_be_asked_for_and_both_are_recorded(run_of):
+    @stage(NEGATIVES, also=[REJECTED])
+    def makes_two(run: StageRun, shard: str) -> StageOutput:
+        """Two tables."""
+        rejected = pl.DataFrame({"trajectory_id": ["t1"], "stage": ["scoring"], "reason": ["too long"]})
+        return StageOutput({NEGATIVES: negatives("t2"), REJECTED: rejected})
+
+    run, keys = run_of(makes_two), [dg.AssetKey(key.split("/")) for key in (NEGATIVES, REJECTED)]
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert materialize(makes_two, run, instance, partition_key="000", selection=[keys[0]]).success
+        assert [instance.get_materialized_partitions(key) for key in keys] == [{"000"}, {"000"}]
