@@ -31,7 +31,7 @@ from cpmi_dagster.resources.chunk_store import WORK, ChunkStore, unfinished_pace
 from cpmi_dagster.resources.fingerprints import rows_hash
 from cpmi_dagster.resources.home_files import LateWrite, Version, open_home
 from cpmi_dagster.resources.pace import Pace
-from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
+from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, read_columns, sealed
 from cpmi_dagster.resources.shared_locks import SharedLocks
 
 FOOTER_KEY = "cpmi"
@@ -279,7 +279,7 @@ class Lake:
 
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
         """The first rows of a file, without their provenance columns."""
-        return pl.read_parquet(self.path(key, partition), columns=_own_columns(key), n_rows=rows)
+        return read_columns(self.path(key, partition), key, _own_columns(key), rows)
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
         if not self.has(key, partition):
@@ -289,7 +289,7 @@ class Lake:
             raise self.missing(key, partition)
         try:
             self.check(key, partition)
-            frame = pl.read_parquet(path, columns=list(columns or _own_columns(key)))
+            frame = read_columns(path, key, columns or _own_columns(key))
         except pl.exceptions.ColumnNotFoundError as error:
             raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
         except pl.exceptions.PolarsError as error:

@@ -7,12 +7,13 @@ Parquet has checksums of pages too, but polars neither writes nor checks them, a
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import polars as pl
 
+from cpmi_dagster.contracts.tables import LATER_COLUMNS, TABLES, columns_of
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.file_states import by_state
 
@@ -21,6 +22,24 @@ MARK = "sha256:"
 ZEROS = b"0" * 64
 TAIL_BYTES = 4096
 """More than what follows the seal in a file."""
+
+
+def read_columns(path: Path, key: str, columns: Sequence[str] | None = None, rows: int | None = None) -> pl.DataFrame:
+    """Rows of a file of a table, with nulls in the columns that came later than the file.
+
+    Args:
+        columns: which; those of the file, and later ones, by default.
+        rows: the first so many; all by default.
+
+    Raises:
+        polars.exceptions.ColumnNotFoundError: it lacks another column.
+    """
+    later = [name for name in LATER_COLUMNS.get(key, ()) if columns is None or name in columns]
+    absent = set(later) - set(pl.read_parquet_schema(path)) if later else set()
+    stored = None if columns is None else [name for name in columns if name not in absent]
+    frame = pl.read_parquet(path, columns=stored, n_rows=rows)
+    frame = frame.with_columns(pl.lit(None, columns_of(TABLES[key])[name]).alias(name) for name in absent)
+    return frame if columns is None else frame.select(columns)
 
 
 class DamagedFile(LakeError):

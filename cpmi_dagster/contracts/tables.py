@@ -30,6 +30,8 @@ Partitioning = Literal["shard", "recipe", "benchmark"]
 PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "model": pl.String(), "code_version": pl.String()}
 EARLIER_NAMES = {"model": "labeler"}
 """Names of provenance columns in homes made by earlier versions; they are read under today's name."""
+LATER_COLUMNS = {"labels/policy_rollouts": ("text",), "labels/prover_rollouts": ("text",)}
+"""Columns that files of earlier versions lack: they are null there, and no reason to make rows again."""
 PROVENANCE_MEANING: dict[str, str] = {
     "run_id": "Dagster run that wrote the row",
     "model": "language model or recipe behind the row: id + revision or weights hash; empty where no model is involved",
@@ -321,7 +323,8 @@ def provenance_of(table: Table) -> dict[str, pl.DataType]:
 def fingerprinted_columns(table: Table) -> dict[str, pl.DataType]:
     """The columns that decide whether rows must be rebuilt: the names of provenance columns make no difference."""
     earlier = {EARLIER_NAMES.get(name, name): dtype for name, dtype in PROVENANCE.items()}
-    return {**table.schema.create_empty().schema, **earlier}
+    own = table.schema.create_empty().schema
+    return {**{name: own[name] for name in own if name not in LATER_COLUMNS.get(table.key, ())}, **earlier}
 
 
 def column_meanings(table: Table) -> dict[str, str]:

@@ -19,6 +19,7 @@ from cpmi_dagster.answers.extraction import announced_answer, extract_answer
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.contracts.tables import Rollouts
+from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
 from cpmi_dagster.generation.grading import graded
 from cpmi_dagster.generation.settings import Sampling
@@ -179,6 +180,7 @@ def _graded(
             "correct": graded(golds, answers, comparison),
             "generated_tokens": [one.tokens for one in singles],
             "truncated": [one.truncated for one in singles],
+            "text": [encodable(one.text) for one in singles],
         },
         schema=ROLLOUT_COLUMNS,
     )

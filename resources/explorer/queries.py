@@ -98,10 +98,10 @@ ANSWERS = """
 """
 
 ROLLOUTS = """
-    select 'policy' as model, rollout, answer, correct, generated_tokens, truncated from labels.policy_rollouts
+    select 'policy' as model, rollout, answer, correct, generated_tokens, truncated, text from labels.policy_rollouts
     where trajectory_id = $id and prefix_length = $prefix_length
     union all
-    select 'prover', rollout, answer, correct, generated_tokens, truncated from labels.prover_rollouts
+    select 'prover', rollout, answer, correct, generated_tokens, truncated, text from labels.prover_rollouts
     where trajectory_id = $id and prefix_length = $prefix_length
     order by all
 """

@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.contracts.tables import LATER_COLUMNS, TABLES
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.database import Database
@@ -137,7 +137,10 @@ class Snapshot:
             return self._replaced[table]
         if shard is None or TABLES[key].partitioning != "shard" or not self._lake.path(key, shard).is_file():
             return table
-        return f"read_parquet({quoted(f'{HOME}/{LAKE}/{key}/shard={shard}.parquet')})"
+        files = [f"{HOME}/{LAKE}/{key}/{name}.parquet" for name in (f"shard={shard}", "empty")]
+        if key in LATER_COLUMNS:
+            return f"read_parquet([{', '.join(map(quoted, files))}], union_by_name = true)"
+        return f"read_parquet({quoted(files[0])})"
 
     def _hold(self, table: str) -> None:
         """Copy a table into memory, unless it is too large for that."""

@@ -102,7 +102,7 @@ def _labels(numbers: list[int]) -> dict[str, list[dict]]:
         ],
         "policy_rollouts": [
             {"trajectory_id": name, "prefix_length": step + 1, "rollout": 0, "answer": HOSTILE, "correct": step == 0,
-             "generated_tokens": 11, "truncated": False}
+             "generated_tokens": 11, "truncated": False, "text": f"Sampled: {HOSTILE}"}
             for name in ids for step in range(STEPS)
         ],
     }  # fmt: skip

@@ -5,8 +5,9 @@ import re
 from html import unescape
 from urllib.parse import quote
 
+import polars as pl
 import pytest
-from explorer_home import HOSTILE, STEPS, identifier, made_up_home, soft_label
+from explorer_home import HOSTILE, SHARDS, STEPS, identifier, made_up_home, soft_label
 from starlette.testclient import TestClient
 
 from cpmi_dagster.resources.database import query
@@ -96,7 +97,18 @@ def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client)
     text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     assert "+0.250<small>0.90</small>" in text and "shade-9" in text
     assert "−1.00 → −0.25" in text and "+0.750" in text
-    assert "policy: 0 of 1 reach the gold answer" in text
+    assert "policy: 0 of 1 reach the gold answer" in text and "Sampled: " in text
+
+
+def test_rollouts_of_a_version_that_kept_no_text_are_shown_by_their_answers(client, settings):
+    path = Lake(settings.home).path("labels/policy_rollouts", f"{3 % SHARDS:03d}")
+    kept = path.read_bytes()
+    try:
+        pl.read_parquet(path).drop("text").write_parquet(path)
+        text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
+    finally:
+        path.write_bytes(kept)
+    assert "policy: 0 of 1 reach the gold answer" in text and "… The answer is:" in text
 
 
 @pytest.mark.parametrize(

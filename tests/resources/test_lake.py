@@ -151,6 +151,20 @@ def test_what_an_earlier_version_wrote_about_a_file_is_read_under_todays_names(l
     assert lake.read(KEY, "000").equals(ROWS)
 
 
+def test_a_file_without_a_column_that_came_later_is_read_with_nulls_and_is_not_stale(lake):
+    key = "labels/policy_rollouts"
+    rows = {"trajectory_id": "t1", "prefix_length": 1, "rollout": 0, "answer": "3", "correct": True}
+    frame = pl.DataFrame([{**rows, "generated_tokens": 5, "truncated": False, "text": "It is 3."}])
+    lake.write(frame, FileRecord(key, "000", "f", "r", "m@1", "1"))
+    path = lake.path(key, "000")
+    footer = {FOOTER_KEY: pl.read_parquet_metadata(path)[FOOTER_KEY]}
+    pl.read_parquet(path).drop("text").write_parquet(path, metadata=footer)
+    lake.write(frame, FileRecord(key, "001", "f", "r", "m@1", "1"))
+    assert lake.read(key)["text"].to_list() == [None, "It is 3."]
+    assert lake.read(key, "000", columns=["text", "rollout"]).rows() == [(None, 0)]
+    assert "text" in columns_of(TABLES[key]) and "text" not in fingerprinted_columns(TABLES[key])
+
+
 def test_what_provenance_is_called_makes_no_rows_stale():
     assert {"run_id", "labeler", "code_version"} < set(fingerprinted_columns(TABLES[KEY]))
 
