@@ -7,6 +7,7 @@ model     labeler Qwen/Qwen3-8B-Base: 15.3 GiB of weights, fit into 79.1 GiB    
 source    openai/gsm8k: not in the cache, and the hub does not answer (ConnectError)    problem: give a local path
 """
 
+import json
 import os
 import platform
 import shutil
@@ -37,6 +38,7 @@ TRAINING_BYTES = 16
 """Of a parameter in full training: weights, gradients and Adam's two moments in float32."""
 PACKAGES = ("cpmi-dagster", "torch", "transformers", "dagster", "duckdb", "polars")
 HUB_SECONDS = 5.0
+REST = "the rest is downloaded at its first use"
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,10 @@ def _weights(settings: Settings, role: str, model: LanguageModel, memory: int) -
         place, revision = model_place(model.name), model.revision
         if not Path(place).exists():
             revision = revision or HubLock(settings.home).revisions().get(f"model {model.name}")
-            if not _is_cached(place, "model", revision):
+            if (folder := _cached(place, "model", revision)) is None:
                 return _on_hub(what, place, "model", f"name a local folder as models.{role}.name")
+            if _lacks_weights(folder):
+                return Finding("model", f"{what}: a part of it is in the hub's cache", "warning", REST)
         shape = planned_model(role, model, revision).shape
     except CpmiError as error:
         return Finding("model", what, "problem", str(error))
@@ -191,20 +195,35 @@ def _source(settings: Settings, source: DataSource) -> Finding:
             return Finding("source", source.place, "problem", first_line(error))
         return Finding("source", source.place)
     revision = source.revision or HubLock(settings.home).revisions().get(f"dataset {source.hub}")
-    if _is_cached(source.place, "dataset", revision):
+    if (folder := _cached(source.place, "dataset", revision)) is not None:
+        if _is_unfinished(folder):
+            return Finding("source", f"{source.place}: a part of it is in the hub's cache", "warning", REST)
         return Finding("source", f"{source.place}: in the hub's cache")
     return _on_hub(source.place, source.place, "dataset", "give a local `path` in its place")
 
 
-def _is_cached(name: str, kind: Literal["model", "dataset"], revision: str | None) -> bool:
+def _cached(name: str, kind: Literal["model", "dataset"], revision: str | None) -> Path | None:
+    """The folder in the hub's cache, which may hold a part only; None where there is none."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        snapshot_download(name, repo_type=kind, revision=revision, local_files_only=True)
+        return Path(snapshot_download(name, repo_type=kind, revision=revision, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError):
-        return False
-    return True
+        return None
+
+
+def _lacks_weights(folder: Path) -> bool:
+    """Whether a model's folder is without weights, or without some of the files that its index names."""
+    index = folder / "model.safetensors.index.json"
+    named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) if index.is_file() else set()
+    found = {file.name for file in folder.iterdir() if file.suffix in (".safetensors", ".bin")}
+    return not found or not named <= found
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Whether a download into the repository of a snapshot was interrupted."""
+    return any(folder.parents[1].glob("blobs/*.incomplete"))
 
 
 def _on_hub(what: str, name: str, kind: Literal["model", "dataset"], otherwise: str) -> Finding:

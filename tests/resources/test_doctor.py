@@ -11,6 +11,8 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.doctor import examine
 
+COMMIT = "0" * 40
+
 
 def found(tmp_path, *, home=None, **values):
     """What is found for the miniature with some values changed."""
@@ -51,6 +53,22 @@ def test_what_the_hub_does_not_give_is_a_problem_named_once(tmp_path, monkeypatc
     splits = [{"source": "gsm8k", "hub": "openai/gsm8k", "split": split} for split in ("train", "test")]
     found_problems = problems(found(tmp_path, sources={"references": splits}, models={"labeler": {"name": "a/model"}}))
     assert [what.split(":")[0] for what in found_problems] == ["labeler a/model", "openai/gsm8k"]
+
+
+def test_a_part_of_a_download_is_not_taken_for_the_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    for repository in ("models--a--model", "datasets--a--data"):
+        snapshot = tmp_path / "cache" / repository / "snapshots" / COMMIT
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text("{}")
+        (snapshot.parents[1] / "blobs").mkdir()
+        (snapshot.parents[1] / "blobs" / "abc.incomplete").touch()
+    data = {"math_shepherd": {"hub": "a/data", "revision": COMMIT}}
+    findings = found(tmp_path, sources=data, models={"labeler": {"name": "a/model", "revision": COMMIT}})
+    partly = [finding.what.split(":")[0] for finding in findings if "a part of it" in finding.what]
+    assert partly == ["labeler a/model", "a/data"]
+    assert not problems(findings)
 
 
 def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):
