@@ -9,6 +9,7 @@ again with the same file, model and options, continues after the last of them.
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from glob import escape
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +36,7 @@ from cpmi_dagster.trajectories.forms import answer_text
 
 OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
 PART_TRAJECTORIES = 64
+HASH_CHARACTERS = 16
 FRAMES = ("scores", "logprobs", "rejected")
 
 
@@ -116,7 +118,8 @@ class _Parts:
 
     def __init__(self, output: Path, facts: Mapping[str, Any]) -> None:
         text = json.dumps({**facts, "version": version("cpmi-dagster")}, sort_keys=True, default=str)
-        self._folder = output.with_name(f".{output.name}.{sha256(text.encode()).hexdigest()[:16]}")
+        self._output = output
+        self._folder = output.with_name(f".{output.name}.{sha256(text.encode()).hexdigest()[:HASH_CHARACTERS]}")
 
     def read(self, number: int) -> ScoredTrajectories | None:
         """A part; None where it is not finished."""
@@ -132,8 +135,9 @@ class _Parts:
                 getattr(part, name).write_parquet(unfinished)
 
     def remove(self) -> None:
-        """Remove them all, once the outputs are there."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove them all once the outputs are there, and those of runs with other options that never ended."""
+        for folder in self._output.parent.glob(f".{escape(self._output.name)}.{'?' * HASH_CHARACTERS}"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _file(self, number: int, name: str) -> Path:
         return self._folder / f"{number:06d}-{name}.parquet"

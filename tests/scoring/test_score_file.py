@@ -61,9 +61,10 @@ def test_a_killed_scoring_continues_and_ends_as_one_that_was_not(score, killed_a
     assert score()[0].equals(scores)
 
 
-def test_finished_parts_are_not_taken_for_other_options(score, killed_at_the_third):
+def test_finished_parts_are_not_taken_for_other_options_and_go_with_them(score, killed_at_the_third, tmp_path):
     scores, _ = score(templates=2)
     assert killed_at_the_third.count("a") == 2
+    assert names(tmp_path) == ["in.jsonl", "out.parquet"]
     assert scores["template"].n_unique() == 2
 
 
