@@ -25,7 +25,7 @@ test: $(STAMP)-dev
 # the method alone, without slow tests and those that look at a run of the DAG: for every change
 test-fast: $(STAMP)-dev
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile -m "not slow and not whole_run" \
-		$(addprefix --ignore=tests/,assets cli deploy faults resources)
+		$(addprefix --ignore=tests/,assets cli deploy docs faults performance resources scripts)
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .

@@ -16,7 +16,10 @@ from cpmi_dagster.answers.equivalence.decide import decide
 from cpmi_dagster.trajectories.math_shepherd import PARSED_COLUMNS
 from cpmi_dagster.trajectories.question_text import compact, normal_key
 
-pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository"),
+]
 
 MATH_TRAIN = "math/train.jsonl.gz"
 MATH_TEST = "math/test_without_math500_odd.jsonl.gz"

@@ -23,6 +23,8 @@ EXAMPLES = {
 }
 """By heading: the check of the example, and how many files it may touch."""
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def copy(tmp_path) -> Path:
@@ -96,7 +98,6 @@ def test_the_command_scores_under_the_conditioning_of_the_page(copy):
     assert (rest["incremental"] - rest["onward"]).abs().max() < 1e-5
 
 
-@pytest.mark.slow
 def test_no_test_of_the_registries_has_to_change_for_the_examples(copy):
     for example in examples().values():
         insert(example, copy)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("zensical", reason="the extra `dev` is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]

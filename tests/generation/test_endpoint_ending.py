@@ -16,6 +16,8 @@ from completions_server import Answer, Server, completion, serve
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.completions_client import Endpoint
 
+pytestmark = pytest.mark.slow
+
 LONG = 30
 SOON = 5
 ASKS_FOR = """

@@ -17,6 +17,8 @@ from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.generation.settings import Sampling
 
+pytestmark = pytest.mark.slow
+
 SAMPLING = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=16)
 KEY = "sk-very-secret"
 USAGE = {"prompt_tokens": 5, "completion_tokens": 4}

@@ -21,6 +21,8 @@ from cpmi_dagster.resources.progress import LoggedProgress
 from cpmi_dagster.resources.stage import Stage, stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
+pytestmark = pytest.mark.slow
+
 ROLLOUTS = "labels/policy_rollouts"
 SAMPLING = Sampling(temperature=0.6, top_p=0.95, max_new_tokens=16)
 TRAJECTORIES = pl.DataFrame(

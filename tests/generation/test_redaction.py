@@ -14,6 +14,8 @@ from cpmi_dagster.generation.completion_replies import LONGEST_MESSAGE
 from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.redaction import SHORTEST_PIECE, without_key
 
+pytestmark = pytest.mark.slow
+
 KEY = 'sk-Very/"secret\\+key 42'
 SAID = {
     "the key": f"Incorrect API key provided: {KEY}",

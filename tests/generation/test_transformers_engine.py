@@ -15,6 +15,8 @@ from cpmi_dagster.generation.shared_prompts import SharedPrompts
 from cpmi_dagster.generation.stopping import StopRule, token_endings
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 
+pytestmark = pytest.mark.slow
+
 SAMPLING = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_new_tokens=24)
 GREEDY = Sampling(temperature=1e-4, top_p=1.0, max_new_tokens=70)
 PROMPTS = ["Problem: 2 + 3\n", "x\n", "A much longer question, told in many words\nStep one\n", "Problem: 2 + 3\n"]

@@ -19,6 +19,8 @@ from scripts.miniature_models.facts import (
 )
 from scripts.miniature_models.measure import accuracy, question_sets
 
+pytestmark = pytest.mark.slow
+
 BEST_GUESS = 0.75
 SEEDS = (0, 1, 2)
 
@@ -70,13 +72,11 @@ def test_surprise_at_a_step_is_no_good_label(labeler: LoadedModel, steps: list[T
     assert label_auc(drawn, [familiarity(labeler, step) for step in drawn]) <= BEST_GUESS
 
 
-@pytest.mark.slow
 def test_some_wrong_steps_are_recovered_from(labeler: LoadedModel, steps: list[TrueStep]) -> None:
     shares = recovery_shares(labeler, sample(wrong(steps), 200))
     assert 0.03 <= mean(share > 0 for share in shares) <= 0.15
 
 
-@pytest.mark.slow
 def test_the_labeler_solves_most_problems_but_not_all(labeler: LoadedModel) -> None:
     sets = question_sets()
     model = labeler.model

@@ -17,6 +17,8 @@ from cpmi_dagster.miniature.slips import make_mistake
 from cpmi_dagster.trajectories.templates import render_context, render_question, render_step, render_target
 from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID, build_tokenizer
 
+pytestmark = pytest.mark.slow
+
 LARGEST_TOTAL = 6_000_000
 MODEL_FILES = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TOKENIZER: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(MODEL_FOLDERS["labeler"])

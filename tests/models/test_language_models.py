@@ -15,6 +15,8 @@ from cpmi_dagster.models import language_models
 from cpmi_dagster.models.language_models import load_language_model, model_identity, reading_identity
 from cpmi_dagster.models.model_files import weights_files, weights_hash
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path) -> Path:

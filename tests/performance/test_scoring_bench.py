@@ -24,6 +24,8 @@ from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.settings import Scoring
 
+pytestmark = pytest.mark.slow
+
 ALL: tuple[Conditioning, ...] = ("marginal", "incremental", "prefix", "leave_one_out")
 TOLERANCE = 1e-4
 

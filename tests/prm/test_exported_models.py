@@ -20,6 +20,8 @@ from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.prm.settings import Recipe
 
+pytestmark = pytest.mark.slow
+
 ROWS = pl.DataFrame({"id": ["a"], "question": ["What is 2 + 3 * 4?"], "steps": [["3 * 4 = 12", "2 + 12 = 14"]]})
 WITHOUT_US = "import sys; sys.modules['cpmi_dagster'] = None\n"
 

@@ -14,6 +14,8 @@ from cpmi_dagster.prm.inference import reads_rows, side_by_side, step_probabilit
 from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 
+pytestmark = pytest.mark.slow
+
 BuildRewardModel = Callable[..., LoadedRewardModel]
 token_lists = st.lists(st.integers(2, 6), min_size=1, max_size=30)
 

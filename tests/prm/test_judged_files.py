@@ -19,6 +19,8 @@ from cpmi_dagster.prm.judge_stream import judge_stream
 from cpmi_dagster.prm.judging import JudgeRequest, first_error, judge_file
 from cpmi_dagster.prm.training import TrainedModel
 
+pytestmark = pytest.mark.slow
+
 SOLUTIONS: list[dict[str, Any]] = [
     {"id": "a", "question": "How many two ?", "steps": ["we add two", "oops so five"], "benchmark": "prmbench"},
     {"id": "empty", "question": "How many ?", "steps": []},

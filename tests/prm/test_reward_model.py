@@ -17,6 +17,8 @@ from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelCo
 from cpmi_dagster.prm.shared_prefix import can_share_prefix, hidden_states, shared_prefix_length
 from cpmi_dagster.prm.training import TrainedModel
 
+pytestmark = pytest.mark.slow
+
 BuildRewardModel = Callable[..., LoadedRewardModel]
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCORE_IN_A_NEW_PROCESS = """

@@ -25,6 +25,8 @@ from cpmi_dagster.prm.settings import Lora, Objective, Recipe, Training
 from cpmi_dagster.prm.trainer import StepTrainer, training_arguments
 from cpmi_dagster.prm.training import TrainedModel, written_at_once
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 BuildRewardModel = Callable[..., LoadedRewardModel]
 BuildExamples = Callable[..., pl.DataFrame]

@@ -12,6 +12,8 @@ from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, load_reward_m
 from cpmi_dagster.prm.scoring import score_steps
 from cpmi_dagster.prm.training import TrainedModel
 
+pytestmark = pytest.mark.slow
+
 BuildRewardModel = Callable[..., LoadedRewardModel]
 
 

@@ -20,6 +20,8 @@ from cpmi_dagster.prm.settings import Lora, Recipe, Training
 from cpmi_dagster.prm.trainer import StepTrainer
 from cpmi_dagster.prm.training import TrainedModel, train_reward_model
 
+pytestmark = pytest.mark.slow
+
 
 class Killed(BaseException):
     """Nothing in the training may catch it."""

@@ -10,6 +10,8 @@ from cpmi_dagster.reports.html_tables import ComparisonTable, comparison_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.plots import report_plots
 
+pytestmark = pytest.mark.slow
+
 ADDED_COLUMNS = {
     "processbench": ["PRM800K"],
     "processbench_detailed": ["PRM800K Err", "PRM800K Corr", "PRM800K F1"],

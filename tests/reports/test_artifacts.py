@@ -14,6 +14,8 @@ from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset, label
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
 
+pytestmark = pytest.mark.slow
+
 Comparisons = dict[str, pl.DataFrame]
 
 

@@ -10,6 +10,8 @@ from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
 from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES
 from cpmi_dagster.reports.process_level import score_histogram_steps
 
+pytestmark = pytest.mark.slow
+
 OF_PROCESSBENCH = ("processbench", "processbench_detailed", "distribution", "distribution_figure")
 JUDGED = (*OF_PROCESSBENCH, "prmbench", "prmbench_detailed")
 FIGURES = ["column", "measured", "low", "high", "n"]

@@ -14,6 +14,8 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paired_differences import ModelFigures, measure_differences
 from cpmi_dagster.reports.quality import QUALITY
 
+pytestmark = pytest.mark.slow
+
 Figures = dict[tuple[str, str], dict[str, float]]
 
 

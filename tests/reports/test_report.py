@@ -23,6 +23,8 @@ from cpmi_dagster.reports.table_plots import shared_costs
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.lake import Lake
 
+pytestmark = pytest.mark.slow
+
 Comparisons = dict[str, pl.DataFrame]
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 

@@ -11,6 +11,8 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.question_sets import other_rule_rows
 
+pytestmark = pytest.mark.slow
+
 TABLES = (
     "processbench",
     "processbench_detailed",

@@ -24,6 +24,8 @@ from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.windows import LARGEST_WINDOW, WINDOW_TRAJECTORIES, ahead, slices
 
+pytestmark = pytest.mark.slow
+
 SCORING = Scoring(templates=2)
 
 

@@ -16,6 +16,8 @@ from cpmi_dagster.answers.equivalence import math_verify
 from cpmi_dagster.answers.equivalence.math_verify import WorkerPool
 from cpmi_dagster.errors import CpmiError
 
+pytestmark = pytest.mark.slow
+
 SAME = (r"2\sin x", r"\sin x + \sin x")
 ASK_AND_SHOW_WORKER = f"""
 from cpmi_dagster.answers.equivalence import math_verify
