@@ -26,6 +26,7 @@ from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.trajectories.identifiers import shard_name
 
+SAMPLED = "Of the {} eggs half are sold. " + "The rest is packed in crates of 12. " * 11 + "The answer is: 60"
 SHARDS, STEPS, TEMPLATES, ANSWERS, ROLLOUTS = 80, 6, 4, 5, 8
 TYPES = ["cpmi", "cpmi_incremental", "cpmi_merge1", "cpmi_prefix", "gold_only", "mc", "neg_only", "pav"]
 PORT = 3187
@@ -84,7 +85,11 @@ def labels(ids: pl.DataFrame) -> dict[str, pl.DataFrame]:
         "labels/answer_logprobs": logprobs.with_columns(logprob_sum=-12 * drawn(*logprobs.columns), token_count=6),
         "labels/template_scores": scores.with_columns(gold_shift=0.0, negative_shift=0.0, cpmi=0.0),
         "labels/policy_rollouts": rollouts.with_columns(
-            answer=pl.lit("60"), correct=drawn(*rollouts.columns) < 0.5, generated_tokens=150, truncated=False
+            answer=pl.lit("60"),
+            correct=drawn(*rollouts.columns) < 0.5,
+            generated_tokens=150,
+            truncated=False,
+            text=pl.format(SAMPLED, pl.struct(rollouts.columns).hash()),
         ),
         "labels/step_rewards": crossed(of_steps, numbers("reward_type", TYPES)).with_columns(
             reward=2 * drawn("trajectory_id", "step_index", "reward_type") - 1

@@ -20,6 +20,7 @@ from cpmi_dagster.resources.stage_run import StageOutput
 
 LOWEST = -12.0
 """Of a log-probability, in nats."""
+SAMPLED = "Of the {} eggs half are sold. " + "The rest is packed in crates of 12. " * 11 + "The answer is: {}"
 TOKENS_OF_ROLLOUT = 150
 
 
@@ -78,7 +79,8 @@ def roll_out(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, count, includ
         .with_columns(correct=pl.struct("trajectory_id", "prefix_length", "rollout").hash() % 2 == 0)
     )
     answer = pl.when("correct").then("gold_answer").otherwise(pl.col("gold_answer") + "1")
-    frame = rows.with_columns(answer=answer, generated_tokens=TOKENS_OF_ROLLOUT, truncated=False)
+    text = pl.format(SAMPLED, pl.struct("trajectory_id", "prefix_length", "rollout").hash(), answer)
+    frame = rows.with_columns(answer=answer, generated_tokens=TOKENS_OF_ROLLOUT, truncated=False, text=text)
     (key,) = {"prover": ["labels/prover_rollouts"]}.get(role, ["labels/policy_rollouts"])
     schema = TABLES[key].schema
     advance(chunk.height)
