@@ -28,7 +28,7 @@ SHARD_EXAMPLES = 5
     },
 )
 def trajectories(run: StageRun, shard: str) -> StageOutput:
-    """Parse each row into steps; its gold answer is its own, or that of the reference its question is found in."""
+    """Rows parsed into steps, with their own gold answer or that of the reference problem they match."""
     parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
     parsed, repeated = without_duplicates(parsed)
     version = run.version("sources/reference_problems"), run.settings.answers.identity

@@ -61,19 +61,19 @@ def jobs(settings: Settings) -> dict[str, Job]:
 
 
 CHECK_JOB = dg.define_asset_job(
-    "check_home", dg.AssetSelection.checks(*HOME_CHECKS), description="Is every file still there, and current?"
+    "check_home", dg.AssetSelection.checks(*HOME_CHECKS), description="Checks that every file exists and is current."
 )
 CHECK_SCHEDULE = dg.ScheduleDefinition(job=CHECK_JOB, cron_schedule="0 6 * * *", description="Every morning.")
 
 FOLLOW_LABELS = dg.AutomationConditionSensorDefinition(
     "follow_labels",
     target=_assets(_tables("dataset")),
-    description="Makes the data set again when labels have changed. Trains nothing.",
+    description="Rebuilds the data set when labels change. Trains nothing.",
 )
 FOLLOW_DATASET = dg.AutomationConditionSensorDefinition(
     "follow_dataset",
     target=_assets(_tables("models", "benchmarks", "reports")),
-    description="Trains and judges every recipe, and makes the reports again, whenever the data set has changed: "
+    description="Trains and judges every recipe, and rebuilds the reports, whenever the data set changes: "
     "hours on GPUs.",
 )
 AUTOMATION = (FOLLOW_LABELS, FOLLOW_DATASET)

@@ -62,7 +62,7 @@ predicts = partial(
 
 @predicts(PREDICTIONS)
 def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
-    """The probability that each ProcessBench step is right."""
+    """Probability that each ProcessBench step is right."""
     from cpmi_dagster.reports.figure_style import to_markdown
     from cpmi_dagster.reports.table_plots import draw_calibration
 
@@ -116,7 +116,7 @@ def judge_predictions(run: StageRun) -> StageOutput:
     eager=True,
 )
 def best_of_n_choices(run: StageRun, recipe: str) -> StageOutput:
-    """Choose the candidate with the highest mean step probability of the first N; other rules for comparison."""
+    """The candidate with the highest mean step probability among the first N; other rules for comparison."""
     if not run.settings.benchmarks.best_of_n:
         return StageOutput(TABLES[CHOICES].schema.create_empty(), notes=[NO_QUESTION_SETS])
     candidates = run.read(CANDIDATES)

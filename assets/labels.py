@@ -61,7 +61,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun, shard: str) -> StageOutput:
-    """Sampled from the labeler with the paper's prompt; heuristic edits of the gold answer fill the rest (5.1)."""
+    """Wrong answers sampled from the labeler with the paper's prompt, completed by edits of the gold answer (5.1)."""
     return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, sample_negatives)
 
 
@@ -117,7 +117,7 @@ def _answers(output: StageOutput) -> ScoredAnswers:
     lineage={"logprob_sum": SCORED_TEXTS},
 )
 def control_logprobs(run: StageRun, shard: str) -> StageOutput:
-    """What the labeler reads for controls: the steps themselves, and answers with the gold or the steps exchanged.
+    """Log-probabilities for the controls: the steps themselves, and answers with the gold or the steps exchanged.
 
     Asked for more controls, only these are scored.
     """
@@ -152,7 +152,7 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
     lineage={"logprob_sum": SCORED_TEXTS},
 )
 def prover_logprobs(run: StageRun, shard: str) -> StageOutput:
-    """The same answers scored by the prover: labels by a model that knows less, for comparison."""
+    """The same answers scored by the prover, a weaker model, for comparison."""
     if not run.settings.demand.prover_scores:
         return StageOutput(TABLES[BY_PROVER].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
     scoring = _scoring_alone(run, run.settings.scoring.templates)
@@ -201,7 +201,7 @@ rolls_out = partial(
     models=["rollouts"],
 )
 def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
-    """T completions of the prefixes that reward types need, by the labeler: what MC rewards are means of (Eq. 1)."""
+    """T completions by the labeler of every prefix that a reward type needs; MC rewards are their means (Eq. 1)."""
     return _rollouts(run, shard, "rollouts", include_question=False)
 
 
@@ -305,7 +305,7 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
     },
 )
 def labeling_costs(run: StageRun, shard: str) -> StageOutput:
-    """Time and tokens by method, measured where they were spent; each method pays for what it uses."""
+    """Time and tokens of each labeling method; each method is charged for what it uses."""
     settings = run.settings
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}

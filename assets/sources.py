@@ -41,7 +41,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
     settings=["shards"],
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
-    """Rows are assigned to shards by a hash of their question, so that a question's trajectories stay together."""
+    """Source rows, assigned to shards by a hash of their question: a question's trajectories share a shard."""
     spool = ShardSpool(run.lake.work_folder(SPOOL) / fingerprint_of(run.facts)[:SPOOL_CHARACTERS])
     rows = spool.read(shard, lambda: _numbered(run))
     others = [run.lake.intact_record(run.tables[0], other) for other in run.settings.shard_keys if other != shard]
@@ -86,7 +86,7 @@ def _versions(run: StageRun) -> dict[str, Any]:
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
-    """Of a generated world, or of people who marked the first error; empty unless the profile names a source."""
+    """True step labels, of a generated world or from people; empty unless the profile names a source."""
     rows = run.sources.stream_all(run.settings.sources.step_truth)
     return StageOutput(read_step_truth(row for row, _ in rows))
 
@@ -112,7 +112,7 @@ def step_labels(run: StageRun) -> StageOutput:
     settings=["sources.references"],
 )
 def reference_problems(run: StageRun) -> StageOutput:
-    """The gold answer is the set's own, or the `#### n`, last `\\boxed{}` or announcement of the solution.
+    """Problems with gold answers: the set's own, or the solution's `#### n`, last `\\boxed{}` or announced answer.
 
     Empty where the profile names no references: then every trajectory must have its gold answer.
     """
@@ -131,7 +131,7 @@ def _benchmarks(settings: Settings) -> dict[str, DataSource]:
 
 @stage("sources/benchmark_problems", sources=_benchmarks)
 def benchmark_problems(run: StageRun) -> StageOutput:
-    """Process benchmarks carry the steps to be judged, question sets the gold answer."""
+    """Problems of all benchmarks: steps to judge for process benchmarks, gold answers for question sets."""
     read = [read_benchmark(name, run.sources.rows(source)) for name, source in run.settings.sources.benchmarks.items()]
     return StageOutput(pl.concat([BenchmarkProblems.create_empty(), *read]))
 

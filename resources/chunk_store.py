@@ -100,7 +100,7 @@ class ChunkStore:
     def _frame(self, chunk: str, name: str, seal: str) -> pl.DataFrame:
         path = self._files.path(self._frame_name(chunk, name))
         if checked_seal(path) != seal:
-            raise DamagedFile(path, "it is of another chunk")
+            raise DamagedFile(path, "it belongs to another chunk")
         return read_columns(path, name)
 
     def _facts(self, chunk: str) -> str:

@@ -304,7 +304,7 @@ class Lake:
         expected = self._contents.get((key, partition))
         record = self.record(key, partition) if expected is not None else None
         if record is not None and record.content != expected:
-            raise LakeError(f"{_words(key, partition)} was made again while this run was about to read it; run again")
+            raise LakeError(f"{_words(key, partition)} was rebuilt while this run was about to read it; run again")
 
     def making(
         self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning

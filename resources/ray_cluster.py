@@ -43,7 +43,7 @@ def connect(actors: RayActors) -> bool:
             ray.init(address=actors.address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         raise ActorError(
-            f"orchestration.ray.address: `{actors.address}` is not reached ({first_line(error)}); start Ray there, "
+            f"orchestration.ray.address: `{actors.address}` cannot be reached ({first_line(error)}); start Ray there, "
             "correct the address, or set RAY_AUTH_MODE=token where the cluster asks for its token"
         ) from error
     return True

@@ -310,4 +310,4 @@ def _first(connection: Any, sql: str, key: str) -> bool:
             cursor.execute(sql, (key,))
             return bool(cursor.fetchone()[0])
     except psycopg2.Error as error:
-        raise StorageError(f"the database of the locks fails ({first_line(error)})") from None
+        raise StorageError(f"the locks' database failed ({first_line(error)})") from None

@@ -116,7 +116,7 @@ class TerminalProgress:
         if self._left_out:
             self._print(f"  and {self._left_out} more tables, without rows or of the report alone")
         if not self._quiet and self._skipped and not self._made:
-            self._console.print("Everything is up to date: nothing was computed.", highlight=False)
+            self._console.print("Everything is up to date: nothing was recomputed.", highlight=False)
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
         if tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small):

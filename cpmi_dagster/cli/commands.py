@@ -42,7 +42,7 @@ def init(
     output: Annotated[
         Path | None, typer.Option(help="The profile to write; by default the input's name with .yaml, in this folder.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Replace a profile that is there.")] = False,
+    force: Annotated[bool, typer.Option(help="Overwrite an existing profile.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Look at your own trajectories, and write a commented profile that labels them and trains a reward model."""
@@ -61,7 +61,7 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(help="Only this asset (group/name) or group; may be repeated.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Rebuild even what is unchanged.")] = False,
+    force: Annotated[bool, typer.Option(help="Rebuild everything, even if unchanged.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Materialize what is missing or stale; ends with what was measured, or the labels made, and the report."""
@@ -89,7 +89,7 @@ def run(
 @app.command(epilog="Example: `cpmi status --profile paper`")
 def status(
     profile: ProfileOption = None,
-    verify: Annotated[bool, typer.Option(help="Read every file instead, and name those that are damaged.")] = False,
+    verify: Annotated[bool, typer.Option(help="Read every file and list the damaged ones.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Shards x assets: done, failed, missing; what labeling cost so far; time left."""
@@ -97,8 +97,10 @@ def status(
 
     settings = definitions.load_settings(profile)
     if isinstance(settings.home, Path) and not settings.home.exists() and not json:
-        OUT.print(f"Nothing has been made: there is no home at {settings.home}", highlight=False, markup=False)
-        OUT.print("Stand where you ran `cpmi run`, or set CPMI_HOME to its home; `cpmi run` makes a new one here.")
+        OUT.print(f"Nothing has been computed yet: there is no home at {settings.home}", highlight=False, markup=False)
+        OUT.print(
+            "Change to the folder where you ran `cpmi run`, or set CPMI_HOME. `cpmi run` creates a new home here."
+        )
         return
     if not verify:
         assets = definitions.home_status(settings)
@@ -117,13 +119,13 @@ def plan(
     hardware: Annotated[
         str | None, typer.Option(help="Name in planning/hardware.yaml, FILE.yaml, or FILE.yaml:NAME.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="Cards that share the work.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Number of GPUs that share the work.")] = None,
     sample: Annotated[int, typer.Option(min=0, help="Trajectories whose tokens are counted; 0 = all.")] = 2000,
     parameters: Annotated[
         list[str] | None, typer.Option(help="ROLE=NUMBER, for a model that is not on this disk; may be repeated.")
     ] = None,
     format: FormatOption = "table",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, the table alone.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table, without notes.")] = False,
 ) -> None:
     """Tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before they are spent."""
     from cpmi_dagster import definitions

@@ -42,16 +42,16 @@ def score(
         Literal["auto", "flex", "blocked", "masked", "cached"], typer.Option(help="How the model reads token trees.")
     ] = "auto",
     row_tokens: Annotated[
-        int | None, typer.Option(min=16, help="Tokens of a packed row; by free memory when not given.")
+        int | None, typer.Option(min=16, help="Tokens per packed row; chosen from the free memory by default.")
     ] = None,
-    negatives: Annotated[int, typer.Option(min=1, help="Hard negatives where the input gives none.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of the sampled negatives.")] = 0,
+    negatives: Annotated[int, typer.Option(min=1, help="Hard negatives to sample if the input has none.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed for the sampled negatives.")] = 0,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
     device_map: Annotated[
-        str | None, typer.Option(help="accelerate's, such as auto: a model larger than one GPU.")
+        str | None, typer.Option(help="Device map of accelerate, such as auto, for a model larger than one GPU.")
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Commit of a hub id.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Commit of a model on the hub.")] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Score a file of trajectories: CPMI of every step under every template and conditioning.
@@ -93,14 +93,14 @@ def score(
     "`sampler | cpmi judge --prm models/cpmi_bce | jq .first_error`"
 )
 def judge(
-    prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
+    prm: Annotated[str, typer.Option(help="Folder of a trained reward model.")],
     input: Annotated[
         Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over. - is standard input.")
     ] = Path("-"),
     output: Annotated[
         Path, typer.Option(help="JSON Lines: id, probabilities, first_error. - is standard output.")
     ] = Path("-"),
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below it count as wrong.")] = 0.5,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
     quiet: QuietOption = False,
@@ -129,9 +129,9 @@ def judge(
 
 @app.command(epilog="Example: `cpmi serve-judge --prm models/cpmi_bce --port 8300`")
 def serve_judge(
-    prm: Annotated[str, typer.Option(help="Folder of a reward model that training has written.")],
+    prm: Annotated[str, typer.Option(help="Folder of a trained reward model.")],
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 8300,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below it count as wrong.")] = 0.5,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
 ) -> None:
@@ -149,7 +149,7 @@ def evaluate(
     predictions: Annotated[Path, typer.Option(help="JSON Lines: benchmark, id, probabilities.")],
     name: Annotated[str | None, typer.Option(help="Name of the judge; the file's name by default.")] = None,
     benchmark: Annotated[
-        str | None, typer.Option(help="What the file judges, if its lines do not name it: prmbench, ...")
+        str | None, typer.Option(help="The benchmark, if the lines do not name it: prmbench, ...")
     ] = None,
     profile: ProfileOption = None,
     format: FormatOption = "table",

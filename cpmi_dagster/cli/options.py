@@ -32,8 +32,8 @@ ProfileOption = Annotated[
     str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.", callback=_remember)
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="How rows are written.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
+FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="Output format.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
 # without a terminal rich assumes 80 columns, too few for the tables

@@ -30,9 +30,10 @@ def query(
         int | None,
         typer.Option(min=0, help=f"Most rows; 0 = all. By default {ROWS_OF_A_TABLE:,} as a table, all as csv or json."),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds after which the query is stopped.")] = 60,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Time limit of the query in seconds.")] = 60,
     file: Annotated[
-        list[Path] | None, typer.Option(help="JSON, CSV or Parquet to read too: rows.jsonl as `rows`; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="JSON, CSV or Parquet file to query too: rows.jsonl becomes `rows`; repeatable."),
     ] = None,
     profile: ProfileOption = None,
 ) -> None:
@@ -49,13 +50,13 @@ def query(
 @app.command(epilog="Example: `cpmi trace t000000017 2`, `cpmi trace --column labels.step_rewards.reward`")
 def trace(
     trajectory_id: Annotated[
-        str | None, typer.Argument(help="As in alignment.trajectories, or the id of your row.")
+        str | None, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")
     ] = None,
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
     column: Annotated[
-        str | None, typer.Option(help="Instead of a label: the columns that group.table.column is made from.")
+        str | None, typer.Option(help="Show which columns group.table.column is computed from, instead of a label.")
     ] = None,
-    full: Annotated[bool, typer.Option(help="The source row and the settings of each table too.")] = False,
+    full: Annotated[bool, typer.Option(help="Also show the source row and the settings of each table.")] = False,
     json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
@@ -77,7 +78,7 @@ def trace(
 @app.command(epilog="Example: `cpmi explore --port 3101`")
 def explore(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3100,
-    labels: Annotated[Path | None, typer.Option(help="File of your labels; own_labels.jsonl in the home.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="File of your own labels; own_labels.jsonl in the home.")] = None,
     profile: ProfileOption = None,
 ) -> None:
     """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
@@ -96,12 +97,12 @@ def export(
         typer.Option(help="Folder, FILE.duckdb, or on the hub hf://datasets/OWNER/NAME (hf://OWNER/NAME of --prm)."),
     ],
     prm: Annotated[
-        str | None, typer.Option(help="Export the reward model of this recipe instead, to be loaded without us.")
+        str | None, typer.Option(help="Export the reward model of this recipe instead; it loads without this package.")
     ] = None,
-    form: Annotated[FormName | None, typer.Option(help="Form of the rows; trl by default.")] = None,
-    reward_type: Annotated[str | None, typer.Option(help="Whose labels; cpmi by default.")] = None,
+    form: Annotated[FormName | None, typer.Option(help="Format of the rows; trl by default.")] = None,
+    reward_type: Annotated[str | None, typer.Option(help="Reward type of the labels; cpmi by default.")] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Soft labels from here on are right; 0.5 by default.")
+        float | None, typer.Option(min=0, max=1, help="Soft labels from this value up are right; 0.5 by default.")
     ] = None,
     profile: ProfileOption = None,
     quiet: QuietOption = False,

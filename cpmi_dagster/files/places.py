@@ -34,7 +34,7 @@ def expanded(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise SettingsError(f"the path {path} begins with a user this machine lacks; write the path out") from error
+        raise SettingsError(f"the path {path} names a user unknown to this machine; write it in full") from error
 
 
 def folder_for_all(path: str | Path) -> Path:
@@ -46,8 +46,8 @@ def folder_for_all(path: str | Path) -> Path:
     folder = expanded(path).absolute()
     if found := MEANS_MORE.search(str(folder)):
         raise SettingsError(
-            f"the home {folder} holds the character {found[0]!r}, with which DuckDB, Polars or SQLite would not find "
-            "its files; set CPMI_HOME to a folder without it"
+            f"the home {folder} contains the character {found[0]!r}, which DuckDB, Polars or SQLite cannot handle "
+            "in paths; set CPMI_HOME to a folder without it"
         )
     return folder
 

@@ -37,7 +37,7 @@ def _filled(text: str) -> str:
 
 def _identifier(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError("it must be a text or a whole number")
+        raise ValueError("it must be text or a whole number")
     return encodable(value)
 
 

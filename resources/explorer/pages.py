@@ -183,7 +183,7 @@ def _compared(request: Request, types: list[str]) -> tuple[str, str, dict[str, A
     """The two reward types that an address compares, and the part of the steps that it looks at."""
     query = request.query_params
     if len(types) < 2:
-        raise HTTPException(404, "this home has labels of one reward type, and disagreement takes two")
+        raise HTTPException(404, "this home has labels of one reward type, and disagreement needs two")
     first = known("first", text_of(query, "first") or types[0], types)
     second = known("second", text_of(query, "second") or next(name for name in types if name != first), types)
     part = {name: text_of(query, name) for name in ("task", "operation")}

@@ -135,7 +135,7 @@ def test_score_samples_negatives_where_none_are_given_and_a_seed_repeats_them(tm
         ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "line 2: `steps`"),
         ('{"id": "b", "question": "x", "steps": []}', "line 2: `gold_answer`"),
         ('{"id": "b", "question": "x", "steps": ["y", "  "], "gold_answer": "1"}', "line 2: `steps.1`: it is blank;"),
-        ('{"id": 1.5, "question": "x", "steps": [], "gold_answer": "1"}', "`id`: it must be a text or a whole number"),
+        ('{"id": 1.5, "question": "x", "steps": [], "gold_answer": "1"}', "`id`: it must be text or a whole number"),
         ("5", "line 2 is not a JSON object"),
         ("[" * 100_000, "line 2 is nested too deeply"),
     ],

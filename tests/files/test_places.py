@@ -12,7 +12,7 @@ from cpmi_dagster.profiles.settings import load_settings
 
 @pytest.mark.parametrize("name", ["100%", "a?b", "runs[1]", "a*", "back\\slash", "line\nfeed"])
 def test_a_home_that_a_library_would_take_for_a_pattern_is_refused(tmp_path, name):
-    with pytest.raises(SettingsError, match=r"holds the character .*; set CPMI_HOME to a folder without it"):
+    with pytest.raises(SettingsError, match=r"contains the character .*; set CPMI_HOME to a folder without it"):
         load_settings("miniature", tmp_path / name)
 
 

@@ -119,7 +119,7 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
         ({"id": "b", "question": "x"}, "line 2: `steps`: it is missing"),
         ({"id": "b", "question": "x", "steps": None}, "line 2: `steps`: it must be a list"),
         ({"question": "x", "steps": []}, "line 2: `id`: it is missing"),
-        ({"id": True, "question": "x", "steps": []}, "line 2: `id`: it must be a text or a whole number"),
+        ({"id": True, "question": "x", "steps": []}, "line 2: `id`: it must be text or a whole number"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1 too; give each line its own"),
         ("[]", "line 2 is not a JSON object"),
     ],

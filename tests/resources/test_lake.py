@@ -227,7 +227,7 @@ def test_files_are_read_in_the_version_asked_for_or_not_at_all(lake):
     lake.write(ROWS, record("made again, with the same rows"))
     assert fixed.read(KEY, "000").equals(ROWS)
     lake.write(ROWS.head(1), record())
-    with pytest.raises(LakeError, match="labels/hard_negatives 000 was made again while this run was about to read it"):
+    with pytest.raises(LakeError, match="labels/hard_negatives 000 was rebuilt while this run was about to read it"):
         fixed.read(KEY, "000")
 
 

@@ -52,7 +52,7 @@ def test_an_input_that_was_replaced_since_the_fingerprint_is_not_read(run_of):
 
     run = run_of(overtaken)
     select(run, {"t1": "000"})
-    with pytest.raises(LakeError, match="selected_trajectories was made again while this run was about to read it"):
+    with pytest.raises(LakeError, match="selected_trajectories was rebuilt while this run was about to read it"):
         overtaken.bring_up_to_date(run, "000")
     assert not run.lake.exists(NEGATIVES)
 

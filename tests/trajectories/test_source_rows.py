@@ -99,7 +99,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({**QUESTION, "gold_answer": ["2"]}, "a gold answer of the wrong kind, list"),
         ({**QUESTION, "gold_answer": {}}, "a gold answer of the wrong kind, dict"),
         ({**QUESTION, "gold_answer": float("nan")}, "a gold answer of the wrong kind, float"),
-        ({**QUESTION, "id": 1.5}, "`id`: it must be a text or a whole number"),
+        ({**QUESTION, "id": 1.5}, "`id`: it must be text or a whole number"),
         ({**PROCESSBENCH, "label": 2}, "`label` is step 2 (from 0) of 2 steps"),
         ({**PROCESSBENCH, "label": None}, "`label`: it must be a whole number"),
         ({**PROCESSBENCH, "steps": []}, "`steps`: it is empty"),
