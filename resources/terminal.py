@@ -1,7 +1,8 @@
 """The progress of `cpmi run` on a terminal: a bar for what is being made, a line for every stage that made rows.
 
-alignment.trajectories        4 shards      612 rows    1.3 s
-labels.answer_logprobs        4 shards   unchanged, skipped
+trajectories                  4 partitions        612 rows     1.3 s
+answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged
+and 40 more tables: unchanged, empty, or of the report
 """
 
 import time
@@ -41,7 +42,8 @@ class _Tally:
 class TerminalProgress:
     """Bars only where there is a terminal; lines everywhere, unless quiet.
 
-    A stage that is done within a second has no line if it made no rows, or is one of `small`; these are counted.
+    A stage has no line if nothing of it was made, or it ended within a second and made no rows or is one of `small`;
+    these are counted.
 
     Args:
         expected: partitions that each stage is going to bring up to date.
@@ -113,20 +115,18 @@ class TerminalProgress:
 
     def summary(self) -> None:
         """Say how many stages had no line, and when nothing had to be done."""
-        if self._left_out:
-            self._print(f"  and {self._left_out} more tables, without rows or of the report alone")
+        if self._left_out and self._made:
+            self._print(f"  and {self._left_out} more tables: unchanged, empty, or of the report")
         if not self._quiet and self._skipped and not self._made:
             self._console.print("Everything is up to date: nothing was recomputed.", highlight=False)
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
-        if tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small):
+        is_minor = tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small)
+        if is_minor or tally.skipped == tally.partitions:
             self._left_out += 1
             return
-        if tally.skipped == tally.partitions:
-            result = "[dim]unchanged, skipped[/dim]"
-        else:
-            some = f", {tally.skipped} unchanged" if tally.skipped else ""
-            result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
+        some = f", {tally.skipped} unchanged" if tally.skipped else ""
+        result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
         with logged_as(stage=stage, rows=tally.rows, seconds=round(tally.seconds, 1)):
             self._print(f"  {stage:<28}{parts:>14}  {result}")
 

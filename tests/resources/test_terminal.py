@@ -9,19 +9,30 @@ from cpmi_dagster.resources.terminal import TerminalProgress
 
 
 @pytest.mark.parametrize(
-    ("stage", "rows", "seconds", "has_line"),
+    ("stage", "rows", "seconds", "skipped", "has_line"),
     [
-        ("step_rewards", 89, 0.0, True),
-        ("prover_rollouts", 0, 0.0, False),
-        ("prover_rollouts", 0, 1.5, True),
-        ("best_of_n", 48, 0.0, False),
-        ("best_of_n", 48, 1.5, True),
+        ("step_rewards", 89, 0.0, False, True),
+        ("step_rewards", 89, 0.0, True, False),
+        ("prover_rollouts", 0, 0.0, False, False),
+        ("prover_rollouts", 0, 1.5, False, True),
+        ("best_of_n", 48, 0.0, False, False),
+        ("best_of_n", 48, 1.5, False, True),
     ],
 )
-def test_a_stage_has_a_line_if_it_made_rows_of_its_own_or_took_time(stage, rows, seconds, has_line):
+def test_a_stage_has_a_line_if_it_made_rows_of_its_own_or_took_time(stage, rows, seconds, skipped, has_line):
     console = Console(file=io.StringIO())
-    with TerminalProgress(console, {stage: 1}, small=["best_of_n"]) as progress:
-        progress.finish(stage, None, rows, seconds, False)
+    with TerminalProgress(console, {stage: 1, "other": 1}, small=["best_of_n"]) as progress:
+        progress.finish(stage, None, rows, seconds, skipped)
+        progress.finish("other", None, 1, 0.0, False)
         progress.summary()
     text = console.file.getvalue()
     assert (stage in text, "and 1 more tables" in text) == (has_line, not has_line)
+
+
+def test_where_nothing_was_made_one_line_says_so():
+    console = Console(file=io.StringIO())
+    with TerminalProgress(console, {"step_rewards": 2}) as progress:
+        for shard in ("000", "001"):
+            progress.finish("step_rewards", shard, 89, 0.0, True)
+        progress.summary()
+    assert console.file.getvalue() == "Everything is up to date: nothing was recomputed.\n"
