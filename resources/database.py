@@ -150,7 +150,10 @@ class Database:
             LakeError: nothing has been published yet, or the file cannot be opened nor published again.
         """
         if not self.path.is_file() and (self.files or not self._lake.has_rows()):
-            raise LakeError(f"there is no database at {self.path}; run `cpmi run` first")
+            raise LakeError(
+                f"there is no database at {self.path}; run `cpmi run` first, or change to the folder where you ran it "
+                "(or set CPMI_HOME)"
+            )
         if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
             # files that were deleted, or a version whose views know nothing of moved homes
             self.publish()

@@ -245,7 +245,7 @@ def test_a_home_without_labels_says_which_command_makes_them(tmp_path):
     nothing = TestClient(explorer(made_up_home(tmp_path / "unlabelled", labelled=False)), base_url=OWN)
     assert "cpmi run" in page(nothing, "/")
     assert page(nothing, f"/trajectory/{identifier(3)}")
-    assert "takes two" in page(nothing, "/disagreement", 404)
+    assert "needs two" in page(nothing, "/disagreement", 404)
 
 
 def test_a_home_without_a_database_says_which_command_makes_it(tmp_path, settings):
