@@ -15,6 +15,7 @@ from uuid import uuid4
 import dagster as dg
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.shared_locks import SharedLocks
@@ -76,10 +77,10 @@ def _identity(settings: Settings, folder: Path) -> str:
             write_whole(folder / ID_FILE, settings.home)
         return settings.home
     if not _read(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        # the first of several processes that begin at once chooses
-        with suppress(FileExistsError), (folder / ID_FILE).open("x", encoding="utf-8") as file:
-            file.write(uuid4().hex)
+        # the first of several processes that begin at once chooses, and the others read all of it
+        with locked(folder / f"{ID_FILE}.lock"):
+            if not _read(folder):
+                write_whole(folder / ID_FILE, uuid4().hex)
     return _read(folder)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
 import pytest
@@ -98,3 +99,19 @@ def test_a_tick_and_a_look_at_runs_leave_a_history_of_another_home_alone(taken):
 @dg.job
 def noop():
     """No step."""
+
+
+def test_processes_that_begin_at_once_give_a_home_one_id_also_after_one_was_killed(tmp_path):
+    settings = load_settings("miniature", tmp_path / "home")
+    folder = dagster_folder(settings)
+    folder.mkdir(parents=True)
+    (folder / ID_FILE).touch()
+
+    def noted(_: int) -> str:
+        with dg.DagsterInstance.ephemeral() as instance:
+            claim_history(instance, settings, folder)
+            return json.loads(instance.daemon_cursor_storage.get_cursor_values({KEY})[KEY])["id"]
+
+    with ThreadPoolExecutor(8) as threads:
+        (only,) = set(threads.map(noted, range(8)))
+    assert only == (folder / ID_FILE).read_text(encoding="utf-8") != ""

@@ -84,7 +84,7 @@ def test_locks_of_a_lost_connection_are_free_and_later_ones_have_a_new_one(postg
     lost = locks.hold("one")
     with closing(shared_locks._connection(postgres)) as connection, connection.cursor() as cursor:
         cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
-    with pytest.raises(StorageError, match="fails"):
+    with pytest.raises(StorageError, match="locks' database failed"):
         locks.hold("two")
     with closing(locks.hold("one")):
         lost.close()

@@ -1,0 +1,30 @@
+"""What `cpmi run` ends with where nothing could be measured."""
+
+import pytest
+
+from cpmi_dagster.assets import reports
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.resources.lake import Lake
+
+
+def test_labels_are_counted_by_reward_type_with_the_place_of_the_lowest(finished):
+    rewards = Lake(finished.home).read("labels/step_rewards").filter(reward_type="mc")
+    (row,) = reports.labels_made(finished).filter(reward="mc").iter_rows(named=True)
+    assert (row["steps"], row["trajectories"]) == (rewards.height, rewards["trajectory_id"].n_unique())
+    assert row["mean"] == pytest.approx(rewards["reward"].mean())
+    name, step = row["lowest at"].split()
+    lowest = rewards.filter(trajectory_id=name, step_index=int(step))
+    assert lowest["reward"].item() == rewards["reward"].min()
+
+
+def test_a_summary_that_fails_fails_no_run(finished, monkeypatch, caplog):
+    def fails(*_: object) -> None:
+        raise CpmiError("the query was stopped")
+
+    monkeypatch.setattr(reports, "query", fails)
+    assert reports.labels_made(finished).is_empty()
+    assert "the query was stopped" in caplog.text
+
+
+def test_a_home_without_labels_has_none(finished, tmp_path):
+    assert reports.labels_made(finished.model_copy(update={"home": tmp_path})).is_empty()
