@@ -148,10 +148,12 @@ DISAGREEING_STEPS = f"""
 
 DISTRIBUTIONS = """
     with chosen as (
-        select reward_type, reward from labels.step_rewards where list_contains($types, reward_type)
+        select reward_type, reward, {'trajectory_id': trajectory_id, 'step_index': step_index, 'reward': reward} as step
+        from labels.step_rewards where list_contains($types, reward_type)
     ),
     extent as (
         select reward_type, count(*) as steps, min(reward) as lowest, median(reward) as middle, max(reward) as highest,
+               arg_min(step, reward, 5) as lowest_steps, arg_max(step, reward, 5) as highest_steps,
                avg(reward) as mean, stddev_pop(reward) as deviation,
                quantile_cont(reward, 0.005) as low, quantile_cont(reward, 0.995) as high
         from chosen group by all

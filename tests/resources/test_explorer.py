@@ -163,7 +163,21 @@ def test_distributions_count_every_step(client):
     assert held == [100, 100, 100] and "+0.250" in text
 
 
-@pytest.mark.parametrize("path", ["/?search=eggs", f"/trajectory/{identifier(7)}?step=1", "/disagreement/figures"])
+def test_distributions_lead_to_the_steps_with_the_lowest_and_highest_rewards(client, settings):
+    text = unescape(page(client, "/distributions/figures?types=mc"))
+    ends = re.findall(r"(lowest|highest): (.*?)</p>", text, re.DOTALL)
+    assert [word for word, _ in ends] == ["lowest", "highest"]
+    rewards = query(settings, "from labels.step_rewards where reward_type = 'mc'").rows
+    for (_, links), bound in zip(ends, (rewards["reward"].min(), rewards["reward"].max()), strict=True):
+        found = re.findall(r"/trajectory/(t\d+)\?types=mc&step=(\d+)", links)
+        assert len(found) == 5
+        first = rewards.filter(trajectory_id=found[0][0], step_index=int(found[0][1]))
+        assert first["reward"].item() == bound
+
+
+@pytest.mark.parametrize(
+    "path", ["/?search=eggs", f"/trajectory/{identifier(7)}?step=1", "/disagreement/figures", "/distributions/figures"]
+)
 def test_the_sql_that_a_view_shows_can_be_run(client, settings, path):
     shown = re.findall(r"<pre>(.*?)</pre>", page(client, path), re.DOTALL)
     assert shown
