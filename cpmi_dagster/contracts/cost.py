@@ -35,7 +35,7 @@ class Cost:
     def __str__(self) -> str:
         """In words, for logs."""
         return (
-            f"{self.wall_seconds:,.1f} s ({self.processor_seconds:,.1f} s of processors), "
+            f"{self.wall_seconds:,.1f} s ({self.processor_seconds:,.1f} s of processor time), "
             f"{self.forward_tokens:,} tokens read, {self.generated_tokens:,} of them generated"
         )
 

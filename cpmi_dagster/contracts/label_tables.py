@@ -19,13 +19,13 @@ class HardNegatives(dy.Schema):
 
 
 class AnswerLogprobs(dy.Schema):
-    """Log-probability of each answer line under each context: everything a reward is computed from."""
+    """Log-probability of each answer line under each context: the raw values that rewards are computed from."""
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
     context = dy.Enum(list(CONTEXT_KINDS), primary_key=True, description="what precedes the answer")
     step_index = dy.Int64(
-        primary_key=True, min=-1, description="step the context ends in or leaves out; -1 for `question`"
+        primary_key=True, min=-1, description="step that the context ends with or leaves out; -1 for `question`"
     )
     answer_rank = dy.Int64(primary_key=True, min=0, description="0 = gold, then hard_negatives.rank")
     logprob_sum = dy.Float64(max=1e-6, description="sum over target tokens of log p, natural log")
@@ -33,13 +33,13 @@ class AnswerLogprobs(dy.Schema):
 
 
 class ControlLogprobs(AnswerLogprobs):
-    """Log-probabilities that controls are made of; empty unless the profile asks for such a control.
+    """Log-probabilities that controls are computed from; empty unless the profile asks for such a control.
 
-    `step_surprisal`: the step that follows a context, in the place of the answer. `other_gold`: the gold answer of
-    another question. `other_step`: the question's own answers, each step exchanged for one of another solution.
+    `step_surprisal`: the step that follows a context, in place of the answer. `other_gold`: the gold answer of
+    another question. `other_step`: the question's own answers, with each step replaced by one of another solution.
     """
 
-    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="reward type that it is for")
+    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="reward type that uses it")
 
 
 class RejectedTrajectories(dy.Schema):
@@ -55,7 +55,7 @@ class TemplateScores(dy.Schema):
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    conditioning = dy.Enum(list(CONDITIONINGS), primary_key=True, description="which steps stand before the answer")
+    conditioning = dy.Enum(list(CONDITIONINGS), primary_key=True, description="which steps precede the answer")
     template = dy.Int64(primary_key=True, min=0, description="prompt template, from 0")
     gold_shift = dy.Float64(
         description="first term of Eq. 3: shift of the gold answer's mean log-probability, nats/token"
@@ -74,7 +74,9 @@ class Rollouts(dy.Schema):
     correct = dy.Bool(description="answer is equivalent to the gold answer")
     generated_tokens = dy.Int64(min=0, description="tokens sampled for this rollout")
     truncated = dy.Bool(description="the sample hit its token limit before it ended")
-    text = dy.String(nullable=True, description="what was sampled; null in files of versions that did not keep it")
+    text = dy.String(
+        nullable=True, description="the sampled text; null in files written by versions that did not keep it"
+    )
 
 
 class StepRewards(dy.Schema):
@@ -89,12 +91,12 @@ class StepRewards(dy.Schema):
 
 
 class LabelingCosts(dy.Schema):
-    """What labeling a shard took, by method; a merge pays only for the rollouts it uses."""
+    """Cost of labeling a shard, by method; a merge is charged only for the rollouts it uses."""
 
     shard = dy.String(primary_key=True, description="partition key")
     method = dy.String(primary_key=True, description="mc, pav, cpmi, cpmi_merge1, ...")
-    model = dy.String(description="model (or models) that did the work")
+    model = dy.String(description="model or models used")
     trajectories = dy.Int64(min=0, description="trajectories labelled")
-    wall_seconds = dy.Float64(min=0, description="seconds spent, measured where they are spent")
+    wall_seconds = dy.Float64(min=0, description="seconds spent, measured while the work ran")
     forward_tokens = dy.Int64(min=0, description="tokens that went through a forward pass")
     generated_tokens = dy.Int64(min=0, description="tokens sampled")

@@ -21,16 +21,18 @@ class PaperComparison(dy.Schema):
     artifact = dy.String(primary_key=True, description="table or figure, e.g. processbench")
     row = dy.String(primary_key=True, description="row label, as in the paper")
     column = dy.String(primary_key=True, description="column label, as in the paper")
-    paper = dy.Float64(nullable=True, description="the paper's figure; null where it has none")
-    measured = dy.Float64(nullable=True, description="ours; null where this profile does not measure it")
+    paper = dy.Float64(nullable=True, description="the paper's figure; null if it has none")
+    measured = dy.Float64(nullable=True, description="our figure; null if this profile does not measure it")
     low = dy.Float64(nullable=True, description="lower end of the 95 % interval")
     high = dy.Float64(nullable=True, description="upper end of the 95 % interval")
-    n = dy.Int64(nullable=True, description="problems, steps, trajectories or training runs the figure is taken over")
-    profile = dy.String(description="profile ours was measured on")
+    n = dy.Int64(
+        nullable=True, description="number of problems, steps, trajectories or training runs behind the figure"
+    )
+    profile = dy.String(description="profile on which ours was measured")
 
 
 class Report(dy.Schema):
-    """The HTML report: where it is."""
+    """Where the HTML report is."""
 
     path = dy.String(primary_key=True, description="file, relative to the home")
     artifacts = dy.Int64(min=0, description="tables and figures in it")
@@ -38,7 +40,7 @@ class Report(dy.Schema):
 
 
 class ResultsDatabase(dy.Schema):
-    """The published DuckDB file: its relations."""
+    """Relations in the published DuckDB file."""
 
     relation = dy.String(primary_key=True, description="schema.table")
     rows = dy.Int64(min=0, description="rows at the time of publishing")

@@ -34,8 +34,8 @@ LATER_COLUMNS = {"labels/policy_rollouts": ("text",), "labels/prover_rollouts": 
 """Columns that files of earlier versions lack: they are null there, and no reason to make rows again."""
 PROVENANCE_MEANING: dict[str, str] = {
     "run_id": "Dagster run that wrote the row",
-    "model": "language model or recipe behind the row: id + revision or weights hash; empty where no model is involved",
-    "code_version": "version of the code that made the row",
+    "model": "language model or recipe that produced the row: id + revision or weights hash; empty if no model is used",
+    "code_version": "version of the code that wrote the row",
 }
 
 
@@ -43,18 +43,19 @@ class MathShepherd(dy.Schema):
     """Raw rows of the trajectory source, before anything is checked."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source")
-    input = dy.String(description="question and steps; each step closed by the marker `ки`, if they come that way")
+    input = dy.String(description="question and steps; each step ends with the marker `ки` if the source uses it")
     label = dy.String(description="the same text with `+` or `-` in place of each marker")
-    task = dy.String(description="task as the source says, e.g. GSM8K or MATH; empty where it does not")
-    value = dy.List(dy.String(), nullable=True, description="step labels of sources that keep them beside the text")
-    defect = dy.String(nullable=True, description="why the row cannot be read; null for nearly all")
+    task = dy.String(description="task given by the source, e.g. GSM8K or MATH; empty if it gives none")
+    value = dy.List(dy.String(), nullable=True, description="step labels of sources that store them outside the text")
+    defect = dy.String(nullable=True, description="why the row cannot be read; null if it can")
     source_id = dy.String(
-        nullable=True, description="the row's own id; this and what follows: rows of question (or problem) and steps"
+        nullable=True,
+        description="the row's own id; this and the next columns are for rows with question (or problem) and steps",
     )
-    question = dy.String(nullable=True, description="question as the row has it; null for other forms")
-    steps = dy.List(dy.String(), nullable=True, description="steps as the row has them; null for other forms")
-    gold_answer = dy.String(nullable=True, description="gold answer as the row has it; null where it has none")
-    split = dy.String(nullable=True, description="split as the row has it; null where it has none")
+    question = dy.String(nullable=True, description="question as given in the row; null for other forms")
+    steps = dy.List(dy.String(), nullable=True, description="steps as given in the row; null for other forms")
+    gold_answer = dy.String(nullable=True, description="gold answer as given in the row; null if it has none")
+    split = dy.String(nullable=True, description="split as given in the row; null if it has none")
 
 
 class ReferenceProblems(dy.Schema):
@@ -63,15 +64,15 @@ class ReferenceProblems(dy.Schema):
     source = dy.String(primary_key=True, description="name of the set, e.g. gsm8k or math")
     split = dy.String(primary_key=True, description="train or test")
     problem_id = dy.String(primary_key=True, description="id in the source, or its 0-based row")
-    question = dy.String(description="question text as the source has it")
-    solution = dy.String(description="reference solution, or the answer where there is no other")
-    answer = dy.String(description="gold answer, of its own or from the solution; empty where the source has none")
-    level = dy.String(nullable=True, description="difficulty as the source says")
-    subject = dy.String(nullable=True, description="subject as the source says")
+    question = dy.String(description="question text as given by the source")
+    solution = dy.String(description="reference solution, or the answer if there is no solution")
+    answer = dy.String(description="gold answer, given or extracted from the solution; empty if the source has none")
+    level = dy.String(nullable=True, description="difficulty given by the source")
+    subject = dy.String(nullable=True, description="subject given by the source")
 
 
 class BenchmarkProblems(dy.Schema):
-    """Every benchmark in one shape."""
+    """Problems of every benchmark, in one format."""
 
     benchmark = dy.String(primary_key=True, description="e.g. processbench_math, prmbench, gsm8k, math500")
     problem_id = dy.String(primary_key=True, description="unique within the benchmark")
@@ -85,10 +86,10 @@ class BenchmarkProblems(dy.Schema):
 
 
 class StepTruth(dy.Schema):
-    """True step labels where a source has them (people's, or those of a generated world); empty otherwise."""
+    """True step labels from sources that have them (human labels, or a generated world); empty otherwise."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
-    correct = dy.List(dy.Bool(nullable=True), description="whether each step is right; null where nobody has judged it")
+    correct = dy.List(dy.Bool(nullable=True), description="whether each step is right; null if nobody has judged it")
     kind = dy.List(
         dy.String(nullable=True), nullable=True, description="what makes each step wrong, null for a right one"
     )
@@ -96,12 +97,12 @@ class StepTruth(dy.Schema):
 
 
 class StepLabels(dy.Schema):
-    """User-supplied step labels, one per step; empty where the profile names none."""
+    """User-supplied step labels, one per step; empty if the profile names none."""
 
-    name = dy.String(primary_key=True, description="their reward type, as named in the profile")
+    name = dy.String(primary_key=True, description="reward type of the labels, as named in the profile")
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    reward = dy.Float64(description="the label as given; in [0, 1] where the profile says `probabilities`")
+    reward = dy.Float64(description="the label as given; in [0, 1] if the profile says `probabilities`")
 
 
 class Trajectories(dy.Schema):
@@ -111,16 +112,21 @@ class Trajectories(dy.Schema):
     source_id = dy.String(nullable=True, description="the user's own id of the row; null where it has none")
     question_id = dy.String(description="hash of the normalised question; decides the shard")
     row_number = dy.Int64(min=0, description="0-based row of sources.math_shepherd")
-    task = dy.String(description="GSM8K, MATH, or as the source says; OWN where nothing does")
+    task = dy.String(description="GSM8K, MATH, or the task given by the source; OWN if it gives none")
     question = dy.String(min_length=1, description="question text")
     steps = dy.List(dy.String(), min_length=1, description="steps in order, without their `Step i:` headers")
     shepherd_labels = dy.List(
-        dy.Bool(), min_length=1, nullable=True, description="the source's label of each step, true = +; null without"
+        dy.Bool(),
+        min_length=1,
+        nullable=True,
+        description="the source's label of each step, true = +; null if it has none",
     )
-    final_answer = dy.String(nullable=True, description="answer the trajectory ends in; null if it states none")
+    final_answer = dy.String(nullable=True, description="final answer of the trajectory; null if it states none")
     gold_answer = dy.String(min_length=1, description="answer of the reference problem, or the row's own")
-    match_source = dy.String(description="where it is from: source/split/problem_id, or given/split/id of the row")
-    match_kind = dy.String(description="exact, whitespace, normalized or fuzzy; given where the row has the answer")
+    match_source = dy.String(
+        description="origin of the gold answer: source/split/problem_id, or given/split/id of the row"
+    )
+    match_kind = dy.String(description="exact, whitespace, normalized or fuzzy; given if the row has its own answer")
     match_score = dy.Float64(min=0, max=1, description="1 for exact kinds, similarity for fuzzy ones")
 
 
@@ -134,7 +140,7 @@ class RejectedRows(dy.Schema):
 
 
 class SelectedTrajectories(dy.Schema):
-    """The CPMI-80k choice: which trajectories are labelled, and in which shard (appendix B)."""
+    """The CPMI-80k selection: which trajectories are labelled, and in which shard (appendix B)."""
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     question_id = dy.String(description="hash of the normalised question")
@@ -169,23 +175,23 @@ class Cpmi80k(dy.Schema):
 
 
 class DatasetStatistics(dy.Schema):
-    """Appendix B's table: the paper's targets and what was built."""
+    """Appendix B's table: the paper's targets, and what was built."""
 
     statistic = dy.String(primary_key=True, description="what is counted")
-    target = dy.Float64(nullable=True, description="the profile's target; null where it sets none")
-    actual = dy.Float64(description="what the data set holds")
+    target = dy.Float64(nullable=True, description="the profile's target; null if it sets none")
+    actual = dy.Float64(description="value in the data set")
 
 
 class ProcessRewardModels(dy.Schema):
     """Trained reward models: where the weights are and what they were trained on."""
 
     recipe = dy.String(primary_key=True, description="partition key, e.g. cpmi_bce")
-    reward_type = dy.String(description="which soft labels it learned from")
+    reward_type = dy.String(description="reward type of the soft labels it was trained on")
     objective = dy.String(description="bce, mse or pqm")
-    backbone = dy.String(description="model it started from, with its revision or weights hash")
-    path = dy.String(description="folder of config and safetensors, relative to the home")
+    backbone = dy.String(description="model that training started from, with its revision or weights hash")
+    path = dy.String(description="folder with config and safetensors, relative to the home")
     weights_fingerprint = dy.String(description="sha256 of the safetensors files")
-    data_version = dy.String(description="hash of the soft labels it was trained on, Dagster's data version of them")
+    data_version = dy.String(description="hash of the soft labels it was trained on: their Dagster data version")
     train_steps = dy.Int64(min=0, description="labelled steps seen in an epoch")
     seconds = dy.Float64(min=0, description="training time")
     training_curve = dy.List(
@@ -195,7 +201,7 @@ class ProcessRewardModels(dy.Schema):
 
 
 class CandidateSolutions(dy.Schema):
-    """N sampled solutions per problem by the policy."""
+    """N solutions per problem, sampled from the policy."""
 
     benchmark = dy.String(primary_key=True, description="question set, e.g. gsm8k")
     problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
@@ -228,7 +234,7 @@ class PRMBenchPredictions(dy.Schema):
 
 
 class JudgePredictions(dy.Schema):
-    """Probability that each step is right by external judges; empty where the profile names none."""
+    """Probability that each step is right, from external judges; empty if the profile names none."""
 
     judge = dy.String(primary_key=True, description="name in `benchmarks.judges`, the label of its rows in the report")
     benchmark = dy.String(primary_key=True, description="processbench_gsm8k, ..., or prmbench")
@@ -249,7 +255,9 @@ class BestOfNChoices(dy.Schema):
     )
     candidate = dy.Int64(nullable=True, description="chosen candidate; null for votes and bounds")
     correct = dy.Float64(min=0, max=1, description="1 if right; a mean over candidates for pass_at_1")
-    tied = dy.Bool(nullable=True, description="several had the best score, and the first won; null for bounds")
+    tied = dy.Bool(
+        nullable=True, description="several candidates had the best score, and the first was chosen; null for bounds"
+    )
 
 
 @dataclass(frozen=True)
