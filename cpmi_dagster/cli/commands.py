@@ -45,7 +45,7 @@ def init(
     force: Annotated[bool, typer.Option(help="Overwrite an existing profile.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Look at your own trajectories, and write a commented profile that labels them and trains a reward model."""
+    """Inspect your trajectories, and write a commented profile that labels them and trains a reward model."""
     from cpmi_dagster import definitions
 
     with views.bar(ERR, "reading", quiet) as advance:
@@ -64,7 +64,7 @@ def run(
     force: Annotated[bool, typer.Option(help="Rebuild everything, even if unchanged.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Materialize what is missing or stale; ends with what was measured, or the labels made, and the report."""
+    """Compute what is missing or stale, then show the measurements (or the labels) and where the report is."""
     from cpmi_dagster import definitions
 
     if quiet:
@@ -72,14 +72,14 @@ def run(
     settings = definitions.load_settings(profile)
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
-    for message in (*outcome.waiting, *(f"check did not pass: {name}" for name in outcome.failed_checks)):
+    for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks)):
         ERR.warn(message)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
     if logs_are_json():
-        ERR.print(f"the run has ended; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
+        ERR.print(f"the run has finished; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
     else:
         measured = definitions.headline(settings)
         labels_made = None if measured.height else definitions.labels_made(settings)
@@ -92,7 +92,7 @@ def status(
     verify: Annotated[bool, typer.Option(help="Read every file and list the damaged ones.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Shards x assets: done, failed, missing; what labeling cost so far; time left."""
+    """Show what is done, failed or missing by asset and shard, what labeling has cost so far, and the time left."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
@@ -120,14 +120,16 @@ def plan(
         str | None, typer.Option(help="Name in planning/hardware.yaml, FILE.yaml, or FILE.yaml:NAME.")
     ] = None,
     gpus: Annotated[int | None, typer.Option(min=1, help="Number of GPUs that share the work.")] = None,
-    sample: Annotated[int, typer.Option(min=0, help="Trajectories whose tokens are counted; 0 = all.")] = 2000,
+    sample: Annotated[
+        int, typer.Option(min=0, help="Number of trajectories whose tokens are counted; 0 = all.")
+    ] = 2000,
     parameters: Annotated[
         list[str] | None, typer.Option(help="ROLE=NUMBER, for a model that is not on this disk; may be repeated.")
     ] = None,
     format: FormatOption = "table",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table, without notes.")] = False,
 ) -> None:
-    """Tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before they are spent."""
+    """Estimate tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before anything runs."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
@@ -142,7 +144,7 @@ def plan(
 
 @app.command(epilog="Example: `cpmi doctor --profile paper`")
 def doctor(profile: ProfileOption = None, json: JsonOption = False) -> None:
-    """What this machine has, and whether a profile can run on it; nothing is downloaded."""
+    """Check what this machine has, and whether a profile can run on it; downloads nothing."""
     from cpmi_dagster import definitions
     from cpmi_dagster.cli.doctor import show_findings
 

@@ -35,9 +35,11 @@ def score(
     templates: Annotated[int, typer.Option(min=1, max=4, help="The paper's first K prompts.")] = 4,
     layout: Annotated[
         Literal["paper", "released"],
-        typer.Option(help="Prompts as the paper prints them, or as the authors' code does."),
+        typer.Option(help="Prompts as printed in the paper, or as in the authors' code."),
     ] = "paper",
-    scorer: Annotated[Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence each.")] = "tree",
+    scorer: Annotated[
+        Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence at a time.")
+    ] = "tree",
     reader: Annotated[
         Literal["auto", "flex", "blocked", "masked", "cached"], typer.Option(help="How the model reads token trees.")
     ] = "auto",
@@ -56,7 +58,7 @@ def score(
 ) -> None:
     """Score a file of trajectories: CPMI of every step under every template and conditioning.
 
-    Started again after a kill, with the same file, model and options, it continues where it was.
+    If it is killed, run it again with the same file, model and options: it continues where it stopped.
     """
     from cpmi_dagster.scoring.files import score_file
 
@@ -107,7 +109,7 @@ def judge(
 ) -> None:
     """Judge solutions with a trained reward model: a probability for every step, and the first wrong one.
 
-    Without --input and --output it is a filter: lines in, judged lines out as soon as they are.
+    Without --input and --output it is a filter: it reads lines, and writes each judged line as soon as it is ready.
     """
     from cpmi_dagster.prm.judge_stream import judge_as_filter
     from cpmi_dagster.prm.judging import STANDARD, JudgeRequest, judge_file

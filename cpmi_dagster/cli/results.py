@@ -28,23 +28,23 @@ def query(
     format: FormatOption = "table",
     limit: Annotated[
         int | None,
-        typer.Option(min=0, help=f"Most rows; 0 = all. By default {ROWS_OF_A_TABLE:,} as a table, all as csv or json."),
+        typer.Option(min=0, help=f"Row limit; 0 = all. By default {ROWS_OF_A_TABLE:,} as a table, all as csv or json."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Time limit of the query in seconds.")] = 60,
     file: Annotated[
         list[Path] | None,
-        typer.Option(help="JSON, CSV or Parquet file to query too: rows.jsonl becomes `rows`; repeatable."),
+        typer.Option(help="Also query this JSON, CSV or Parquet file: rows.jsonl becomes `rows`; may be repeated."),
     ] = None,
     profile: ProfileOption = None,
 ) -> None:
-    """Query cpmi.duckdb; read-only, and no other file or address is reached."""
+    """Query cpmi.duckdb, read-only; other files and addresses cannot be reached."""
     from cpmi_dagster import definitions
 
     most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
     answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout, file or ())
     views.show_frame(OUT, answer.rows, format)
     if answer.has_more:
-        ERR.warn(f"These are the first {most:,} rows, and there are more; `--limit 0` gives all.")
+        ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
 
 
 @app.command(epilog="Example: `cpmi trace t000000017 2`, `cpmi trace --column labels.step_rewards.reward`")
@@ -60,7 +60,7 @@ def trace(
     json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
-    """What a label was made from: row, answers, scores by template, model revision, code."""
+    """Show what a label was made from: row, answers, scores by template, model revision, code."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
@@ -78,7 +78,9 @@ def trace(
 @app.command(epilog="Example: `cpmi explore --port 3101`")
 def explore(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3100,
-    labels: Annotated[Path | None, typer.Option(help="File of your own labels; own_labels.jsonl in the home.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="File of your own labels; by default own_labels.jsonl in the home.")
+    ] = None,
     profile: ProfileOption = None,
 ) -> None:
     """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
@@ -94,7 +96,7 @@ def explore(
 def export(
     to: Annotated[
         str,
-        typer.Option(help="Folder, FILE.duckdb, or on the hub hf://datasets/OWNER/NAME (hf://OWNER/NAME of --prm)."),
+        typer.Option(help="Folder, FILE.duckdb, or on the hub hf://datasets/OWNER/NAME (with --prm, hf://OWNER/NAME)."),
     ],
     prm: Annotated[
         str | None, typer.Option(help="Export the reward model of this recipe instead; it loads without this package.")
@@ -102,12 +104,13 @@ def export(
     form: Annotated[FormName | None, typer.Option(help="Format of the rows; trl by default.")] = None,
     reward_type: Annotated[str | None, typer.Option(help="Reward type of the labels; cpmi by default.")] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Soft labels from this value up are right; 0.5 by default.")
+        float | None,
+        typer.Option(min=0, max=1, help="Soft labels at or above this value count as right; 0.5 by default."),
     ] = None,
     profile: ProfileOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Write the labelled data set, one self-contained database, or a reward model, in forms that others read."""
+    """Export the labelled data set, a self-contained database, or a reward model, in formats that other tools read."""
     from cpmi_dagster import definitions
 
     request = definitions.ExportRequest(to, form, reward_type, threshold, prm)

@@ -101,14 +101,14 @@ def show_starter(console: Console, starter: "Starter") -> None:
     """What a file of trajectories holds, the profile written for it, and further commands."""
     look, model = starter.look, starter.model_place
     forms = ", ".join(f"{rows:,} {form}" for form, rows in look.forms.items())
-    ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat one" if look.repeated_ids else "")
+    ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat an id" if look.repeated_ids else "")
     reasons = look.reasons.iter_rows()
     rejected = [
         f"{place}: {cut(reason, MAX_CELL)}{f' (and {rows - 1:,} more rows)' if rows > 1 else ''}"
         for reason, rows, place in islice(reasons, SHOWN_REASONS)
     ]
     if more := look.reasons.height - len(rejected):
-        rejected.append(f"and {more:,} more reasons; after a run alignment.rejected_rows has every row")
+        rejected.append(f"and {more:,} more reasons; after a run, alignment.rejected_rows lists every row")
     facts = {
         "rows": f"{look.rows:,}: {forms}",
         "trajectories": f"{look.trajectories:,} of {look.questions:,} questions",
@@ -120,19 +120,19 @@ def show_starter(console: Console, starter: "Starter") -> None:
         "shards": f"{look.shards}",
         "model": f"{'folder' if model.is_dir() else 'file'} {model}"
         if model
-        else f"{starter.model}, a hub id that is fetched at its first use",
+        else f"{starter.model}, a hub id, downloaded when it is first used",
     }
     console.print(facts_table(str(starter.source), facts))
     option = f" -p {shlex.quote(str(starter.path))}"
     lines = [f"Profile  {starter.path}"]
     if look.unanswered:
         lines.append(
-            f"First    name the sets of gold answers at `references` in the profile: without, {look.unanswered:,} of "
-            f"{look.trajectories:,} trajectories are left out"
+            f"First    name the sets of gold answers at `references` in the profile; without them, "
+            f"{look.unanswered:,} of {look.trajectories:,} trajectories are left out"
         )
     lines += [
-        f"Next     {program()} run{option} --only sources --only alignment --only selection  # reads, matches the rows",
-        f"         {program()} plan{option}  # what labeling will take",
+        f"Next     {program()} run{option} --only sources --only alignment --only selection  # matches the rows",
+        f"         {program()} plan{option}  # estimates the cost of labeling",
         f"         {program()} run{option}  # labels, and trains the reward model",
     ]
     for line in lines:
@@ -218,7 +218,7 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
     if is_unknown:
         remaining = "the time left is known once every label has a finished shard"
     processors = sum(asset.cost.processor_seconds for asset in labels)
-    busy = f" ({processors:,.1f} s of processors)" if processors else ""
+    busy = f" ({processors:,.1f} s of processor time)" if processors else ""
     console.print(f"Labeling took {spent:,.1f} s so far{busy}; {remaining}.", highlight=False)
 
 
@@ -227,9 +227,11 @@ def show_verification(console: Console, found: "Verification", settings: "Settin
     for sentence in found.damage:
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     unsealed = (
-        f", {found.without_seal:,} of them of an earlier version, which kept no hash" if found.without_seal else ""
+        f"; {found.without_seal:,} of them come from an earlier version, which stored no hash"
+        if found.without_seal
+        else ""
     )
-    outcome = "" if found.damage else "; all are as they were written"
+    outcome = "" if found.damage else "; all are intact"
     text = f"{found.files:,} files of {settings.home} were read{unsealed}{outcome}."
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -316,7 +318,7 @@ def _values(column: "pl.Series") -> list[Any]:
     except TypeError as error:
         name = column.name
         raise CpmiError(
-            f'the column `{name}` holds a map that cannot be shown; cast it, as in `"{name}"::varchar`'
+            f'the column `{name}` contains a map that cannot be shown; cast it, as in `"{name}"::varchar`'
         ) from error
 
 

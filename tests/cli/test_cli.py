@@ -204,7 +204,7 @@ def test_status_shows_every_asset(home):
 
 
 def test_status_verifies_every_file(home):
-    assert "; all are as they were written" in invoke("status", "--verify", "-p", home).output
+    assert "; all are intact" in invoke("status", "--verify", "-p", home).output
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_a_table_shows_the_first_rows_and_says_that_there_are_more(home):
     many = "select * from range(1500)"
     result = invoke("query", many, "-p", home)
     assert "999" in result.stdout and "1000" not in result.stdout
-    assert "These are the first 1,000 rows, and there are more; `--limit 0` gives all." in result.stderr
+    assert "Only the first 1,000 rows are shown; `--limit 0` shows all." in result.stderr
     assert "1499" in invoke("query", many, "-p", home, "--limit", "0").stdout
     assert len(invoke("query", many, "-p", home, "--format", "csv").stdout.splitlines()) == 1501
     limited = invoke("query", many, "-p", home, "--format", "json", "--limit", "2")

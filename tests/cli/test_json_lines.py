@@ -65,7 +65,7 @@ def test_every_line_of_a_run_is_an_object_with_what_is_known(first_run):
     assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
     shards = [line for line in lines if line.get("stage") == "trajectories" and "rows" in line]
     assert shards and shards[-1]["shard"] == "003" and len(shards[-1]["run_id"]) == 36
-    assert lines[-1]["message"].startswith("the run has ended")
+    assert lines[-1]["message"].startswith("the run has finished")
 
 
 def test_a_run_that_fails_names_the_shard_and_shows_no_key(first_run, small_profile, tmp_path):
