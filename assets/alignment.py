@@ -28,7 +28,7 @@ SHARD_EXAMPLES = 5
     },
 )
 def trajectories(run: StageRun, shard: str) -> StageOutput:
-    """Rows parsed into steps, with their own gold answer or that of the reference problem they match."""
+    """Source rows parsed into steps, each with its own gold answer or that of the matching reference problem."""
     parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
     parsed, repeated = without_duplicates(parsed)
     version = run.version("sources/reference_problems"), run.settings.answers.identity

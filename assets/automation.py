@@ -19,10 +19,10 @@ PROFILE_TAG, SHARDS_TAG = "cpmi/profile", "cpmi/shards"
 PURPOSES = {
     INGEST: "Read the sources, match trajectories with gold answers, choose those to label, read the benchmarks.",
     LABEL: "Label shards: hard negatives and log-probabilities (CPMI) first, then rollouts, rewards and costs.",
-    DATASET: "Make soft labels over all shards and assemble the data set; refuses while rewards are stale.",
+    DATASET: "Compute soft labels over all shards and assemble the data set; refuses while rewards are stale.",
     CANDIDATES: "Sample the policy's solutions of a question set, for best-of-N.",
     TRAIN: "Train the reward model of a recipe and judge it on the benchmarks.",
-    REPORT: "Make every table and figure, the HTML report and the published database.",
+    REPORT: "Build every table and figure, the HTML report and the published database.",
 }
 
 

@@ -116,7 +116,7 @@ def judge_predictions(run: StageRun) -> StageOutput:
     eager=True,
 )
 def best_of_n_choices(run: StageRun, recipe: str) -> StageOutput:
-    """The candidate with the highest mean step probability among the first N; other rules for comparison."""
+    """The candidate with the highest mean step probability among the first N, and what other rules would choose."""
     if not run.settings.benchmarks.best_of_n:
         return StageOutput(TABLES[CHOICES].schema.create_empty(), notes=[NO_QUESTION_SETS])
     candidates = run.read(CANDIDATES)

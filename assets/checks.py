@@ -56,7 +56,7 @@ def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.Asse
 
 @dg.asset_check(asset=TRAJECTORIES.split("/"))
 def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """At least nine rows of ten have a gold answer, their own or that of the reference they match."""
+    """At least nine rows in ten have a gold answer, their own or that of the matching reference."""
     kept = _rows(lake, TRAJECTORIES, settings).height
     rejected = _rows(lake, REJECTED, settings).height
     rate = kept / (kept + rejected) if kept + rejected else 0.0
@@ -71,7 +71,7 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
 
 @dg.asset_check(asset=SELECTED.split("/"))
 def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """GSM8K : MATH and mixed : pure are those of the profile, as far as tasks and labels tell."""
+    """The ratios GSM8K : MATH and mixed : pure match the profile, as far as tasks and labels are known."""
     chosen = lake.read(SELECTED)
     selection, lifted = applicable(settings.selection, _rows(lake, TRAJECTORIES, settings))
     wanted = {
@@ -106,7 +106,7 @@ def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg
 
 @dg.asset_check(asset=SELECTED.split("/"), additional_deps=[PROBLEMS.split("/")], blocking=True)
 def no_benchmark_question_is_trained_on(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
-    """No selected trajectory asks a question of a benchmark; a warning where a benchmark is known to share some."""
+    """No selected trajectory has a question of a benchmark; only a warning if the benchmark is known to share some."""
     problems = lake.read(PROBLEMS) if lake.exists(PROBLEMS) else BenchmarkProblems.create_empty()
     trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
     shared = shared_questions(trajectories, problems)
@@ -132,7 +132,9 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
     example = shorten(first["example"], EXAMPLE, placeholder=" …").replace("`", "'")
     found = f"reward models would be trained on {counts}, for example on `{example}`"
     if first["tolerated"]:
-        return f"{found}; this benchmark takes questions from training splits: judge its figures with that in mind"
+        return (
+            f"{found}; this benchmark takes questions from training splits: keep that in mind when you read its figures"
+        )
     rows = "remove the rows of these questions from the source at sources.math_shepherd"
     return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
 
@@ -149,7 +151,7 @@ def negatives_differ_from_gold(lake: Lake, settings: Settings, shards: Sequence[
 
 
 def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
-    """Each selected trajectory of a finished shard has log-probabilities or a reason why not, and all are finite.
+    """Each selected trajectory of a finished shard has finite log-probabilities, or a reason for having none.
 
     Where no reward type needs scores, there is nothing to check.
     """
@@ -172,7 +174,7 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
         passed=not broken and not unlabelled,
         # a trajectory that cannot be scored has its reason, and the others go on
         severity=dg.AssetCheckSeverity.ERROR if broken else dg.AssetCheckSeverity.WARN,
-        description=f"{unlabelled:,} of {wanted:,} trajectories get no labels; `labels.rejected_trajectories` says why"
+        description=f"{unlabelled:,} of {wanted:,} trajectories have no labels; `labels.rejected_trajectories` says why"
         if unlabelled
         else None,
         metadata={"missing": missing, "not_finite": infinite, "rejected": reasons},
@@ -181,7 +183,7 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
 
 @dg.asset_check(asset=["dataset", "soft_labels"], blocking=True)
 def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
-    """No reward type gives every step the same label, which would teach a model nothing."""
+    """No reward type gives every step the same label; a model could learn nothing from it."""
     spread = lake.read("dataset/soft_labels").group_by("reward_type").agg(spread=pl.col("soft_label").std())
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
     return dg.AssetCheckResult(passed=not constant, metadata={"constant": ", ".join(constant) or "none"})

@@ -15,7 +15,7 @@ from cpmi_dagster.selection.select import dataset_statistics as count_statistics
     eager=True,
 )
 def soft_labels(run: StageRun) -> StageOutput:
-    """Robust z-score and sigmoid over the whole labelled set (Eq. 7)."""
+    """Soft labels: a robust z-score over the whole labelled set, then a sigmoid (Eq. 7)."""
     rewards, own = run.read("labels/step_rewards"), run.settings.sources.probability_labels
     return StageOutput(normalise(rewards, run.settings.soft_labels, own))
 
@@ -48,7 +48,7 @@ def cpmi_80k(run: StageRun) -> StageOutput:
     eager=True,
 )
 def dataset_statistics(run: StageRun) -> StageOutput:
-    """Appendix B's targets next to what was built."""
+    """Appendix B's targets, next to what was built."""
     return StageOutput(count_statistics(run.read(SELECTED), run.read(TRAJECTORIES), run.settings.selection))
 
 

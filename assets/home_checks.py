@@ -22,8 +22,8 @@ from cpmi_dagster.resources.status import staleness_of
 
 ON_DISK, CURRENT = "on_disk", "current"
 MEANINGS = {
-    ON_DISK: "What Dagster has as materialized is on disk.",
-    CURRENT: "What is on disk is what the profile's settings, models, sources and code would give.",
+    ON_DISK: "Everything Dagster lists as materialized is on disk.",
+    CURRENT: "The files on disk match the profile's current settings, models, sources and code.",
 }
 REWARDS_ARE_CURRENT = dg.AssetCheckKey(dg.AssetKey(["labels", "step_rewards"]), CURRENT)
 KEYS = [dg.AssetCheckKey(asset_key(key), name) for key in TABLES for name in MEANINGS]
@@ -73,7 +73,7 @@ def _gone(instance: dg.DagsterInstance, lake: Lake, settings: Settings, table: s
         materialized = instance.get_materialized_partitions(key)
         made = [name for name in partitions if name in materialized]
     return {
-        name or "all": "the file, or one that it points at, is gone or damaged; run `cpmi run` again"
+        name or "all": "the file, or one that it refers to, is missing or damaged; run `cpmi run` again"
         for name in made
         if lake.usable_record(table, name) is None
     }

@@ -61,7 +61,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun, shard: str) -> StageOutput:
-    """Wrong answers sampled from the labeler with the paper's prompt, completed by edits of the gold answer (5.1)."""
+    """Wrong answers sampled from the labeler with the paper's prompt; edits of the gold answer fill the rest (5.1)."""
     return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, sample_negatives)
 
 
@@ -79,9 +79,9 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     },
 )
 def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
-    """One forward pass per packed token tree scores every answer under every context and template (Eq. 3).
+    """Scores every answer under every context and template, one forward pass per packed token tree (Eq. 3).
 
-    Asked for more conditionings, templates or hard negatives, only what these add is scored.
+    If the profile adds conditionings, templates or hard negatives, only the additions are scored.
     """
     conditionings, templates, count = (run.extent[axis] for axis in AXES[LOGPROBS])
     scoring = run.settings.scoring.model_copy(update={"conditionings": conditionings, "templates": templates})
@@ -117,9 +117,9 @@ def _answers(output: StageOutput) -> ScoredAnswers:
     lineage={"logprob_sum": SCORED_TEXTS},
 )
 def control_logprobs(run: StageRun, shard: str) -> StageOutput:
-    """Log-probabilities for the controls: the steps themselves, and answers with the gold or the steps exchanged.
+    """Log-probabilities for the controls: of the steps themselves, and of answers with the gold or the steps swapped.
 
-    Asked for more controls, only these are scored.
+    If the profile adds controls, only these are scored.
     """
     selected = run.selected(shard)
     names, templates = (run.extent[axis] for axis in AXES[CONTROLS])
@@ -211,7 +211,7 @@ def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
     models=["prover"],
 )
 def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
-    """Completions by the prover, from the bare question on: PAV's advantage term (Eq. 2)."""
+    """Completions by the prover, also of the question alone: PAV's advantage term (Eq. 2)."""
     return _rollouts(run, shard, "prover", include_question=True)
 
 
@@ -268,9 +268,9 @@ def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) 
     },
 )
 def step_rewards(run: StageRun, shard: str) -> StageOutput:
-    """Every reward type is a query over log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls.
+    """Computes every reward type from log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls.
 
-    The user's own labels are added, each under its name.
+    The user's own labels are added under their own names.
     """
     trajectories, given = run.selected(shard), run.read(OWN_LABELS)
     frame = rewards.step_rewards(

@@ -27,7 +27,7 @@ SOFT_LABELS = "dataset/soft_labels"
     eager=True,
 )
 def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
-    """A two-layer head on the backbone, read at the end of each step, trained on soft labels (5.3)."""
+    """Trains a two-layer head on the backbone, read at the end of each step, on soft labels (5.3)."""
     from cpmi_dagster.prm.examples import trainings
     from cpmi_dagster.prm.training import train_reward_model
 

@@ -60,7 +60,7 @@ def _artifact_stage(artifact: Artifact) -> Stage:
 
     measure.__name__ = artifact.name
     label = artifact.paper.label
-    scope = f" ({label}): the paper's figures next to ours." if label else "; our figures alone."
+    scope = f" ({label}): the paper's figures next to ours." if label else "; our figures only."
     measure.__doc__ = artifact.paper.title + scope
     key = _artifact_key(artifact.name)
     return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="5", eager=True)(measure)
@@ -91,7 +91,7 @@ LABELS_MADE = """
     eager=True,
 )
 def report(run: StageRun) -> StageOutput:
-    """One self-contained HTML file: every artifact next to the paper's figures, with plots and provenance."""
+    """One self-contained HTML file: every table and figure next to the paper's, with plots and provenance."""
     from cpmi_dagster.alignment.review import review_alignment
     from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
@@ -126,7 +126,7 @@ def report(run: StageRun) -> StageOutput:
     eager=True,
 )
 def results_database(run: StageRun) -> StageOutput:
-    """`cpmi.duckdb`: views over the lake, real tables of results, comments on every table and column."""
+    """`cpmi.duckdb`: views over the lake, tables of results, and a comment on every table and column."""
     run.database.publish()
     counts = run.database.row_counts().filter(pl.col("relation") != 'reports."results_database"')
     return StageOutput(counts, files=run.database.files)

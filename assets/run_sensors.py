@@ -78,7 +78,7 @@ def changed_sources(settings: Settings, makers: Mapping[str, Maker]) -> dg.Senso
 
     @dg.sensor(
         name="changed_sources",
-        description="Notices that a source has changed or is new, and names the shards and tables it makes stale.",
+        description="Detects new and changed sources, and names the shards and tables that become stale.",
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=300,
     )
@@ -89,7 +89,7 @@ def changed_sources(settings: Settings, makers: Mapping[str, Maker]) -> dg.Senso
         if state == context.cursor:
             return dg.SensorResult(skip_reason="no source has changed", cursor=state)
         stale = stale_readers(settings, makers, readers)
-        message = words_on_stale(stale) if stale else "every source is the one that its table was made from"
+        message = words_on_stale(stale) if stale else "no source differs from what its table was made from"
         if stale:
             context.log.warning(message)
         return dg.SensorResult(skip_reason=message, cursor=state)
@@ -117,7 +117,7 @@ def words_on_stale(stale: Mapping[str, list[str]]) -> str:
         named = f" of shards {', '.join(partitions[:MOST_NAMED])}{more}" if partitions != ["all"] else ""
         parts.append(f"{key}{named}")
     return (
-        f"a source has changed, which makes stale: {'; '.join(parts)}; run the job `{INGEST}`: labels follow for the "
+        f"a source has changed, so these are stale: {'; '.join(parts)}; run the job `{INGEST}`: labels follow for the "
         "shards whose rows differ"
     )
 

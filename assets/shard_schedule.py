@@ -57,12 +57,12 @@ class ShardDemand:
                 f"{', '.join(self.given_up)}; see the error of their last run, correct it, then launch them by hand"
             )
         if self.held_back:
-            notes.append(f"{len(self.held_back)} shards wait for tomorrow: {self.why}")
+            notes.append(f"{len(self.held_back)} shards are postponed until tomorrow: {self.why}")
         return notes
 
 
 def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) -> dg.ScheduleDefinition:
-    """Requests shards whose labels are missing, stale or failed, a few a tick and within the day's GPU-hours.
+    """Requests shards whose labels are missing, stale or failed: a few per tick, within the day's GPU-hours.
 
     Args:
         makers: the stage behind each table.

@@ -41,7 +41,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
     settings=["shards"],
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
-    """Source rows, assigned to shards by a hash of their question: a question's trajectories share a shard."""
+    """Reads the source rows and assigns them to shards by a hash of the question, so a question stays in one shard."""
     spool = ShardSpool(run.lake.work_folder(SPOOL) / fingerprint_of(run.facts)[:SPOOL_CHARACTERS])
     rows = spool.read(shard, lambda: _numbered(run))
     others = [run.lake.intact_record(run.tables[0], other) for other in run.settings.shard_keys if other != shard]
@@ -86,7 +86,7 @@ def _versions(run: StageRun) -> dict[str, Any]:
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
-    """True step labels, of a generated world or from people; empty unless the profile names a source."""
+    """True step labels, from people or from a generated world; empty unless the profile names a source."""
     rows = run.sources.stream_all(run.settings.sources.step_truth)
     return StageOutput(read_step_truth(row for row, _ in rows))
 
@@ -97,7 +97,7 @@ def step_truth(run: StageRun) -> StageOutput:
     settings=["sources.probability_labels"],
 )
 def step_labels(run: StageRun) -> StageOutput:
-    """The user's own step labels, each file a reward type; empty unless the profile names one."""
+    """The user's own step labels, one reward type per file; empty unless the profile names one."""
     read = [
         read_step_labels(name, (row for row, _ in run.sources.stream(source)), source.probabilities)
         for name, source in run.settings.sources.step_labels.items()
@@ -112,9 +112,9 @@ def step_labels(run: StageRun) -> StageOutput:
     settings=["sources.references"],
 )
 def reference_problems(run: StageRun) -> StageOutput:
-    """Problems with gold answers: the set's own, or the solution's `#### n`, last `\\boxed{}` or announced answer.
+    """Problems with gold answers: given by the set, or read from the solution (`#### n`, last `\\boxed{}`, stated).
 
-    Empty where the profile names no references: then every trajectory must have its gold answer.
+    Empty if the profile names no references; then every trajectory must have its own gold answer.
     """
     read = [
         read_references(run.sources.records(source), source.source, source.split, source.config)
@@ -131,7 +131,7 @@ def _benchmarks(settings: Settings) -> dict[str, DataSource]:
 
 @stage("sources/benchmark_problems", sources=_benchmarks)
 def benchmark_problems(run: StageRun) -> StageOutput:
-    """Problems of all benchmarks: steps to judge for process benchmarks, gold answers for question sets."""
+    """Problems of all benchmarks: process benchmarks with steps to judge, question sets with gold answers."""
     read = [read_benchmark(name, run.sources.rows(source)) for name, source in run.settings.sources.benchmarks.items()]
     return StageOutput(pl.concat([BenchmarkProblems.create_empty(), *read]))
 

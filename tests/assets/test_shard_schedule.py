@@ -147,7 +147,7 @@ def test_a_day_that_is_spent_says_so_and_until_a_shard_is_measured_one_is_tried(
     second = here.tick()
     assert shards_asked_for(here, second) == [["001"]]
     here.label(second.run_requests[0])
-    assert "4 shards wait for tomorrow: 4 of the day's 5 GPU-hours are spent, a shard takes about 2" in (
+    assert "4 shards are postponed until tomorrow: 4 of the day's 5 GPU-hours are spent, a shard takes about 2" in (
         here.tick().skip_message or ""
     )
     Clock.current = START + timedelta(days=1)
