@@ -86,7 +86,7 @@ def _across(frames: Frames) -> Iterator[str]:
     others = [f"{best_control(table, WITHOUT_LAST)} {_shown(free, 2)}"]
     if baseline := _figure(table, BASELINE, WITHOUT_LAST):
         others.append(f"{BASELINE} {_shown(baseline, 2)}{_of_fewer(baseline, ours, 'steps')}")
-    steps = f"Over {ours['n']:,} steps of all solutions, last ones left out,"
+    steps = f"Over {ours['n']:,} steps of all solutions, last steps excluded,"
     yield f"{steps} its AUC is {_shown(ours, 2)}; {', '.join(others)}."
 
 
@@ -109,8 +109,8 @@ def _knowledge(frames: Frames) -> Finding | None:
     words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}[verdict]
     answer = f"How well {METHOD} labels steps {words} what its labeler knows of the answer."
     text = (
-        f"AUC without last steps is {_shown(least, 2)} where the gold answer is least likely before any step, "
-        f"{_shown(most, 2)} where most; they differ by {_shown(difference, 2)}."
+        f"AUC without last steps is {_shown(least, 2)} where the gold answer is least likely before any step, and "
+        f"{_shown(most, 2)} where it is most likely; they differ by {_shown(difference, 2)}."
     )
     return Finding("When it works", verdict is not None, answer, " ".join([text, *_operations(frames)]))
 

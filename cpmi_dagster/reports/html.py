@@ -83,8 +83,12 @@ def _groups() -> list[tuple[str, str, list[str]]]:
     papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
     labels = [name for name in ARTIFACTS if name not in papers and name not in COMPARISONS_OF_MODELS]
     return [
-        ("The labels themselves", "Against steps whose truth is known, before any reward model is trained.", labels),
-        ("The paper's tables and figures", "Each with ours beside it. Click one to open it.", papers),
+        (
+            "The labels themselves",
+            "Measured on steps whose truth is known, before any reward model is trained.",
+            labels,
+        ),
+        ("The paper's tables and figures", "Each next to our figures. Click one to open it.", papers),
         ("Which differences count", "Between reward models of this profile.", list(COMPARISONS_OF_MODELS)),
     ]
 

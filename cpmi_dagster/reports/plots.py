@@ -94,18 +94,18 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[R
         "label_quality": (
             _draw_label_quality,
             "How well each label type ranks true right steps above wrong ones, best at the top: all steps filled, "
-            "all but last ones hollow. Controls are grey; a label is worth its cost right of the best of them.",
+            "without last steps hollow. Controls are grey; a label is worth its cost if it is right of the best one.",
         ),
         "best_of_n": (
             partial(_draw_best_of_n, rows=[row.row for row in rows]),
             "Accuracy of the candidate with the highest mean step reward against the number of candidates; bands are "
-            "the 95 % intervals of MC and CPMI, the table holds the others. Thin lines need no reward model: "
+            "the 95 % intervals of MC and CPMI; the table has the others. Thin lines need no reward model: "
             "Pass@1 is a blind pick, Pass@N the best that any pick could be.",
         ),
         "negatives_ablation": (
             _draw_ablation,
-            "The two terms of CPMI alone, and both with M hard negatives, in every measure that two of them have, with "
-            "95 % intervals.",
+            "The two terms of CPMI alone, and both with M hard negatives, in every measure that at least two of them "
+            "have, with 95 % intervals.",
         ),
         "efficiency": (
             _draw_quality_against_cost,
@@ -114,7 +114,7 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[R
     }
     if (drawn := _draw_first_picture(comparisons)) is not None:
         caption = (
-            "Quality of labels, and of reward models that learnt from them where there are some, against the generated "
+            "Quality of labels, and of the reward models trained on them if there are any, against the generated "
             "tokens that the labels cost. Dotted: chance, and the best label that costs nothing."
         )
         yield Plot("plot-headline", "headline", caption, drawn)
@@ -155,7 +155,7 @@ def _plots_of_tables(inputs: ReportInputs) -> Iterator[Plot]:
     if models.height and models["training_curve"].list.len().sum():
         caption = (
             "Loss by epoch: validation solid; training dotted, where few models share a panel. Losses of different "
-            "objectives, or against different labels, do not compare."
+            "objectives, or against different labels, cannot be compared."
         )
         yield Plot("plot-training", "objectives", caption, draw_training_curves(models))
 

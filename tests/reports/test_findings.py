@@ -45,7 +45,7 @@ def test_labels_are_also_compared_across_solutions():
     both = [*answer(WITHIN, 0.30, 0.25, -0.1, 0.1), *answer(ACROSS, 0.61, 0.72, -0.2, 0.0)]
     quality = table(("Final answer", "Without last steps", 0.72, 0.7, 0.8))
     (finding,) = findings({"label_evidence": table(*both), "label_quality": quality})
-    assert "last ones left out, its AUC is 0.61 [0.56, 0.66]; Final answer 0.72 [0.67, 0.77]." in finding.text
+    assert "last steps excluded, its AUC is 0.61 [0.56, 0.66]; Final answer 0.72 [0.67, 0.77]." in finding.text
 
 
 def test_what_the_labels_cost_is_said_where_it_was_measured():

@@ -11,7 +11,7 @@ CARD = """\
 
 ## Figures
 
-Nothing has been measured with this model yet; `cpmi run` does.
+Nothing has been measured with this model yet; `cpmi run` measures it.
 
 ## Use
 

@@ -114,13 +114,13 @@ def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
 def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
     html = render_report("empty", "2026-01-31", empty_comparisons)
     assert outline(html).open == []
-    assert "Nothing is measured yet on this profile." in html
+    assert "Nothing has been measured on this profile yet." in html
     assert "<svg" not in html
     assert "76.31" in html
 
 
 def test_a_report_without_any_artifact_renders():
-    assert "Nothing is measured yet" in render_report("empty", "2026-01-31", {})
+    assert "Nothing has been measured" in render_report("empty", "2026-01-31", {})
 
 
 def test_the_same_inputs_give_the_same_plots(inputs: ReportInputs, comparisons: Comparisons):
