@@ -90,5 +90,5 @@ def test_the_reward_model_judges_a_solution(done, tmp_path):
 
 def test_the_report_without_benchmarks_says_where_they_are_named(done):
     page = (done.home / "report" / "index.html").read_text(encoding="utf-8")
-    assert "Nothing is measured yet on this profile" in page
+    assert "Nothing has been measured on this profile yet" in page
     assert "<code>sources.benchmarks</code>" in page
