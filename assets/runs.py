@@ -126,7 +126,7 @@ def check_shards(lake: Lake, settings: Settings) -> None:
     beyond = set(lake.partitions("sources/math_shepherd")) - set(settings.shard_keys)
     if beyond:
         raise SettingsError(
-            f"{settings.home} holds shard {max(beyond)}, but profile `{settings.profile}` has {settings.shards} "
+            f"{settings.home} contains shard {max(beyond)}, but profile `{settings.profile}` has {settings.shards} "
             "shards; use another CPMI_HOME, or delete its lake"
         )
 
@@ -155,8 +155,8 @@ def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake)
     if phase in (INGEST, LABEL) or not missing:
         return None
     return (
-        f"`{phase}` and what follows wait for shards {', '.join(sorted(missing))}: soft labels are over the whole set; "
-        "run without --shards to label them"
+        f"`{phase}` and everything after it wait for shards {', '.join(sorted(missing))}: soft labels are "
+        "over the whole set; run without --shards to label them"
     )
 
 

@@ -117,7 +117,7 @@ def _check_rows(file: Path, batch: "pa.RecordBatch", first: int, limits: Reading
     for number in range(batch.num_rows):
         if batch.slice(number, 1).nbytes > limits.line_characters:
             raise SourceError(
-                f"{file}, row {first + number + 1} holds more than {limits.line_characters:,} bytes; remove it, or "
+                f"{file}, row {first + number + 1} has more than {limits.line_characters:,} bytes; remove it, or "
                 "raise `sources.limits.line_characters` in the profile"
             )
 
@@ -128,15 +128,17 @@ def _json_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
         text = stream.read(limits.json_characters + 1)
     if len(text) > limits.json_characters:
         raise SourceError(
-            f"{file} is larger than {limits.json_characters:,} characters and would be read whole; write one object a "
-            "line, in a .jsonl file, or raise `sources.limits.json_characters` in the profile"
+            f"{file} is larger than {limits.json_characters:,} characters and would be read whole; write one object "
+            "per line, in a .jsonl file, or raise `sources.limits.json_characters` in the profile"
         )
     try:
         rows = json.loads(text.removeprefix(BYTE_ORDER_MARK))
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{file} is not JSON: {error}") from error
     if not isinstance(rows, list):
-        raise SourceError(f"{file} must hold a JSON array of objects; one object a line belongs in a .jsonl file")
+        raise SourceError(
+            f"{file} must contain a JSON array of objects; a file with one object per line must be named .jsonl"
+        )
     for number, row in enumerate(rows, start=1):
         place = f"row {number}"
         yield ReadRow(_row(row, json.dumps(row), f"{file}, {place}"), number / len(rows), place)

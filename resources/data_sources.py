@@ -82,7 +82,7 @@ class DataSources:
         try:
             return pl.DataFrame(list(self.records(source)), infer_schema_length=None, strict=False)
         except UnicodeEncodeError as error:
-            raise SourceError(f"{source.place} holds text that is not UTF-8; save it as UTF-8") from error
+            raise SourceError(f"{source.place} contains text that is not UTF-8; save it as UTF-8") from error
 
     def files(self, source: DataSource) -> list[Path]:
         """The local files of a source; those of the embedded world are written at their first use.

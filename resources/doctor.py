@@ -236,7 +236,7 @@ def _on_hub(what: str, name: str, kind: Literal["model", "dataset"], otherwise: 
         asked = HfApi().model_info if kind == "model" else HfApi().dataset_info
         info = asked(name, files_metadata=True, timeout=HUB_SECONDS)
     except (HTTPError, HFValidationError, OSError) as error:
-        problem = f"{what}: not on this disk, and the hub does not give it ({type(error).__name__})"
+        problem = f"{what}: not on this disk, and cannot be fetched from the hub ({type(error).__name__})"
         return Finding(kind if kind == "model" else "source", problem, "problem", otherwise)
     size = sum(file.size or 0 for file in info.siblings or ())
     return Finding(kind if kind == "model" else "source", f"{what}: on the hub, {size / GIB:.1f} GiB to download")

@@ -114,7 +114,7 @@ def _check_options(request: ExportRequest) -> None:
     if request.recipe and request.is_database:
         raise UsageError(f"--prm writes a folder, and --to {request.to} is a database; give a folder or {SCHEME}")
     if given and (request.recipe or request.is_database):
-        what = "a reward model" if request.recipe else "a database, which holds all labels"
+        what = "a reward model" if request.recipe else "a database, which contains all labels"
         raise UsageError(f"{given[0]} is for data sets, and this exports {what}; leave it out")
 
 
@@ -182,7 +182,7 @@ def _write_dataset(
     options = {"form": form, "reward_type": reward_type, "threshold": threshold}
     write_record(folder, "dataset", {"profile": settings.profile, "version": facts.version, **options})
     steps = kept["steps"].list.len().sum()
-    warnings = (f"{exported.left_out:,} trajectories whose text holds the form's marker were left out",)
+    warnings = (f"{exported.left_out:,} trajectories whose text contains the form's marker were left out",)
     return (
         f"{kept.height:,} trajectories with {steps:,} labelled steps (`{reward_type}`, form {form})",
         "datasets.load_dataset({place!r})",

@@ -80,9 +80,9 @@ def _resolve(kind: Literal["model", "dataset"], name: str) -> str:
         info = HfApi().model_info(name) if kind == "model" else HfApi().dataset_info(name)
     except (HTTPError, HFValidationError, OSError) as error:
         raise SourceError(
-            f"the {kind} `{name}` is not on this disk and the hub did not give its revision "
+            f"the {kind} `{name}` is not on this disk, and its revision cannot be read from the hub "
             f"({type(error).__name__}); set `revision` in the profile, or give a local path"
         ) from error
     if info.sha is None:
-        raise SourceError(f"the hub names no revision for the {kind} `{name}`; set `revision` in the profile")
+        raise SourceError(f"the hub gives no revision for the {kind} `{name}`; set `revision` in the profile")
     return info.sha

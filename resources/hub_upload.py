@@ -79,7 +79,7 @@ def check_repository(repository: Repository) -> None:
         except RepositoryNotFoundError:
             return
     if RECORD not in files and (others := sorted(files - FRESH)):
-        raise UsageError(f"the {repository.kind} `{repository.id}` holds `{others[0]}`, which no export has written")
+        raise UsageError(f"the {repository.kind} `{repository.id}` contains `{others[0]}`, which no export has written")
 
 
 def upload(folder: Path, repository: Repository) -> str:
@@ -121,6 +121,6 @@ def _hub_errors(repository: Repository) -> Iterator[None]:
         raise
     except (HfHubHTTPError, HTTPError, OSError) as error:
         raise CpmiError(
-            f"the hub did not take the {repository.kind} `{repository.id}` ({type(error).__name__}: "
+            f"the hub did not accept the {repository.kind} `{repository.id}` ({type(error).__name__}: "
             f"{first_line(error)}); see that it can be reached and that the token may write there, and try again"
         ) from error

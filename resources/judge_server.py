@@ -226,11 +226,11 @@ def _conversation(messages: Sequence[Message]) -> Solution:
     said = {message.role: message.content for message in messages}
     if not {"user", "assistant"} <= said.keys() or STEP_TAG not in said["assistant"]:
         raise HTTPException(
-            400, f"a conversation has a user's turn, and an assistant's whose steps end with {STEP_TAG}; see /judge"
+            400, f"a conversation needs a user turn and an assistant turn whose steps end with {STEP_TAG}; see /judge"
         )
     *steps, rest = said["assistant"].split(STEP_TAG)
     if rest.strip():
-        raise HTTPException(400, f"the text after the last {STEP_TAG} is no step; end it with {STEP_TAG} too")
+        raise HTTPException(400, f"the text after the last {STEP_TAG} is not a step; end it with {STEP_TAG} too")
     return Solution.model_validate({"id": "0", "question": said["user"], "steps": steps})
 
 

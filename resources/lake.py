@@ -154,7 +154,7 @@ class Lake:
             return None
         if (record.table, record.partition) != (key, partition):
             place = " ".join(filter(None, (record.table, record.partition)))
-            raise DamagedFile(path, f"it holds {place}, and was copied or renamed")
+            raise DamagedFile(path, f"it contains {place}; the file was copied or renamed")
         return record
 
     def intact_record(self, key: str, partition: str | None = None) -> FileRecord | None:

@@ -69,7 +69,7 @@ class LanguageModels:
         """The profile's model of that role, its hub revision pinned where its weights are loaded here."""
         model = self._settings.models.of(role)
         if model is None:
-            raise SettingsError(f"the profile names no models.{role}; name the model")
+            raise SettingsError(f"the profile does not set models.{role}; name the model")
         return self.pinned(model) if _has_weights(self._settings.models.role_of(role), model) else model
 
     def pinned(self, model: LanguageModel) -> LanguageModel:

@@ -174,11 +174,13 @@ class ObjectStore:
         try:
             first = self._try(name, NOTHING)
             if first is None:
-                raise self._refused("it does not take a new object with If-None-Match")
+                raise self._refused("it does not accept a new object with If-None-Match")
             if self._try(name, NOTHING) is not None:
-                raise self._refused("it took a second object of one name, where If-None-Match should have stopped it")
+                raise self._refused(
+                    "it accepted a second object of the same name, where If-None-Match should have stopped it"
+                )
             if self._try(name, first) is None:
-                raise self._refused("it does not take a replacement with If-Match")
+                raise self._refused("it does not accept a replacement with If-Match")
             if self._try(name, first) is not None:
                 raise self._refused("it replaced an object that had changed, where If-Match should have stopped it")
         finally:
@@ -206,7 +208,7 @@ class ObjectStore:
         try:
             yield
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            raise LateWrite(f"an object of {self.address} was written by somebody else meanwhile") from None
+            raise LateWrite(f"an object of {self.address} was changed by another process meanwhile") from None
         except (FileNotFoundError, exceptions.NotFoundError) as error:
             if done == "listed" or "NoSuchBucket" in str(error):
                 raise StorageError(f"there is no bucket at {self.address}; make it, or correct CPMI_HOME") from None
@@ -220,8 +222,8 @@ class ObjectStore:
             raise self._refused("it has no conditional writes") from None
         except exceptions.BaseError as error:
             raise StoreError(
-                f"{self.address} could not be {done}: {_kind(error)}{_status(error)}; see that the store is reached, "
-                "and that its endpoint, region and credentials are in the environment"
+                f"{self.address} could not be {done}: {_kind(error)}{_status(error)}; check that the store can be "
+                "reached, and that its endpoint, region and credentials are in the environment"
             ) from None
 
 

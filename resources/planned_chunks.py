@@ -74,7 +74,9 @@ def choose_chunks(lake: Lake, settings: Settings, sample: int) -> ChosenChunks:
     shards = lake.read(SELECTED, columns=["shard"]).group_by("shard").len().sort("shard").rows()
     trajectories = sum(size for _, size in shards)
     if not trajectories:
-        raise LakeError(f"the selection in {settings.home} is empty, so there is nothing to plan; lift its constraints")
+        raise LakeError(
+            f"the selection in {settings.home} is empty, so there is nothing to plan; loosen its constraints"
+        )
     length = _chunk_length(settings)
     sizes = {
         (shard, start // length): min(length, size - start)

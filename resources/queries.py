@@ -109,11 +109,11 @@ def check_files(files: Sequence[Path]) -> None:
     names = [_view_name(file) for file in files]
     for file, name in zip(files, names, strict=True):
         if not file.is_file():
-            raise SourceError(f"there is no file {file}; --file takes files of {', '.join(FORMATS)}")
+            raise SourceError(f"there is no file {file}; --file accepts {', '.join(FORMATS)}")
         if not file.name.lower().removesuffix(".gz").endswith(FORMATS):
-            raise SourceError(f"the format of {file} is not known; --file takes files of {', '.join(FORMATS)}")
+            raise SourceError(f"the format of {file} is not known; --file accepts {', '.join(FORMATS)}")
         if not name or not file.name.isprintable() or set(file.name) & MEANS_MORE:
-            raise SourceError(f"the file {file} has no name that a query can say; rename it")
+            raise SourceError(f"the file {file} has a name that a query cannot use; rename it")
         if names.count(name) > 1:
             raise SourceError(f"two files given with --file are both `{name}` in the query; rename one")
 
@@ -163,7 +163,7 @@ def ask(
             f"the query was stopped after {seconds:g} s; ask for less, or give a longer --timeout"
         ) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
-        raise CpmiError("the query needs more memory than a query may take; ask for fewer rows or columns") from error
+        raise CpmiError("the query exceeds the memory limit; ask for fewer rows or columns") from error
     except (duckdb.Error, UnicodeError) as error:
         raise CpmiError(f"the query failed: {_reason(error)}") from error
     except pl.exceptions.PolarsError as error:

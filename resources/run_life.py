@@ -47,7 +47,7 @@ def hold_run(folder: Path, run_id: str, locks: SharedLocks | None = None) -> Lif
         return hold(_lock(folder, run_id))
     lock = locks.keep(_name(run_id))
     if lock is None:
-        raise StorageError(f"another process executes the run {run_id}; wait for it to end")
+        raise StorageError(f"another process is executing the run {run_id}; wait for it to end")
     return lock
 
 

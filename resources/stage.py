@@ -363,7 +363,7 @@ class Stage(Maker):
     ) -> Iterator[dg.MaterializeResult]:
         """Make all tables; those that the run did not ask for are recorded as well, since they may have changed."""
         if len(context.partition_keys if self.partitioning else ()) > 1:
-            raise dg.Failure("this run makes one partition; launch one run per partition", allow_retries=False)
+            raise dg.Failure("a run makes one partition; launch one run per partition", allow_retries=False)
         partition = context.partition_key if self.partitioning else None
         with step_errors(context, run.settings.orchestration):
             shown = self.bring_up_to_date(run, partition)

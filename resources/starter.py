@@ -56,7 +56,7 @@ def write_starter(
     """
     source, output = expanded(source), expanded(output or f"{source.name.partition('.')[0]}.yaml")
     if output.is_file() and not force:
-        raise SettingsError(f"the profile {output} is there already; give another --output, or --force to replace it")
+        raise SettingsError(f"the profile {output} already exists; give another --output, or --force to replace it")
     check_own_name(output.stem)
     check_writable(output)
     model = os.path.expanduser(model)  # a Path would lose the `./` that tells a folder from a hub id

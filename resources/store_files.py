@@ -97,7 +97,7 @@ class StoreFiles(HomeFiles):
             with suppress(LateWrite):
                 return self._tails.keep(name, lambda path, found=entry: self._download_tail(name, path, found))
             self.look_again()
-        raise LakeError(f"{name} is replaced again and again while it is read; run again")
+        raise LakeError(f"{name} keeps being replaced while it is read; run again")
 
     def exists(self, name: str) -> bool:
         """See `HomeFiles`."""

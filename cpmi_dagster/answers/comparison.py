@@ -127,7 +127,7 @@ def load_comparison(name: str, folder: str | None, digest: str) -> Comparison:
 def _file_of(name: str, folder: str | None) -> Path:
     """The file of a module, in the folder or among those that Python finds."""
     if not (written := NAME.fullmatch(name)):
-        raise SettingsError(f"`{name}` names no function; write it as `module:function`")
+        raise SettingsError(f"`{name}` does not name a function; write it as `module:function`")
     module = written["module"]
     place = Path(folder or "", *module.split("."))
     for file in (place.with_suffix(".py"), place / "__init__.py") if folder else ():

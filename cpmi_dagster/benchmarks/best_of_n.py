@@ -128,7 +128,7 @@ def _check_candidates(candidates: pl.DataFrame, ns: Sequence[int]) -> None:
     if candidates.is_empty():
         raise BenchmarkError("there are no candidate solutions to choose from; sample them first")
     if not ns or min(ns) < 1:
-        raise BenchmarkError(f"best-of-N needs numbers of candidates from 1; got {list(ns)}")
+        raise BenchmarkError(f"best-of-N needs numbers of candidates of at least 1; got {list(ns)}")
     wanted = pl.int_range(max(ns), dtype=pl.Int64)
     counted = candidates.group_by(PROBLEM).agg(pl.col("candidate").sort())
     short = counted.filter(pl.col("candidate").list.head(max(ns)) != wanted.implode()).sort(PROBLEM)

@@ -72,7 +72,7 @@ def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLi
     lines = read_json_lines(path, JudgedLine, "id and probabilities")
     placed = [PlacedLine(place, line, benchmark) for place, line in lines]
     if not placed:
-        raise BenchmarkError(f"{path} is empty; give one JSON object a line with id and probabilities")
+        raise BenchmarkError(f"{path} is empty; give one JSON object per line with id and probabilities")
     return placed
 
 
@@ -142,7 +142,7 @@ def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> Judgements:
 
 def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:
     if not line.name:
-        raise BenchmarkError(f"{place} names no problem; give `id`, or `idx` and `classification`")
+        raise BenchmarkError(f"{place} does not name a problem; give `id`, or `idx` and `classification`")
     if line.benchmark and file_benchmark and line.benchmark != file_benchmark:
         raise BenchmarkError(f"{place} is about {line.benchmark}, but its file was given as one for {file_benchmark}")
     named = line.benchmark or file_benchmark
@@ -161,7 +161,7 @@ def _check(judgements: Judgements, counts: StepCounts) -> None:
         if len(probabilities) != steps:
             raise BenchmarkError(
                 f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {len(probabilities)} probabilities; "
-                "give one a step"
+                "give one per step"
             )
         outside = [value for value in probabilities if not 0 <= value <= 1]
         if outside:
@@ -173,8 +173,8 @@ def _check_coverage(judgements: Judgements, counts: StepCounts) -> None:
         missing = [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judgements]
         if missing:
             raise BenchmarkError(
-                f"problem `{missing[0]}` of {benchmark} is not judged ({len(missing)} such problems); judge all of "
-                f"{benchmark}, or leave it out"
+                f"problem `{missing[0]}` of {benchmark} has not been judged ({len(missing)} such problems); judge all "
+                f"of {benchmark}, or leave it out"
             )
 
 

@@ -133,7 +133,7 @@ def _checked(scores: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Floats, npt
     if not np.isfinite(values).all():
         raise BenchmarkError(f"score {int(np.argmin(np.isfinite(values)))} is not a finite number; score it again")
     if truth.all() or not truth.any():
-        raise BenchmarkError("correct and wrong steps cannot be compared where there is only one kind")
+        raise BenchmarkError("correct and wrong steps cannot be compared if there is only one kind")
     return values, truth
 
 

@@ -44,7 +44,7 @@ def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.
 def _of_these_benchmarks(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
     names = problems["benchmark"].unique()
     if "recipe" in predictions.columns and predictions["recipe"].n_unique() > 1:
-        raise BenchmarkError("the predictions are of several recipes; pass those of one")
+        raise BenchmarkError("the predictions belong to several recipes; pass those of one")
     if "benchmark" not in predictions.columns:
         if len(names) > 1:
             raise BenchmarkError(f"the predictions do not say to which of {', '.join(names.sort())} they belong")

@@ -38,7 +38,7 @@ def check_replaceable(folder: Path) -> None:
         raise UsageError(f"--to {folder} is the folder that this command runs in; give another, or run it elsewhere")
     if folder.is_dir() and (others := _others(folder)):
         raise UsageError(
-            f"--to {folder} holds `{others[0]}`, which no export has written; give a new or empty folder, or move "
+            f"--to {folder} contains `{others[0]}`, which no export has written; give a new or empty folder, or move "
             "what is there away"
         )
     try:

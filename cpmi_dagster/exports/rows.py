@@ -138,8 +138,8 @@ def labelled_trajectories(
     if (stale := rows.filter(~fits.fill_null(False))).height or rows.height < soft.height:
         example = f", for example {stale[KEY][0]}" if stale.height else ""
         raise CpmiError(
-            f"rewards and soft labels of {stale.height or soft.height - rows.height:,} trajectories are not of the "
-            f"same run{example}; run `cpmi run` first"
+            f"rewards and soft labels of {stale.height or soft.height - rows.height:,} trajectories do not come "
+            f"from the same run{example}; run `cpmi run` first"
         )
     return rows
 

@@ -42,7 +42,7 @@ DEFAULT_LIMITS = ReadingLimits()
 def too_expanded(file: Path, limits: ReadingLimits) -> SourceError:
     """The error of a compressed file that holds too much."""
     return SourceError(
-        f"{file} holds more than {limits.expansion} times its own size; see that it is what you expect, and raise "
+        f"{file} expands to more than {limits.expansion} times its own size; see that it is what you expect, and raise "
         "`sources.limits.expansion` in the profile if it is"
     )
 

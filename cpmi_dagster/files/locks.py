@@ -34,7 +34,7 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
         _acquire(lock, PATIENCE_SECONDS)
     except Timeout:
         _check_file_system(path)
-        say(f"another process holds {path}; waiting until it has finished (Ctrl-C ends the wait)")
+        say(f"another process holds the lock {path}; waiting until it has finished (Ctrl-C to stop waiting)")
         _acquire(lock)
     try:
         yield

@@ -30,7 +30,7 @@ def expanded(path: str | Path) -> Path:
         SettingsError: this machine has no such user, or no path holds such a character.
     """
     if "\0" in str(path):
-        raise SettingsError(f"the path {str(path)!r} holds a NUL character; remove it")
+        raise SettingsError(f"the path {str(path)!r} contains a NUL character; remove it")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
@@ -64,8 +64,8 @@ def home_of(place: str | Path) -> Path | str:
     # the address itself is not shown before it is known to hold no key
     if scheme.lower() not in SCHEMES:
         raise SettingsError(
-            f"the home is no folder, and begins with none of {', '.join(f'{name}://' for name in SCHEMES)}; correct "
-            "CPMI_HOME"
+            f"the home is not a folder, and does not begin with one of {', '.join(f'{name}://' for name in SCHEMES)}; "
+            "correct CPMI_HOME"
         )
     name = rest.rstrip("/")
     if not STORE_NAME.fullmatch(name) or {"", ".", ".."} & set(name.split("/")):

@@ -49,7 +49,7 @@ class _StrictLoader(yaml.SafeLoader):
         """The whole document, unless it is far larger than its text."""
         node = super().get_single_node()
         if node is not None and _values(node, {}) > MOST_VALUES:
-            raise yaml.YAMLError(f"its aliases make it more than {MOST_VALUES:,} values; write fewer")
+            raise yaml.YAMLError(f"its aliases expand it to more than {MOST_VALUES:,} values; use fewer")
         return node
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:

@@ -100,9 +100,9 @@ def _fewer(loaded: LoadedModel, starts: Sequence[Start], rows: int, shortage: st
     tried = min(rows, sum(len(start.owners) for start in starts))
     if tried == 1:
         raise ModelError(
-            f"{loaded.identity} has no memory for a single continuation, of a prompt of {len(starts[0].prompt)} tokens "
-            f"at most ({shortage}); lower `max_new_tokens`, use a smaller dtype or `device_map: auto` over several "
-            "GPUs, or sample with another engine (docs/engines.md)"
+            f"{loaded.identity} has too little memory for a single continuation of a prompt of "
+            f"{len(starts[0].prompt)} tokens at most ({shortage}); lower `max_new_tokens`, use a smaller "
+            "dtype or `device_map: auto` over several GPUs, or sample with another engine (docs/engines.md)"
         )
     logger.warning(
         "%s: no memory for %d continuations at once (%s); going on with %d",

@@ -254,8 +254,8 @@ def _check_hub(name: str, revision: str | None) -> None:
             HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS)
     except (HTTPError, HFValidationError, OSError) as error:
         raise ModelError(
-            f"model `{name}` is not on this disk, and the hub does not give it ({type(error).__name__}); name a local "
-            "folder, or see that the hub can be reached (HF_TOKEN for a private model)"
+            f"model `{name}` is not on this disk, and cannot be fetched from the hub ({type(error).__name__}); name a "
+            "local folder, or check that the hub can be reached (HF_TOKEN for a private model)"
         ) from error
 
 

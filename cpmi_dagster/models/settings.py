@@ -66,7 +66,9 @@ class LanguageModel(Frozen):
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError("an endpoint is a URL such as http://127.0.0.1:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("an endpoint holds no user, key or query; name the key's variable in `api_key_variable`")
+            raise ValueError(
+                "an endpoint must not contain a user, key or query; name the key's variable in `api_key_variable`"
+            )
         if parts.path.rstrip("/").endswith("/completions"):
             raise ValueError("an endpoint is the base URL; leave `/completions` out")
         return value.rstrip("/")
@@ -75,5 +77,5 @@ class LanguageModel(Frozen):
     @classmethod
     def _variable_name(cls, value: str | None) -> str | None:
         if value is not None and not is_variable_name(value):
-            raise ValueError("it names an environment variable, such as OPENAI_API_KEY; it is not the key itself")
+            raise ValueError("give the name of an environment variable, such as OPENAI_API_KEY, not the key itself")
         return value

@@ -95,7 +95,7 @@ def load_hardware(chosen: str) -> Hardware:
     first = next(iter(table))
     wanted = name or first
     if wanted not in table or (name is None and len(table) > 1):
-        raise SettingsError(f"hardware file {file} holds {', '.join(table)}; write {file}:{first}")
+        raise SettingsError(f"hardware file {file} contains {', '.join(table)}; choose one, such as {file}:{first}")
     return _hardware(file, wanted, table[wanted])
 
 

@@ -97,7 +97,7 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         raise SourceError(f"{request.input} has no lines; give JSON Lines with id, question and steps")
     _check_ids(lines)
     if request.output.exists() and request.output.samefile(request.input):
-        raise SourceError(f"--output is {request.input} itself, whose questions and steps would be lost; give another")
+        raise SourceError(f"--output is the input file {request.input}, which would be overwritten; give another")
     check_writable(request.output)
     model = load_judge(request.prm, request.device, request.dtype)
     rows = judged_rows(model, solutions, request.threshold, lambda count: progress(count, len(solutions)))

@@ -178,7 +178,7 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
         try:
             config = AutoConfig.from_pretrained(place, **DATA_ONLY)
             if not isinstance(config, RewardModelConfig):
-                raise ModelError(f"{place} holds a `{config.model_type}`, not a reward model; give a trained one")
+                raise ModelError(f"{place} contains a `{config.model_type}`, not a reward model; give a trained one")
             model = RewardModel.from_pretrained(place, config=config, dtype=dtype, **SAFE_WEIGHTS)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise ModelError(f"the reward model in {place} cannot be loaded: {loading_failure(error)}") from error

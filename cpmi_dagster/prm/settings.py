@@ -88,7 +88,7 @@ class Training(Frozen):
         if str(value.get("num_machines", 1)) != "1":
             raise ValueError("`num_machines` must be 1; a recipe is trained on one machine")
         if not isinstance(value.get("num_processes", 1), int) or value.get("num_processes", 1) < 1:
-            raise ValueError("`num_processes` must be a number from 1")
+            raise ValueError("`num_processes` must be at least 1")
         return value
 
     @model_validator(mode="after")

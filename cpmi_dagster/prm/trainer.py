@@ -96,7 +96,7 @@ class StepTrainer(Trainer):
         for name in CURVE_SPLITS:
             if not math.isfinite(logs.get(name, 0.0)):
                 raise TrainingError(
-                    f"training recipe {self.name} gave the loss {logs[name]} at optimiser step "
+                    f"training recipe {self.name} has a loss of {logs[name]} at optimiser step "
                     f"{self.state.global_step}; lower training.learning_rate or training.head_learning_rate"
                 )
         now = time.perf_counter()

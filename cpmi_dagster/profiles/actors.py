@@ -36,19 +36,19 @@ class RayActors(Frozen):
     @classmethod
     def _is_an_address(cls, value: str) -> str:
         if not ADDRESS.fullmatch(value):
-            raise ValueError("it is `local`, `auto`, ray://HOST:PORT or HOST:PORT, without user or password")
+            raise ValueError("it must be `local`, `auto`, ray://HOST:PORT or HOST:PORT, without user or password")
         return value
 
     @field_validator("actors")
     @classmethod
     def _is_positive(cls, value: int | str) -> int | str:
         if value != "max" and int(value) < 1:
-            raise ValueError("it is at least 1, or `max`")
+            raise ValueError("it must be at least 1, or `max`")
         return value
 
     @field_validator("num_gpus")
     @classmethod
     def _is_whole_or_a_share(cls, value: float) -> float:
         if value > 1 and value != int(value):
-            raise ValueError("more than one GPU is a whole number of them")
+            raise ValueError("above one GPU, it must be a whole number")
         return value

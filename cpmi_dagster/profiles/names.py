@@ -17,9 +17,11 @@ def check_judge_names(names: Collection[str], recipes: Sequence[Recipe]) -> None
     taken = _taken_rows(recipes) if names else set()
     for name in names:
         if not name.strip() or name.endswith(PROTOCOL_SUFFIXES):
-            raise ValueError(f"benchmarks.judges: `{name}` cannot name a judge; choose a name that ends otherwise")
+            raise ValueError(f"benchmarks.judges: `{name}` cannot name a judge; choose a name with another ending")
         if name.strip().casefold() in taken:
-            raise ValueError(f"benchmarks.judges: the name `{name}` is that of another row or recipe; choose another")
+            raise ValueError(
+                f"benchmarks.judges: the name `{name}` is already that of another row or recipe; choose another"
+            )
 
 
 def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
@@ -35,10 +37,10 @@ def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
             raise ValueError(f"recipes: `{first}` and `{recipe.name}` are the same; give one of them another `seed`")
     folders = [recipe.name.casefold() for recipe in recipes]
     if alike := [name for name in folders if folders.count(name) > 1]:
-        raise ValueError(f"recipes: two names differ from `{alike[0]}` in case alone; some disks take them for one")
+        raise ValueError(f"recipes: two names differ from `{alike[0]}` only in case; some disks treat them as the same")
     labels = [row.row for row in main_rows(recipes)]
     if twice := [label for label in labels if labels.count(label) > 1]:
-        raise ValueError(f"recipes: the name `{twice[0]}` is that of another row of the tables; choose another")
+        raise ValueError(f"recipes: the name `{twice[0]}` is already that of another row of the tables; choose another")
 
 
 def _taken_rows(recipes: Sequence[Recipe]) -> set[str]:

@@ -19,5 +19,5 @@ class Postgres(Frozen):
     @classmethod
     def _variable_name(cls, value: str) -> str:
         if not is_variable_name(value):
-            raise ValueError("it names an environment variable, such as PG_PASSWORD; it is not the password itself")
+            raise ValueError("give the name of an environment variable, such as PG_PASSWORD, not the password itself")
         return value

@@ -141,16 +141,16 @@ def _complete(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
     if not row["steps"]:
         raise ScoringError(f"{name} has no steps; give it at least one")
     if None in row["steps"]:
-        raise ScoringError(f"{name}: step {row['steps'].index(None)} (from 0) is null; give it a text")
+        raise ScoringError(f"{name}: step {row['steps'].index(None)} (from 0) is null; give its text")
     if not (row["gold_answer"] or "").strip():
-        raise ScoringError(f"{name}: {_answer_name(GOLD_RANK)} is empty; give it a text")
+        raise ScoringError(f"{name}: {_answer_name(GOLD_RANK)} is empty; give its text")
     if contrasted and not row["rank"]:
         raise ScoringError(
             f"{name} has no hard negatives to contrast its gold answer with: none was given, or every sample equals it"
         )
     for rank, answer in _answers(row).items():
         if not (answer or "").strip():
-            raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give it a text")
+            raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give its text")
     return row
 
 
@@ -209,7 +209,7 @@ def _tokenized(
                 f"{name}: {_answer_name(rank)} {_answers(row)[rank]!r} tokenises to nothing; give it another text"
             )
     if not all(tokenized.prompts):
-        raise ScoringError(f"{name}: its question tokenises to nothing; use a labeler whose tokenizer knows its text")
+        raise ScoringError(f"{name}: its question tokenises to nothing; use a labeler whose tokenizer covers its text")
     if tokenized.longest_sequence > context_length:
         raise ScoringError(
             f"{name}: question, steps and answer are {tokenized.longest_sequence} tokens, more than the "

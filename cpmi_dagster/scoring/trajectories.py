@@ -187,7 +187,9 @@ def _typed(trajectories: pl.DataFrame, name: str) -> pl.Expr:
     empty_lists = wanted == pl.List and given == pl.List(pl.Null())
     fits = given in (wanted, pl.Null()) or empty_lists or (name == "id" and given.is_integer())
     if not fits:
-        raise ScoringError(f"column `{name}` of the trajectories holds {given}, where {wanted} is needed; convert it")
+        raise ScoringError(
+            f"column `{name}` of the trajectories contains {given}, where {wanted} is needed; convert it"
+        )
     return pl.col(name).cast(wanted)
 
 

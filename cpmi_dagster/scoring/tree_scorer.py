@@ -103,8 +103,8 @@ class TreeScorer:
         self._row_tokens = min(self._row_tokens, len(rows[0])) // 2
         if self._row_tokens < SHORTEST_ROW:
             raise OutOfMemory(
-                f"{self._model.identity} has no memory for a row of {len(rows[0])} tokens ({shortage}); use a smaller "
-                "dtype, `device_map: auto` over several GPUs, or a device with more memory"
+                f"{self._model.identity} has too little memory for a row of {len(rows[0])} tokens ({shortage}); use a "
+                "smaller dtype, `device_map: auto` over several GPUs, or a device with more memory"
             )
         remember_size(self._model.remembered, ROW_TOKENS, self._row_tokens)
         return rows_of((piece for row in rows for piece in row.pieces), self._row_tokens)

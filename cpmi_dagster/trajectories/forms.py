@@ -84,7 +84,7 @@ class TrlRow(BaseModel):
         if len(self.completions) != len(self.labels):
             raise ValueError(f"{len(self.completions)} completions but {len(self.labels)} labels")
         if any(MARKER in text for text in (self.prompt, *self.completions)):
-            raise ValueError(f"a text holds `{MARKER}`, which marks the ends of steps here")
+            raise ValueError(f"a text contains `{MARKER}`, which is reserved to mark the ends of steps")
         return self
 
     def raw(self) -> RawRow:
@@ -171,7 +171,7 @@ def answer_text(value: Any) -> str | None:
         or not isinstance(value, int | float)
         or (isinstance(value, float) and not isfinite(value))
     ):
-        raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write a text or a number")
+        raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write text or a number")
     return number_text(value)
 
 

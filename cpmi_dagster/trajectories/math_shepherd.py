@@ -198,5 +198,5 @@ def _listed_labels(value: Sequence[str], steps: int, skipped: int) -> tuple[bool
         raise MalformedRow(f"{steps} steps but {len(value)} labels in `value`")
     unknown = [mark for mark in value if mark not in LABEL_OF_MARK]
     if unknown:
-        raise MalformedRow(f"`value` holds {unknown[0]!r}, which is neither `+` nor `-`")
+        raise MalformedRow(f"`value` contains {unknown[0]!r}, which is neither `+` nor `-`")
     return tuple(LABEL_OF_MARK[mark] for mark in value)

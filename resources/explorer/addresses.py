@@ -58,7 +58,9 @@ def choice_of(query: QueryParams, snapshot: Snapshot) -> Choice:
     for name in types:
         known("types", name, snapshot.reward_types)
     if len(types) > MOST_TYPES:
-        raise HTTPException(400, f"types: {len(types)} reward types do not fit side by side; choose {MOST_TYPES}")
+        raise HTTPException(
+            400, f"types: {len(types)} reward types do not fit side by side; choose at most {MOST_TYPES}"
+        )
     task = text_of(query, "task")
     if task:
         known("task", task, snapshot.tasks)
@@ -87,7 +89,7 @@ def number_of(query: QueryParams, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < LARGEST):
-        raise HTTPException(400, f"{name}: write a whole number from 0")
+        raise HTTPException(400, f"{name}: write a whole number, 0 or more")
     return int(text)
 
 

@@ -47,7 +47,7 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
     async def judge(request: Request) -> Response:
         """Keep what a form of the explorer's own pages says of a step."""
         if not request.headers.get("origin"):
-            raise HTTPException(403, "labels are changed from the explorer's own pages only")
+            raise HTTPException(403, "labels can be changed only from the explorer's own pages")
         body = b""
         async for part in request.stream():
             body += part

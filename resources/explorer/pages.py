@@ -205,9 +205,9 @@ def _form(body: bytes) -> dict[str, str]:
     try:
         fields = parse_qs(body[: LONGEST_BODY + 1].decode(), max_num_fields=10)
     except ValueError as error:
-        raise HTTPException(400, "send the fields step and verdict of a form") from error
+        raise HTTPException(400, "send a form with the fields step and verdict") from error
     given = {name: values[0] for name, values in fields.items()}
     step = given.get("step", "")
     if len(body) > LONGEST_BODY or not (step.isascii() and step.isdecimal() and len(step) < 7):
-        raise HTTPException(400, "step: write a whole number from 0")
+        raise HTTPException(400, "step: write a whole number, 0 or more")
     return given

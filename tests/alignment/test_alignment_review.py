@@ -57,7 +57,7 @@ def test_the_example_of_a_reason_is_what_its_first_row_was_told(review):
     ("reason", "general"),
     [
         ("step 3 of 5 is empty", "step … of … is empty"),
-        ("`value` holds '?', which is neither `+` nor `-`", "`value` holds …, which is neither `+` nor `-`"),
+        ("`value` contains '?', which is neither `+` nor `-`", "`value` contains …, which is neither `+` nor `-`"),
         ("no `Step 1:` header and no question mark", "no `Step 1:` header and no question mark"),
         ("the reference problem math/train/number_theory/7115 has an empty gold answer",
          "the reference problem … has an empty gold answer"),

@@ -66,7 +66,7 @@ def test_a_function_of_an_installed_module_needs_no_folder():
 @pytest.mark.parametrize(
     ("name", "source", "message"),
     [
-        ("names", NAMES, "`names` names no function; write it as `module:function`"),
+        ("names", NAMES, "`names` does not name a function; write it as `module:function`"),
         ("nowhere_at_all:same", NAMES, "there is no module `nowhere_at_all`; put it beside the profile in "),
         ("names:other", NAMES, "the module `names` has no `other`; name a function of "),
         ("names:NUMBER", "NUMBER = 3", "the module `names` has a `NUMBER` that cannot be called"),

@@ -58,7 +58,7 @@ def test_a_home_with_more_shards_than_the_profile_is_refused(tmp_path):
     lake.write(rows, FileRecord("sources/math_shepherd", "003", "f", "r", "", "1"))
     check_shards(lake, settings)
     lake.write(rows, FileRecord("sources/math_shepherd", "007", "f", "r", "", "1"))
-    with pytest.raises(SettingsError, match="holds shard 007, but profile `miniature` has 4 shards"):
+    with pytest.raises(SettingsError, match="contains shard 007, but profile `miniature` has 4 shards"):
         check_shards(lake, settings)
 
 

@@ -182,7 +182,7 @@ def test_accuracy_keeps_recipes_apart_and_compares_them():
     [
         (lambda c, s: (c.clear(), s), [1], "no candidate solutions"),
         (lambda c, s: (c, s), [4], r"candidates \[0, 1, 2\]; best of 4 needs each of 0 to 3"),
-        (lambda c, s: (c, s), [0], "numbers of candidates from 1"),
+        (lambda c, s: (c, s), [0], "numbers of candidates of at least 1"),
         (lambda c, s: (c.filter(pl.col("candidate") != 1), s), [2], r"has the candidates \[0, 2\]"),
         (
             lambda c, s: (c, s.filter(pl.col("candidate") != 2)),

@@ -99,7 +99,7 @@ def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path: Path):
             [{"id": "gsm8k-0", "probabilities": [0.5, None]}],
             "line 1: `probabilities.1`: it must be a number",
         ),
-        ([{"probabilities": [0.5]}], "line 1 names no problem; give `id`, or `idx` and `classification`"),
+        ([{"probabilities": [0.5]}], "line 1 does not name a problem; give `id`, or `idx` and `classification`"),
         ([{"idx": "p", "probabilities": [0.5]}], "line 1 names no problem"),
         ([{"id": "nowhere", "probabilities": [0.5]}], "line 1: `nowhere` is no problem of processbench_gsm8k, proc"),
         (
@@ -113,16 +113,16 @@ def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path: Path):
         ([{"id": "a", "benchmark": "gsm8k", "probabilities": [0.5]}], "there are no problems of `gsm8k`; there are"),
         ([*GSM8K, GSM8K[0]], "line 3: `gsm8k-0` is judged again; keep one of the lines"),
         ([GSM8K[1], {"id": "gsm8k-0", "probabilities": [0.9]}], "line 2: `gsm8k-0` of .* has 2 steps, but 1 prob"),
-        ([{"id": "gsm8k-0", "probabilities": []}], "has 2 steps, but 0 probabilities; give one a step"),
+        ([{"id": "gsm8k-0", "probabilities": []}], "has 2 steps, but 0 probabilities; give one per step"),
         ([{"id": "gsm8k-0", "probabilities": [0.5, 1.5]}], r"the probability 1.5; it must lie in \[0, 1\]"),
         ([{"id": "gsm8k-0", "probabilities": [float("nan"), 1]}], r"the probability nan; it must lie in \[0, 1\]"),
         (
             [{"id": "gsm8k-0", "probabilities": None, "reason": "it is too long"}],
             r"`gsm8k-0` has no probabilities \(it is too long\); judge it, or leave processbench_gsm8k out",
         ),
-        (GSM8K[1:], r"problem `gsm8k-0` of processbench_gsm8k is not judged \(1 such problems\); judge all of"),
-        (PRMBENCH[:1], "problem `p:circular:1` of prmbench is not judged"),
-        ([], "judge.jsonl is empty; give one JSON object a line"),
+        (GSM8K[1:], r"problem `gsm8k-0` of processbench_gsm8k has not been judged \(1 such problems\); judge all of"),
+        (PRMBENCH[:1], "problem `p:circular:1` of prmbench has not been judged"),
+        ([], "judge.jsonl is empty; give one JSON object per line"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_line(tmp_path: Path, lines: list[dict[str, Any]], message: str):

@@ -154,7 +154,7 @@ def test_an_empty_file_of_trajectories_is_refused(tmp_path):
 
 
 def test_a_blank_gold_answer_is_called_so(tmp_path):
-    with pytest.raises(CpmiError, match="the gold answer is empty; give it a text"):
+    with pytest.raises(CpmiError, match="the gold answer is empty; give its text"):
         score(tmp_path, [{**ROW, "gold_answer": " ", "negative_answers": None}])
 
 

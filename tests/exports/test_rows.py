@@ -77,9 +77,11 @@ def test_a_text_that_holds_the_marker_is_left_out_of_forms_that_use_it(form, lef
 
 
 def test_rewards_of_other_steps_than_the_soft_labels_are_refused():
-    with pytest.raises(CpmiError, match="1 trajectories are not of the same run, for example t000000001; run `cpmi"):
+    with pytest.raises(
+        CpmiError, match="1 trajectories do not come from the same run, for example t000000001; run `cpmi"
+    ):
         labelled(rewards=REWARDS.filter(pl.col("step_index") == 0))
-    with pytest.raises(CpmiError, match="1 trajectories are not of the same run; run `cpmi run`"):
+    with pytest.raises(CpmiError, match="1 trajectories do not come from the same run; run `cpmi run`"):
         labelled(trajectories=TRAJECTORIES.head(1))
 
 
@@ -102,7 +104,7 @@ def test_exported_rows_are_a_source_of_this_project():
 
 def test_a_folder_of_ones_own_is_not_replaced(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds `notes\.txt`, which no export has written"):
+    with pytest.raises(UsageError, match=r"contains `notes\.txt`, which no export has written"):
         check_replaceable(tmp_path)
     with pytest.raises(UsageError, match="is a file"):
         check_replaceable(tmp_path / "notes.txt")
@@ -115,5 +117,5 @@ def test_an_export_is_replaced_until_something_is_put_beside_it(tmp_path):
     write_record(folder, "dataset", {})
     check_replaceable(folder)
     (folder / "data" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds `data/notes\.txt`"):
+    with pytest.raises(UsageError, match=r"contains `data/notes\.txt`"):
         check_replaceable(folder)

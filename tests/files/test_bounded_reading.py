@@ -72,7 +72,7 @@ def test_a_long_line_is_never_in_memory(tmp_path):
 def test_a_gzipped_file_that_holds_far_more_than_its_size_is_refused(tmp_path, name):
     file = tmp_path / name
     file.write_bytes(gzip.compress(b'{"a": 1}\n' * 100_000))
-    with pytest.raises(SourceError, match=r"holds more than 20 times its own size; .*sources\.limits\.expansion"):
+    with pytest.raises(SourceError, match=r"expands to more than 20 times its own size; .*sources\.limits\.expansion"):
         rows_of(file, LIMITS.model_copy(update={"json_characters": 10**9}))
 
 
@@ -81,7 +81,7 @@ def test_a_gzipped_line_that_does_not_end_is_refused_as_soon_as_it_is_too_much(t
     file.write_bytes(gzip.compress(b"[" * (100 * MIB)))
     tracemalloc.start()
     try:
-        with pytest.raises(SourceError, match="holds more than"):
+        with pytest.raises(SourceError, match="expands to more than"):
             rows_of(file)
         assert tracemalloc.get_traced_memory()[1] < 16 * MIB
     finally:
@@ -91,20 +91,20 @@ def test_a_gzipped_line_that_does_not_end_is_refused_as_soon_as_it_is_too_much(t
 def test_a_json_file_that_would_be_read_whole_has_a_largest_size(tmp_path):
     file = tmp_path / "rows.json"
     file.write_text(json.dumps([{"a": "x" * 100}] * 100))
-    with pytest.raises(SourceError, match=r"larger than 5,000 characters .* one object a line"):
+    with pytest.raises(SourceError, match=r"larger than 5,000 characters .* one object per line"):
         rows_of(file)
 
 
 def test_a_row_of_parquet_that_is_too_large_is_named(tmp_path):
     pq.write_table(pa.table({"a": ["x"] * 40 + ["y" * 5_000] + ["z"]}), tmp_path / "rows.parquet")
-    with pytest.raises(SourceError, match=r"rows\.parquet, row 41 holds more than 1,000 bytes"):
+    with pytest.raises(SourceError, match=r"rows\.parquet, row 41 has more than 1,000 bytes"):
         rows_of(tmp_path / "rows.parquet")
 
 
 def test_one_value_of_parquet_that_stands_in_many_rows_is_refused(tmp_path):
     pq.write_table(pa.table({"a": ["x" * 900] * 20_000}), tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").stat().st_size < 20_000
-    with pytest.raises(SourceError, match="holds more than 20 times its own size"):
+    with pytest.raises(SourceError, match="expands to more than 20 times its own size"):
         rows_of(tmp_path / "rows.parquet")
 
 
@@ -112,7 +112,7 @@ def test_a_group_of_parquet_that_would_hold_too_much_is_not_read(tmp_path, monke
     table = pa.table({"a": [f"{number:06d}" + "x" * 900 for number in range(5_000)]})
     pq.write_table(table, tmp_path / "rows.parquet", compression="zstd", use_dictionary=False)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_: pytest.fail("it was read"))
-    with pytest.raises(SourceError, match="holds more than"):
+    with pytest.raises(SourceError, match="expands to more than"):
         rows_of(tmp_path / "rows.parquet")
 
 

@@ -46,7 +46,7 @@ def test_an_address_that_may_hold_a_key_is_refused_without_being_shown(place):
 
 
 def test_an_address_of_no_store_is_refused():
-    with pytest.raises(SettingsError, match="none of s3://, gs://, az://"):
+    with pytest.raises(SettingsError, match="one of s3://, gs://, az://"):
         home_of("ftp://host/SECRET")
 
 

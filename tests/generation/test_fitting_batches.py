@@ -118,7 +118,9 @@ def test_prompt_tokens_are_those_read_for_the_texts_that_came_of_it(fresh, with_
 
 def test_a_single_text_too_many_is_an_error_that_says_what_to_do(fresh, with_memory):
     with_memory(Memory(0))
-    with pytest.raises(ModelError, match=r"no memory for a single continuation, of a prompt of \d+ tokens") as caught:
+    with pytest.raises(
+        ModelError, match=r"too little memory for a single continuation of a prompt of \d+ tokens"
+    ) as caught:
         drawn(fresh)
     assert fresh.identity in str(caught.value) and "lower `max_new_tokens`" in str(caught.value)
     assert "Tried to allocate 2.00 GiB" in str(caught.value) and "\n" not in str(caught.value)

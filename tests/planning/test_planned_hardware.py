@@ -38,7 +38,7 @@ def test_unknown_hardware_is_told_what_there_is(tmp_path):
         load_hardware("h900")
     several = write(tmp_path / "several.yaml", mine=MINE, other=MINE)
     for chosen in (several, f"{several}:third"):
-        with pytest.raises(SettingsError, match=r"holds mine, other; write .*several\.yaml:mine"):
+        with pytest.raises(SettingsError, match=r"contains mine, other; choose one, such as .*several\.yaml:mine"):
             load_hardware(chosen)
 
 

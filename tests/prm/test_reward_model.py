@@ -81,7 +81,7 @@ def test_a_folder_without_a_reward_model_is_named(tmp_path: Path, decoder: Loade
         load_reward_model(tmp_path / "nothing")
     decoder.model.save_pretrained(tmp_path)
     decoder.tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="holds a `qwen3`, not a reward model"):
+    with pytest.raises(ModelError, match="contains a `qwen3`, not a reward model"):
         load_reward_model(tmp_path)
 
 

@@ -34,7 +34,7 @@ def test_without_judges_there_are_none(tmp_path: Path):
 @pytest.mark.parametrize("name", ["CPMI", "MS*", "MC (hard)", "human"])
 def test_a_name_of_another_row_or_recipe_is_refused(tmp_path: Path, name: str):
     recipes = [{"name": "human", "reward_type": "mc"}]
-    with pytest.raises(SettingsError, match="is that of another row or recipe; choose another"):
+    with pytest.raises(SettingsError, match="is already that of another row or recipe; choose another"):
         load(tmp_path, {name: "a.jsonl"}, recipes=recipes)
 
 

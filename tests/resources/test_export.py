@@ -148,7 +148,7 @@ def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeyp
     assert sent["files"] == [".cpmi-export.json", "README.md", "data/train-00000-of-00001.parquet"]
     assert (done.place, done.opened) == ("https://hub.example/datasets/me/mine", "datasets.load_dataset('me/mine')")
     sent["files"] = ["model.safetensors"]
-    with pytest.raises(UsageError, match=r"holds `model\.safetensors`, which no export has written"):
+    with pytest.raises(UsageError, match=r"contains `model\.safetensors`, which no export has written"):
         export(finished, ExportRequest("hf://datasets/me/mine"), silent)
 
 
@@ -185,4 +185,4 @@ def test_a_hub_that_cannot_be_reached_is_named(tmp_path):
     }
     done = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert done.returncode == 1 and "hf_of_a_test" not in done.stderr
-    assert "the hub did not take the dataset `me/mine`" in done.stderr
+    assert "the hub did not accept the dataset `me/mine`" in done.stderr

@@ -173,7 +173,7 @@ def test_a_shard_that_was_copied_over_another_is_not_that_shard(lake):
     lake.write(ROWS, record())
     lake.path(KEY, "001").write_bytes(lake.path(KEY, "000").read_bytes())
     for read in (lake.record, lake.read, lake.check):
-        with pytest.raises(LakeError, match=r"shard=001.parquet is damaged \(it holds labels/hard_negatives 000"):
+        with pytest.raises(LakeError, match=r"shard=001.parquet is damaged \(it contains labels/hard_negatives 000"):
             read(KEY, "001")
 
 

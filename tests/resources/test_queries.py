@@ -274,7 +274,7 @@ def test_a_query_that_takes_too_much_memory_fails_alone(home, monkeypatch, sql):
     monkeypatch.setattr(queries, "MOST_MEMORY", 2**28)
     monkeypatch.setattr(queries, "MOST_OF_PROCESS", 2**29)
     with Database(Lake(home)).reader() as connection:
-        with pytest.raises(CpmiError, match="needs more memory than a query may take"):
+        with pytest.raises(CpmiError, match="the query exceeds the memory limit"):
             answer(connection, sql)
         assert answer(connection, "select 1 as x").rows.item() == 1
 
@@ -329,7 +329,7 @@ def test_a_file_that_is_given_is_read_and_no_other_beside_it(home):
         (["nowhere.jsonl"], "there is no file"),
         (["rows.txt"], "the format of .*rows.txt is not known"),
         (["rows.csv", "rows.jsonl"], "are both `rows`"),
-        (["b*d.csv"], "no name that a query can say"),
+        (["b*d.csv"], "has a name that a query cannot use"),
         (["broken.parquet"], "broken.parquet cannot be read"),
     ],
 )

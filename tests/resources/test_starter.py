@@ -66,7 +66,7 @@ def test_sets_of_gold_answers_and_benchmarks_wait_for_a_confirmation(tmp_path):
 def test_a_profile_that_is_there_is_replaced_only_by_force(starter):
     written = starter.path.read_text(encoding="utf-8")
     starter.path.write_text("mine", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"mine\.yaml is there already; give another --output, or --force"):
+    with pytest.raises(SettingsError, match=r"mine\.yaml already exists; give another --output, or --force"):
         write_starter(starter.source, HUB_MODEL, starter.path)
     assert starter.path.read_text(encoding="utf-8") == "mine"
     write_starter(starter.source, HUB_MODEL, starter.path, force=True)

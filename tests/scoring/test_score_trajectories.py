@@ -56,8 +56,8 @@ def test_numbers_are_welcome_as_ids(qwen3):
         (FRAME.drop("gold_answer"), "lack the column `gold_answer`"),
         (FRAME.with_columns(id=pl.lit("a")), "id `a` is in rows 0, 1"),
         (FRAME.with_columns(id=pl.Series(["a", None])), "row 1 (from 0) of the trajectories has no `id`"),
-        (FRAME.with_columns(steps=pl.lit("48 / 2 = 24")), "column `steps` of the trajectories holds String"),
-        (FRAME.with_columns(gold_answer=pl.lit(72)), "column `gold_answer` of the trajectories holds Int32"),
+        (FRAME.with_columns(steps=pl.lit("48 / 2 = 24")), "column `steps` of the trajectories contains String"),
+        (FRAME.with_columns(gold_answer=pl.lit(72)), "column `gold_answer` of the trajectories contains Int32"),
     ],
 )
 def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, words):

@@ -64,7 +64,7 @@ def test_out_of_memory_halves_the_rows_and_changes_no_value(qwen3, trajectories,
 def test_no_memory_at_all_is_an_error_that_says_what_to_do(qwen3, trajectories, negatives, memory_for):
     answer_logprobs(trajectories, negatives, qwen3, SCORING)
     memory_for(100)
-    with pytest.raises(ModelError, match=r"no memory for a row of .* Tried to allocate .* use a smaller dtype"):
+    with pytest.raises(ModelError, match=r"too little memory for a row of .* Tried to allocate .* use a smaller dtype"):
         answer_logprobs(trajectories, negatives, qwen3, SCORING)
 
 

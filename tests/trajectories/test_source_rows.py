@@ -83,7 +83,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({"input": ""}, "neither `label` nor `value`"),
         ({**ROW, "value": ["+", 3]}, "`value.1`"),
         ({**TRL, "labels": [True]}, "2 completions but 1 labels"),
-        ({**TRL, "completions": ["ки", "b"]}, "marks the ends of steps"),
+        ({**TRL, "completions": ["ки", "b"]}, "reserved to mark the ends of steps"),
         ({**TRL, "labels": [True, "perhaps"]}, "`labels.1`"),
         ({"question": {"problem": "1 + 1?"}, "label": {"steps": 3}}, "`label.steps`"),
         ({"a": 1}, "the row has columns a; it needs input and label"),

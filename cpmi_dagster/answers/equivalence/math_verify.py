@@ -59,7 +59,7 @@ class Worker:
             self.is_ready = self._read_line(START_SECONDS) == READY
         if not self.is_ready:
             self.stop()
-            raise CpmiError("math-verify does not start; reinstall it with `pip install math-verify`")
+            raise CpmiError("math-verify cannot be started; reinstall it with `pip install math-verify`")
 
     def judge(self, gold: str, candidate: str) -> bool:
         """The verdict on one pair, within `PAIR_SECONDS`."""

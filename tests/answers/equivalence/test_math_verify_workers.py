@@ -84,7 +84,7 @@ def test_a_pair_that_takes_too_long_is_not_equivalent_and_the_next_is_judged(
 
 def test_a_worker_that_cannot_start_is_reported(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path):
     monkeypatch.setattr(math_verify, "WORKER_SCRIPT", tmp_path / "missing.py")
-    with pytest.raises(CpmiError, match="math-verify does not start"):
+    with pytest.raises(CpmiError, match="math-verify cannot be started"):
         pool.verify(*SAME)
 
 
