@@ -19,7 +19,7 @@ from cpmi_dagster.selection.select import select_trajectories
     },
 )
 def selected_trajectories(run: StageRun) -> StageOutput:
-    """GSM8K : MATH = 1 : 1, mixed : pure = 7 : 3, spread over questions, without too hard ones (appendix B)."""
+    """GSM8K : MATH = 1 : 1, mixed : pure = 7 : 3, spread over questions that are not too hard (appendix B)."""
     settings = run.settings
     trajectories = run.read("alignment/trajectories")
     if trajectories.is_empty():

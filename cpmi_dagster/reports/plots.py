@@ -93,8 +93,8 @@ def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[R
     drawings: dict[str, tuple[Callable[[pl.DataFrame], Figure], str]] = {
         "label_quality": (
             _draw_label_quality,
-            "How well each label type ranks true right steps above wrong ones, best at the top: all steps filled, "
-            "without last steps hollow. Controls are grey; a label is worth its cost if it is right of the best one.",
+            "How well each label type ranks true right steps above wrong ones, best at the top; filled: all steps, "
+            "hollow: without last steps. Controls are grey; a label is worth its cost if it is right of the best one.",
         ),
         "best_of_n": (
             partial(_draw_best_of_n, rows=[row.row for row in rows]),

@@ -75,7 +75,7 @@ def test_a_file_that_is_not_there_or_does_not_fit_is_an_error(tmp_path: Path):
     with pytest.raises(CpmiError, match=r"there is no data at .*nowhere.jsonl"):
         made(settings_of(tmp_path, {"Mine": "nowhere.jsonl"}))
     write(tmp_path / "a.jsonl", 0.9)
-    with pytest.raises(CpmiError, match="problem `gsm8k-1` of processbench_gsm8k is not judged"):
+    with pytest.raises(CpmiError, match="problem `gsm8k-1` of processbench_gsm8k has not been judged"):
         made(settings_of(tmp_path, {"Mine": "a.jsonl"}))
 
 

@@ -88,5 +88,7 @@ def test_a_benchmark_may_be_said_for_the_whole_file(folder: Path):
 def test_a_benchmark_judged_in_part_is_refused(folder: Path):
     lines = (folder / "my_judge.jsonl").read_text(encoding="utf-8").splitlines()
     (folder / "part.jsonl").write_text("\n".join(lines[1:]), encoding="utf-8")
-    with pytest.raises(CpmiError, match=r"problem `gsm8k-0` of processbench_gsm8k is not judged \(1 such problems\)"):
+    with pytest.raises(
+        CpmiError, match=r"problem `gsm8k-0` of processbench_gsm8k has not been judged \(1 such problems\)"
+    ):
         evaluate(folder, predictions="part.jsonl")

@@ -153,7 +153,9 @@ def test_a_file_that_cannot_be_used_is_replaced_in_its_version(stores):
     assert one.path("lake/.damaged/rows").read_bytes() == b"damaged"
 
 
-@pytest.mark.parametrize(("ignored", "reason"), [(str, "took a second object"), (dict, "replaced an object that had")])
+@pytest.mark.parametrize(
+    ("ignored", "reason"), [(str, "accepted a second object"), (dict, "replaced an object that had")]
+)
 def test_a_store_that_takes_what_it_should_refuse_is_refused_by_name(monkeypatch, ignored, reason):
     objects, put = MemoryStore(), obstore.put
 
