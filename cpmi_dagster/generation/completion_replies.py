@@ -45,7 +45,7 @@ def checked_reply(text: str, samples: int) -> dict[str, Any]:
         if not isinstance(choice, dict) or not isinstance(choice.get("text"), str):
             raise MalformedReply("a choice without text")
         if not choice["text"].isascii() and SURROGATE.search(choice["text"]):
-            raise MalformedReply("a text that ends within a character")
+            raise MalformedReply("a text with an incomplete character")
         if choice.get("finish_reason") in UNFINISHED:
             raise MalformedReply(f"a text that was not finished (finish_reason {choice.get('finish_reason')})")
     ordered = sorted(choices, key=lambda choice: choice["index"] if isinstance(choice.get("index"), int) else 0)

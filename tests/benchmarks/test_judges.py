@@ -100,7 +100,7 @@ def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path: Path):
             "line 1: `probabilities.1`: it must be a number",
         ),
         ([{"probabilities": [0.5]}], "line 1 does not name a problem; give `id`, or `idx` and `classification`"),
-        ([{"idx": "p", "probabilities": [0.5]}], "line 1 names no problem"),
+        ([{"idx": "p", "probabilities": [0.5]}], "line 1 does not name a problem"),
         ([{"id": "nowhere", "probabilities": [0.5]}], "line 1: `nowhere` is no problem of processbench_gsm8k, proc"),
         (
             [{"id": "shared", "probabilities": [0.5]}],

@@ -308,7 +308,7 @@ def test_a_server_that_asks_for_an_hour_is_not_waited_for():
 
 def test_a_text_with_half_of_a_character_is_no_completion():
     reply = '{"choices": [{"text": "a\\ud800", "finish_reason": "stop"}]}'
-    with pytest.raises(MalformedReply, match="half of a character"):
+    with pytest.raises(MalformedReply, match="incomplete character"):
         checked_reply(reply, 1)
 
 

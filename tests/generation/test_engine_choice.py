@@ -111,7 +111,7 @@ def test_how_an_endpoint_is_reached_is_in_no_fingerprint():
         (f"engine: endpoint, endpoint: 'http://me:{KEY}@h/v1'", "must not contain a user, key or query"),
         (f"engine: endpoint, endpoint: 'http://h/v1?key={KEY}'", "must not contain a user, key or query"),
         ("engine: endpoint, endpoint: 'http://h/v1/completions'", "leave `/completions` out"),
-        (f"{SERVER}, api_key_variable: {KEY}", "it is not the key itself"),
+        (f"{SERVER}, api_key_variable: {KEY}", "not the key itself"),
         (f"{SERVER}, api_key_variable: CPMI_KEY", "the name of an environment variable"),
         ("engine: llama", "engine"),
     ],

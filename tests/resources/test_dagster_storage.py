@@ -44,7 +44,7 @@ def test_the_environment_can_name_the_server_for_any_profile(monkeypatch):
 
 
 def test_a_password_in_place_of_its_variable_is_refused(profile):
-    with pytest.raises(SettingsError, match=r"password_variable` is wrong: .* it is not the password itself"):
+    with pytest.raises(SettingsError, match=r"password_variable` is wrong: .* not the password itself"):
         load_settings(profile(host="db", password_variable="s3cret!"))
 
 
