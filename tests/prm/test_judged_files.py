@@ -93,7 +93,7 @@ def test_a_file_without_lines_is_refused(request_of):
 def test_the_input_is_never_overwritten(request_of):
     request = request_of([{"id": "a", "question": "How many ?", "steps": ["we add"]}])
     before = request.input.read_text()
-    with pytest.raises(SourceError, match="would be lost"):
+    with pytest.raises(SourceError, match="would be overwritten"):
         judge_file(replace(request, output=request.input), lambda count, total: None)
     assert request.input.read_text() == before
 
