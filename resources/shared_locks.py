@@ -295,7 +295,7 @@ def _connection(postgres: Postgres) -> Any:
         )
     except psycopg2.Error as error:
         raise StorageError(
-            f"the database `{postgres.database}` at {postgres.host}:{postgres.port} gives no locks "
+            f"the database `{postgres.database}` at {postgres.host}:{postgres.port} does not provide locks "
             f"({first_line(error)})"
         ) from None
     connection.autocommit = True

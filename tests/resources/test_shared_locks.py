@@ -129,7 +129,7 @@ def test_without_a_database_that_answers_work_goes_on_and_says_so():
     with SharedLocks(HOME, UNREACHED).locked("table", said.append):
         done.append(True)
     assert done
-    assert "gives no locks" in said[0]
+    assert "does not provide locks" in said[0]
     assert "other machines may do the same work" in said[0]
 
 
