@@ -37,10 +37,12 @@ from cpmi_dagster.errors import (
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources import presentation
 from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.materializations import asset_key, is_recorded, materialization
+from cpmi_dagster.resources.run_config import label_config, settings_of_run
 from cpmi_dagster.resources.side_by_side import side_by_side
 from cpmi_dagster.resources.spec_version import spec_version
-from cpmi_dagster.resources.stage import GPU_POOL, RESOURCES, RUN_CONFIG, Stage
+from cpmi_dagster.resources.stage import GPU_POOL, RESOURCES, Stage
 from cpmi_dagster.resources.stage_run import StageRun
 from cpmi_dagster.resources.staleness import Maker
 from cpmi_dagster.resources.step_errors import step_errors
@@ -108,19 +110,19 @@ class ShardOp:
         Args:
             makers: the stages behind all tables.
         """
-        versions = {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
+        versions = self._versions(settings, makers)
         memo: dict[str, Any] = {}
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
-            chosen = [stage for stage in self.stages if context.selected_asset_keys & set(map(asset_key, stage.tables))]
-            runs = [(stage, stage.run_in(context, makers, memo)) for stage in chosen]
-            checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
-            work = _ShardWork(context, runs, checks, versions)
-            try:
-                with step_errors(context, context.resources.settings.orchestration):
-                    yield from work.events()
-            finally:
-                context.resources.models.end_actors()
+            with step_errors(context, settings.orchestration):
+                used = _used(context)
+                runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in self._chosen(context)]
+                checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
+                made_by = self._versions(used["settings"], makers)
+                try:
+                    yield from _ShardWork(context, runs, checks, made_by).events()
+                finally:
+                    used["models"].end_actors()
 
         return dg.multi_asset(
             name=self.name,
@@ -134,9 +136,22 @@ class ShardOp:
             partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys),
             backfill_policy=dg.BackfillPolicy.multi_run(settings.orchestration.run_length(settings.shards)),
             required_resource_keys=RESOURCES,
-            config_schema=RUN_CONFIG,
+            config_schema=label_config(settings),
             pool=GPU_POOL,
         )(compute)
+
+    def _versions(self, settings: Settings, makers: Mapping[str, Maker]) -> dict[str, str]:
+        return {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
+
+    def _chosen(self, context: dg.AssetExecutionContext) -> list[Stage]:
+        return [stage for stage in self.stages if context.selected_asset_keys & set(map(asset_key, stage.tables))]
+
+
+def _used(context: dg.AssetExecutionContext) -> dict[str, Any]:
+    """The settings of a run, and models that know them where the launchpad changes some."""
+    profile, models = context.resources.settings, context.resources.models
+    settings = settings_of_run(profile, context.op_execution_context.op_config)
+    return {"settings": settings, "models": models if settings is profile else LanguageModels(settings)}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Any, Concatenate, ParamSpec
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
@@ -46,12 +46,14 @@ from cpmi_dagster.resources.fingerprints import (
     rows_hash,
 )
 from cpmi_dagster.resources.home_files import LateWrite
+from cpmi_dagster.resources.input_rows import ROWS_OF_EXTENT, ROWS_OF_PARTITION
 from cpmi_dagster.resources.lake import Begun, Contents, FileRecord
 from cpmi_dagster.resources.materializations import asset_key, materialization
 from cpmi_dagster.resources.pace import Pace
 from cpmi_dagster.resources.profile_at_work import profile_at_work
+from cpmi_dagster.resources.run_config import FORCE, RUN_CONFIG
 from cpmi_dagster.resources.spec_version import spec_version
-from cpmi_dagster.resources.stage_run import SELECTED, StageOutput, StageRun, partitions_of
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun, partitions_of
 from cpmi_dagster.resources.staleness import Maker, Staleness, input_partitions, refuse_stale
 from cpmi_dagster.resources.step_errors import step_errors
 
@@ -64,21 +66,6 @@ GPU_POOL = "gpu"
 EARLIER_MODEL_FACTS = 2  # identity and precision, which earlier versions put into fingerprints
 LOG = logging.getLogger(__name__)
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
-RUN_CONFIG = {
-    "force": dg.Field(bool, default_value=False, description="make the rows again even where nothing has changed"),
-}
-
-# an unpartitioned input of which a partition depends on some rows only
-ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str], pl.Expr]] = {
-    (SELECTED, "shard"): lambda settings, shard: pl.col("shard") == shard,
-    ("dataset/soft_labels", "recipe"): lambda settings, recipe: (
-        pl.col("reward_type") == settings.recipe(recipe).reward_type
-    ),
-    ("sources/benchmark_problems", "benchmark"): lambda _, benchmark: pl.col("benchmark") == benchmark,
-}
-
-# an input of which a stage that grows depends on the rows within its extent
-ROWS_OF_EXTENT = {"labels/hard_negatives": "demand.negatives"}
 
 
 class Stage(Maker):
@@ -110,16 +97,23 @@ class Stage(Maker):
             pool=self.pool,
         )(compute)
 
-    def run_in(self, context: dg.AssetExecutionContext, makers: Mapping[str, Maker], memo: dict[str, Any]) -> StageRun:
+    def run_in(
+        self,
+        context: dg.AssetExecutionContext,
+        makers: Mapping[str, Maker],
+        memo: dict[str, Any],
+        changed: Mapping[str, Any] | None = None,
+    ) -> StageRun:
         """What this stage uses in a step of a Dagster run.
 
         Args:
             context: has the `RESOURCES`.
             makers: the stages behind all tables.
             memo: values that the runs of this process share.
+            changed: what this run uses in place of a resource, by its name.
         """
-        used = {name: getattr(context.resources, name) for name in RESOURCES}
-        if context.op_execution_context.op_config["force"]:
+        used = {name: getattr(context.resources, name) for name in RESOURCES} | dict(changed or {})
+        if context.op_execution_context.op_config[FORCE]:
             used["lake"] = used["lake"].remaking(self.tables)
         return StageRun(
             self.name,

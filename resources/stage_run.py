@@ -17,6 +17,7 @@ from cpmi_dagster.resources.chunk_store import ChunkStore
 from cpmi_dagster.resources.chunks import ChunkMaker, chunk_jobs, made
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.extent import Extent
+from cpmi_dagster.resources.input_rows import ASKED_FOR
 from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, midnight, seconds_before
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
@@ -28,31 +29,6 @@ if TYPE_CHECKING:
 
 SELECTED = "selection/selected_trajectories"
 TRAJECTORIES = "alignment/trajectories"
-
-
-def _rollouts_asked_for(steps: int | None, count: int) -> pl.Expr:
-    rollouts = pl.col("rollout") < count
-    return rollouts if steps is None else rollouts & (steps > 0) & (pl.col("prefix_length") <= steps)
-
-
-# rows of files that may hold more than the profile asks for
-ASKED_FOR: dict[str, Callable[[Settings], pl.Expr]] = {
-    "labels/hard_negatives": lambda settings: pl.col("rank") <= settings.demand.negatives,
-    "labels/answer_logprobs": lambda settings: (
-        (pl.col("template") < settings.scoring.templates)
-        & (pl.col("answer_rank") <= settings.demand.negatives)
-        & bool(settings.demand.conditionings)
-    ),
-    "labels/control_logprobs": lambda settings: (
-        (pl.col("template") < settings.scoring.templates) & pl.col("control").is_in(settings.demand.controls)
-    ),
-    "labels/policy_rollouts": lambda settings: _rollouts_asked_for(
-        settings.demand.policy_steps, settings.rollouts.policy_count
-    ),
-    "labels/prover_rollouts": lambda settings: _rollouts_asked_for(
-        settings.demand.prover_steps, settings.rollouts.prover_count
-    ),
-}
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,8 @@ class Settings(BaseSettings):
         """The environment overrides the profile, which arrives as keyword arguments."""
         return sources["env_settings"], sources["init_settings"]
 
-    @model_validator(mode="after")
-    def _parts_fit(self) -> "Settings":
+    def parts_fit(self) -> "Settings":
+        """These settings, if each part fits the others; a ValueError says what does not."""
         names, gpus = self.recipe_names, self.orchestration.gpus
         if len(set(names)) < len(names):
             raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` is used twice")
@@ -148,6 +148,8 @@ class Settings(BaseSettings):
         check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self
+
+    _parts_fit = model_validator(mode="after")(parts_fit)
 
     def _check_models(self) -> None:
         """Refuse what needs a model that the profile does not name, before anything runs."""

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
+from cpmi_dagster.resources.lake import Lake
+
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
 from postgres_server import free_port
 
@@ -25,6 +27,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine"),
 ]
+REWARDS = "labels/step_rewards"
 SECONDS, TOAST = 60_000, 8_000
 WIDTH, HEIGHT = 1300, 800
 
@@ -102,3 +105,23 @@ def test_a_shard_is_materialized_seen_green_checked_and_followed_upstream(page):
     ):
         page.goto(f"/assets/{asset}?view=overview")
         expect(text(page, re.compile(origin))).to_be_visible(timeout=SECONDS)
+
+
+def test_the_launchpad_changes_settings_for_one_run(page, own_copy):
+    expect, lake = playwright.expect, Lake(own_copy.home)
+    page.goto("/locations/cpmi/jobs/label_shards")
+    page.get_by_role("button", name=re.compile("Materialize")).first.click(modifiers=["Shift"])
+    settings = page.locator(".CodeMirror", has_text="reward_types").first
+    expect(settings).to_contain_text(f"negatives: {own_copy.negatives.count}", timeout=SECONDS)
+    settings.click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text("ops: {labels: {config: {reward_types: [cpmi], templates: 1}}}")
+    expect(text(page, "No errors")).to_be_visible(timeout=SECONDS)
+    page.get_by_placeholder("Partition").click()
+    page.keyboard.insert_text("000")
+    page.keyboard.press("Enter")
+    page.get_by_text("Materialize", exact=True).last.click()
+    page.wait_for_url(re.compile("/runs/"))
+    expect(text(page, "Success", exact=True)).to_be_visible(timeout=SECONDS)
+    assert lake.read(REWARDS, "000")["reward_type"].unique().to_list() == ["cpmi"]
+    assert lake.read("labels/template_scores", "000")["template"].unique().to_list() == [0]
