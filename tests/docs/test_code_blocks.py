@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import dagster as dg
 import pytest
 import typer
 import yaml
@@ -20,8 +21,9 @@ from sybil import Document, Example, Region, Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
+from cpmi_dagster.assets.automation import LABEL
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.definitions import query
+from cpmi_dagster.definitions import build_definitions, query
 from cpmi_dagster.profiles.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,10 +45,15 @@ def read_json(example: Example) -> None:
         assert isinstance(json.loads(line), dict)
 
 
-def load_profile(example: Example) -> None:
-    folder = example.namespace["folder"]
+def load_yaml(example: Example) -> None:
+    """Load settings of a profile, or what is typed into the launchpad of the labels."""
+    folder, shown = example.namespace["folder"], yaml.safe_load(example.parsed)
+    if "ops" in shown:
+        settings = load_settings("miniature", folder / "home")
+        dg.validate_run_config(build_definitions(settings).resolve_job_def(LABEL), shown)
+        return
     profile = folder / "shown.yaml"
-    profile.write_text(yaml.safe_dump({"extends": "paper", **yaml.safe_load(example.parsed)}), encoding="utf-8")
+    profile.write_text(yaml.safe_dump({"extends": "paper", **shown}), encoding="utf-8")
     load_settings(str(profile), folder / "home")
 
 
@@ -65,7 +72,7 @@ EVALUATORS = {
     "sql": run_sql,
     "python": PythonEvaluator(),
     "json": read_json,
-    "yaml": load_profile,
+    "yaml": load_yaml,
     "": parse_commands,
     # what a program prints
     "text": lambda example: None,
