@@ -129,7 +129,7 @@ def first_complaint(error: "ValidationError") -> Complaint:
     """The first error of pydantic's list, its place as a dotted path, the reason in plain words."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
-    words = first["msg"].removeprefix("Value error, ")
+    words = first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     reason = PLAIN_REASONS.get(words, words.replace("Input should be", "it must be"))
     return Complaint(place, reason, first["type"], first["input"])
 
