@@ -98,12 +98,13 @@ ANSWERS = """
 """
 
 ROLLOUTS = """
-    select 'policy' as model, rollout, answer, correct, generated_tokens, truncated, text from labels.policy_rollouts
-    where trajectory_id = $id and prefix_length = $prefix_length
+    select 'policy' as model, answer, correct, generated_tokens, truncated, text, count(*) as times,
+           min(rollout) as first
+    from labels.policy_rollouts where trajectory_id = $id and prefix_length = $prefix_length group by all
     union all
-    select 'prover', rollout, answer, correct, generated_tokens, truncated, text from labels.prover_rollouts
-    where trajectory_id = $id and prefix_length = $prefix_length
-    order by all
+    select 'prover', answer, correct, generated_tokens, truncated, text, count(*), min(rollout)
+    from labels.prover_rollouts where trajectory_id = $id and prefix_length = $prefix_length group by all
+    order by model, first
 """
 
 # the first sign of arithmetic that stands between two numbers, plain or in LaTeX

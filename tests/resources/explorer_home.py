@@ -101,8 +101,8 @@ def _labels(numbers: list[int]) -> dict[str, list[dict]]:
             for name in ids for step in range(STEPS)
         ],
         "policy_rollouts": [
-            {"trajectory_id": name, "prefix_length": step + 1, "rollout": 0, "answer": HOSTILE, "correct": step == 0,
-             "generated_tokens": 11, "truncated": False, "text": f"Sampled: {HOSTILE}"}
-            for name in ids for step in range(STEPS)
+            {"trajectory_id": name, "prefix_length": step + 1, "rollout": rollout, "answer": HOSTILE,
+             "correct": step == 0, "generated_tokens": 11, "truncated": False, "text": f"Sampled: {HOSTILE}"}
+            for name in ids for step in range(STEPS) for rollout in (0, 1)
         ],
     }  # fmt: skip

@@ -97,7 +97,12 @@ def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client)
     text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     assert "+0.250<small>0.90</small>" in text and "shade-9" in text
     assert "−1.00 → −0.25" in text and "+0.750" in text
-    assert "policy: 0 of 1 reach the gold answer" in text and "Sampled: " in text
+    assert "policy: 0 of 2 reach the gold answer" in text
+
+
+def test_alike_rollouts_are_shown_once_with_their_number(client):
+    text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
+    assert text.count("Sampled: ") == 1 and "11 tokens, 2 times" in text
 
 
 def test_rollouts_of_a_version_that_kept_no_text_are_shown_by_their_answers(client, settings):
@@ -108,7 +113,7 @@ def test_rollouts_of_a_version_that_kept_no_text_are_shown_by_their_answers(clie
         text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     finally:
         path.write_bytes(kept)
-    assert "policy: 0 of 1 reach the gold answer" in text and "… The answer is:" in text
+    assert "policy: 0 of 2 reach the gold answer" in text and "… The answer is:" in text
 
 
 @pytest.mark.parametrize(
