@@ -34,6 +34,7 @@ from cpmi_dagster.resources.export_facts import (
     method_of,
     origins_of,
 )
+from cpmi_dagster.resources.fingerprints import content_of
 from cpmi_dagster.resources.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES
@@ -199,12 +200,25 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
         there = ", ".join(sorted(soft["reward_type"].unique())) or "none"
         raise UsageError(f"--reward-type {reward_type}: no step has such a label; this home has {there}")
     shards = [key for key in settings.shard_keys if lake.has(STEP_REWARDS, key)]
+    _check_same_run(lake, shards)
     rewards = pl.concat(
         [lake.read(STEP_REWARDS, []), *(lake.read(STEP_REWARDS, key).filter(reward_type=reward_type) for key in shards)]
     )
     trajectories = lake.read(TRAJECTORIES, shards).join(lake.read(SELECTED), on="trajectory_id", how="semi")
     negatives = lake.read(NEGATIVES, [key for key in shards if lake.has(NEGATIVES, key)])
     return labelled_trajectories(trajectories, negatives, rewards, found, reward_type)
+
+
+def _check_same_run(lake: Lake, shards: list[str]) -> None:
+    """Refuse rewards that were made again after the soft labels: a row would mix labels of two runs."""
+    record = lake.record(SOFT_LABELS, None)
+    made_of = record.inputs.get("inputs", {}).get(STEP_REWARDS, {}) if record else {}
+    changed = [key for key in shards if content_of(lake, STEP_REWARDS, key) != made_of.get(key, "")] if made_of else []
+    if changed:
+        raise LakeError(
+            f"labels.step_rewards of shard {changed[0]} has changed since dataset.soft_labels was made from it "
+            f"({len(changed)} such shards); run `cpmi run` first"
+        )
 
 
 def _write_model(

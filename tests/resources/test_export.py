@@ -9,6 +9,7 @@ import duckdb
 import polars as pl
 import pytest
 from datasets import load_dataset
+from small_run import run_all
 from typer.testing import CliRunner
 
 from cpmi_dagster.cli.commands import app
@@ -61,6 +62,15 @@ def test_a_home_without_labels_says_which_command_makes_them(small_profile, tmp_
     with pytest.raises(LakeError, match="run `cpmi run` first"):
         export(settings, ExportRequest(str(tmp_path / to)), silent)
     assert not (tmp_path / to).exists()
+
+
+def test_rewards_that_were_made_again_after_the_soft_labels_are_refused(own_copy, tmp_path):
+    changed = own_copy.scoring.model_copy(update={"templates": own_copy.scoring.templates - 1})
+    other = own_copy.model_copy(update={"scoring": changed})
+    assert not run_all(other, only=("labels",), shards=["001"]).failures
+    with pytest.raises(LakeError, match=r"labels.step_rewards of shard 001 has changed .*run `cpmi run` first"):
+        export(own_copy, ExportRequest(str(tmp_path / "out")), silent)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_database_holds_every_row_and_needs_no_home(own_copy, tmp_path):
