@@ -115,8 +115,13 @@ class ShardOp:
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             with step_errors(context, settings.orchestration):
-                used = _used(context)
-                runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in self._chosen(context)]
+                used, chosen = _used(context), self._chosen(context)
+                if used["settings"] is not context.resources.settings and len(chosen) < len(self.stages):
+                    raise SettingsError(
+                        f"the launchpad changes settings of {len(chosen)} of the {len(self.stages)} stages of group "
+                        f"`{self.name}`, which read each other's tables; launch the whole group"
+                    )
+                runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in chosen]
                 checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
                 made_by = self._versions(used["settings"], makers)
                 try:

@@ -44,11 +44,11 @@ def drawn(monkeypatch) -> list[int]:
     return counts
 
 
-def launched(settings: Settings, **config: object) -> dg.ExecuteInProcessResult:
-    """A run of the UI over one shard, without the checks of the whole home."""
-    job = build_definitions(settings).resolve_job_def(LABEL)
+def launched(settings: Settings, tables: tuple[str, ...] = (), **config: object) -> dg.ExecuteInProcessResult:
+    """A run of the UI over one shard, without the checks of the whole home; of some label assets, or of all."""
+    job, chosen = build_definitions(settings).resolve_job_def(LABEL), frozenset(map(asset_key, tables)) or None
     with dg.DagsterInstance.ephemeral() as instance:
-        return job.get_subset(asset_check_selection=frozenset()).execute_in_process(
+        return job.get_subset(asset_selection=chosen, asset_check_selection=frozenset()).execute_in_process(
             instance=instance,
             partition_key=SHARD,
             run_config={"ops": {"labels": {"config": config}}},
@@ -130,3 +130,10 @@ def test_a_type_without_its_model_is_refused_as_in_a_profile(own_copy):
     )
     said = sentence_of(launched(own_copy, reward_types=["cpmi", "pav"]))
     assert said.startswith("what the launchpad sets does not fit profile `small`: models.prover is missing")
+
+
+def test_settings_cannot_be_changed_for_some_of_the_label_assets(own_copy):
+    said = sentence_of(launched(own_copy, (REWARDS,), templates=2))
+    assert "changes settings of 1 of the 9 stages of group `labels`" in said
+    assert said.endswith("launch the whole group")
+    assert launched(own_copy, (REWARDS,)).success
