@@ -53,6 +53,7 @@ clean:
 
 # torch comes first and pinned, so that no other package pulls a CUDA build in its place
 $(STAMP): pyproject.toml constraints.txt | .venv
+	@echo "Installing the packages into .venv; this takes some minutes, torch first."
 	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@

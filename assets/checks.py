@@ -186,7 +186,12 @@ def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
     """No reward type gives every step the same label; a model could learn nothing from it."""
     spread = lake.read("dataset/soft_labels").group_by("reward_type").agg(spread=pl.col("soft_label").std())
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
-    return dg.AssetCheckResult(passed=not constant, metadata={"constant": ", ".join(constant) or "none"})
+    said = f"every step has the same label by {', '.join(constant)}; give more solutions, or solutions of more steps"
+    return dg.AssetCheckResult(
+        passed=not constant,
+        metadata={"constant": ", ".join(constant) or "none"},
+        description=said if constant else None,
+    )
 
 
 @dg.asset_check(asset=["reports", "distribution"])

@@ -72,12 +72,13 @@ MODELS = "models/process_reward_models"
 REJECTED, REFERENCES = "alignment/rejected_rows", "sources/reference_problems"
 REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
 REWARDS = "labels/step_rewards"
-LABELS_MADE = """
+LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
         approx_quantile(reward, 0.05) as "5 %", approx_quantile(reward, 0.5) as median,
         approx_quantile(reward, 0.95) as "95 %",
-        arg_min(trajectory_id || ' ' || step_index, reward) as "lowest at"
-    from labels.step_rewards group by all order by all
+        arg_min(case when regexp_full_match(source_id, '[\w.-]+') then source_id else trajectory_id end
+            || ' ' || step_index, reward) as "lowest at"
+    from labels.step_rewards left join alignment.trajectories using (trajectory_id) group by all order by all
 """
 
 

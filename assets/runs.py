@@ -25,6 +25,7 @@ from cpmi_dagster.resources.stage import GPU_POOL
 from cpmi_dagster.resources.stage_run import partitions_of
 
 INTERRUPTED = "interrupted; run again to continue where it stopped"
+CHECK_FAILED = "DagsterAssetCheckFailedError"
 ON_GPUS = (LABEL, CANDIDATES, TRAIN)
 # by which the pages of a job find its runs; those of this process come from no code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
@@ -45,7 +46,9 @@ class Outcome:
     def add(self, other: "Outcome") -> None:
         """Add what another part of the run reports; several processes may report the same error."""
         self.failures.extend(failure for failure in other.failures if failure not in self.failures)
-        self.failed_checks.extend(other.failed_checks)
+        # of a check that every shard's run makes again, the last has seen the most
+        latest = {tuple(words.split(": ")[:2]): words for words in (*self.failed_checks, *other.failed_checks)}
+        self.failed_checks[:] = latest.values()
         self.waiting.extend(other.waiting)
 
 
@@ -203,11 +206,12 @@ def _run_job(
             raise_on_error=False,
         )
     failures = result.get_step_failure_events()
+    failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
+    stopping = [_words(each) for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
     found = [f"{event.step_key}: {_sentence(event, event.step_failure_data.error)}" for event in failures]
-    outcome.add(Outcome(failures=found))
-    for evaluation in result.get_asset_check_evaluations():
-        if not evaluation.passed:
-            outcome.failed_checks.append(_words(evaluation))
+    if stopping and all(getattr(event.step_failure_data.error, "cls_name", "") == CHECK_FAILED for event in failures):
+        found = stopping  # Dagster's own error says only that there was one
+    outcome.add(Outcome(found, [words for words in map(_words, failed) if words not in found]))
     return all(map(_is_of_shards_alone, failures))
 
 

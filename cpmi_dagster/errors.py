@@ -129,7 +129,8 @@ def first_complaint(error: "ValidationError") -> Complaint:
     """The first error of pydantic's list, its place as a dotted path, the reason in plain words."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
-    words = first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+    words = first["msg"].removeprefix("Value error, ")
+    words = words.partition(" or instance of ")[0].partition(", unable to parse ")[0]
     reason = PLAIN_REASONS.get(words, words.replace("Input should be", "it must be"))
     return Complaint(place, reason, first["type"], first["input"])
 

@@ -174,7 +174,10 @@ def _read_line(line: str, place: str) -> Row:
 
 
 def _row(row: Any, text: str, place: str) -> Row:
-    return row if isinstance(row, dict) else Unreadable(text, "not a JSON object", place)
+    if isinstance(row, dict):
+        return row
+    advice = "; a file that is one JSON list is named .json" if isinstance(row, list) else ""
+    return Unreadable(text, f"not a JSON object{advice}", place)
 
 
 def _position(stream: io.TextIOWrapper) -> int:

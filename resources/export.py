@@ -41,6 +41,7 @@ from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 DATABASE = ".duckdb"
+OF_FILES = (".csv", ".json", ".jsonl", ".parquet", ".db", ".sqlite")
 DISTRIBUTION = "cpmi-dagster"
 NEGATIVES = "labels/hard_negatives"
 Advance = Callable[[int, int], None]
@@ -128,6 +129,8 @@ def _target(to: str, kind: Kind) -> Iterator[tuple[Path, Repository | None]]:
         with tempfile.TemporaryDirectory(prefix="cpmi-export-") as folder:
             yield Path(folder) / repository.name, repository
         return
+    if Path(to).suffix in OF_FILES:
+        raise UsageError(f"--to {to}: an export is a folder or a {DATABASE} file; give such a name")
     if "://" in to:
         raise UsageError(f"--to {to}: give a folder, a file that ends in {DATABASE}, or {SCHEME}…")
     folder = expanded(to).resolve()
@@ -194,7 +197,7 @@ def _write_dataset(
 def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
     """Trajectories with the labels of a reward type, of the shards that the profile has."""
     if not lake.exists(SOFT_LABELS):
-        raise LakeError("there are no labels to export yet; run `cpmi run` first, which makes them")
+        raise LakeError(f"there are no labels in {settings.home} yet; run `cpmi run` first, which makes them")
     soft = lake.read(SOFT_LABELS)
     if not (found := soft.filter(reward_type=reward_type)).height:
         there = ", ".join(sorted(soft["reward_type"].unique())) or "none"

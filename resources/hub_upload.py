@@ -112,13 +112,18 @@ def _api() -> "HfApi":
 
 @contextmanager
 def _hub_errors(repository: Repository) -> Iterator[None]:
-    from httpx2 import HTTPError
+    from httpx2 import ConnectError, HTTPError, TimeoutException
     from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
     try:
         yield
     except RepositoryNotFoundError:
         raise
+    except (ConnectError, TimeoutException) as error:
+        raise CpmiError(
+            f"the hub cannot be reached for the {repository.kind} `{repository.id}` ({type(error).__name__}); check "
+            "the network, or export to a folder"
+        ) from error
     except (HfHubHTTPError, HTTPError, OSError) as error:
         raise CpmiError(
             f"the hub did not accept the {repository.kind} `{repository.id}` ({type(error).__name__}: "

@@ -50,14 +50,14 @@ def write_starter(
         advance: called with the percent just read, and 100.
 
     Raises:
-        SettingsError: the profile is there already, or its name is none for a profile.
+        SettingsError: the profile is there already, or its name is none for a profile, such as that of the data.
         ModelError: the model is not a model folder, a GGUF file or a hub id.
         SourceError: there is no such file, it holds no trajectories, or the profile cannot be written.
     """
     source, output = expanded(source), expanded(output or f"{source.name.partition('.')[0]}.yaml")
+    check_own_name(output)
     if output.is_file() and not force:
         raise SettingsError(f"the profile {output} already exists; give another --output, or --force to replace it")
-    check_own_name(output.stem)
     check_writable(output)
     model = os.path.expanduser(model)  # a Path would lose the `./` that tells a folder from a hub id
     place = model_on_disk(model)

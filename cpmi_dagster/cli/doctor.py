@@ -36,4 +36,4 @@ def show_findings(console: SafeConsole, findings: "Iterable[Finding]", as_json: 
         views.show_json(console, [asdict(finding) for finding in seen])
     problems = sum(finding.state == "problem" for finding in seen)
     if problems:
-        raise CpmiError(f"{problems} of these prevent the profile from running")
+        raise CpmiError(f"{problems} of these must be solved before the profile can run")

@@ -58,5 +58,5 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
         except (ValueError, OverflowError):
             given[role] = 0
         if role not in PLANNED_ROLES or given[role] < 1:
-            raise UsageError(f"--parameters {text}: write a role and a number, such as labeler=8.2e9")
+            raise UsageError(f"--parameters {text}: write {', '.join(PLANNED_ROLES)} and a number, as in labeler=8.2e9")
     return given

@@ -29,13 +29,21 @@ def _remember(profile: str | None) -> str | None:
 
 GIVEN = {"profile": ""}
 ProfileOption = Annotated[
-    str | None, typer.Option("--profile", "-p", help="Shipped profile, or a YAML file.", callback=_remember)
+    str | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help="Shipped profile or YAML file; by default CPMI_PROFILE, else miniature.",
+        callback=_remember,
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="Output format.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
-DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
+DtypeOption = Annotated[
+    Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the weights.")
+]
 # without a terminal rich assumes 80 columns, too few for the tables
 OUT = SafeConsole(width=None if sys.stdout.isatty() else 160)
 ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True)

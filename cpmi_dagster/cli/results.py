@@ -47,7 +47,7 @@ def query(
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
 
 
-@app.command(epilog="Example: `cpmi trace t000000017 2`, `cpmi trace --column labels.step_rewards.reward`")
+@app.command(epilog="Example: `cpmi trace t000000017 1`, `cpmi trace --column labels.step_rewards.reward`")
 def trace(
     trajectory_id: Annotated[
         str | None, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")
@@ -64,7 +64,9 @@ def trace(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    if (column is None) == (trajectory_id is None):
+    if column is not None and trajectory_id is not None:
+        raise UsageError("give a trajectory id or --column, not both")
+    if column is None and trajectory_id is None:
         raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
     if column is not None:
         origin = definitions.column_origins(column)

@@ -59,7 +59,10 @@ def home_of(place: str | Path) -> Path | str:
         SettingsError: no home can be there, or the extra for object stores is not installed.
     """
     if "://" not in str(place):
-        return folder_for_all(place)
+        folder = folder_for_all(place)
+        if folder.is_file():
+            raise SettingsError(f"the home {folder} is a file; set CPMI_HOME to a folder")
+        return folder
     scheme, _, rest = str(place).partition("://")
     # the address itself is not shown before it is known to hold no key
     if scheme.lower() not in SCHEMES:

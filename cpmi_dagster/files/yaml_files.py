@@ -35,6 +35,12 @@ def read_yaml(path: Path) -> Any:
         raise SettingsError(f"{path} cannot be read ({error.strerror}); correct the path or its permissions") from error
     except RecursionError as error:
         raise SettingsError(f"{path} is nested too deeply; make it flatter") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} is not UTF-8 text; give a YAML file, or save it as UTF-8") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise SettingsError(f"{path} is not valid YAML: {place}{error.problem}; correct it") from error
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
 

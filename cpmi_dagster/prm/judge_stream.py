@@ -7,11 +7,12 @@ What has come while others were judged is judged together: a slow sender waits f
 batches.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256
 WAITING = 4 * AT_ONCE
-Read = Solution | str | BaseException | None
+
+
+class Unread(NamedTuple):
+    """Why a line is not a solution, and its id if it has one."""
+
+    id: str | int | None
+    reason: str
+
+
+Read = Solution | Unread | BaseException | None
 """A solution, why a line is none, an error of the stream, or its end."""
 
 
@@ -86,7 +96,7 @@ def judge_stream(
     for batch in _batches(stream):
         solutions = [item for item in batch if isinstance(item, Solution)]
         rows = iter(judged_rows(model, solutions, threshold, lambda _: None))
-        written = [_unread(item) if isinstance(item, str) else next(rows) for item in batch]
+        written = [_unread(item) if isinstance(item, Unread) else next(rows) for item in batch]
         for row in written:
             write(judged_line(row))
         done = judged_file(written)
@@ -95,18 +105,18 @@ def judge_stream(
     return JudgedFile(judged, rejected)
 
 
-def _unread(reason: str) -> dict[str, Any]:
-    return {"id": None, "probabilities": None, "first_error": None, "reason": reason}
+def _unread(line: Unread) -> dict[str, Any]:
+    return {"id": line.id, "probabilities": None, "first_error": None, "reason": line.reason}
 
 
-def _batches(stream: IO[str]) -> Iterator[list[Solution | str]]:
+def _batches(stream: IO[str]) -> Iterator[list[Solution | Unread]]:
     """Lines that have come, at most `AT_ONCE` at a time."""
     queue: Queue[Read] = Queue(WAITING)
     Thread(target=_read, args=(stream, queue), name="lines", daemon=True).start()
     item = queue.get()
     while item is not None:
-        batch: list[Solution | str] = []
-        while isinstance(item, (Solution, str)):
+        batch: list[Solution | Unread] = []
+        while isinstance(item, (Solution, Unread)):
             batch.append(item)
             if len(batch) == AT_ONCE:
                 break
@@ -126,7 +136,8 @@ def _read(stream: IO[str], queue: "Queue[Read]") -> None:
     try:
         for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
             if not is_whole:
-                queue.put(f"line {number} is longer than {DEFAULT_LIMITS.line_characters:,} characters")
+                reason = f"line {number} is longer than {DEFAULT_LIMITS.line_characters:,} characters"
+                queue.put(Unread(None, reason))
             elif text.strip():
                 queue.put(_solution(text, f"line {number}"))
         queue.put(None)
@@ -134,8 +145,18 @@ def _read(stream: IO[str], queue: "Queue[Read]") -> None:
         queue.put(error)
 
 
-def _solution(text: str, place: str) -> Solution | str:
+def _solution(text: str, place: str) -> Solution | Unread:
     try:
         return parse_line(text, Solution, place)
     except SourceError as error:
-        return str(error)
+        return Unread(_id_of(text), str(error))
+
+
+def _id_of(text: str) -> str | int | None:
+    """The id of a line that is a JSON object with other fields wrong."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    found = values.get("id") if isinstance(values, dict) else None
+    return found if isinstance(found, (str, int)) else None

@@ -169,7 +169,7 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
     """
     place = expanded(folder)
     if not (place / "config.json").is_file():
-        raise ModelError(f"there is no reward model in {place}; give a folder that training has written")
+        raise ModelError(f"there is no reward model in {place}; give one that was trained, HOME/models/RECIPE")
     check_weights_index(place)
     identity = model_identity(str(place))
     tokenizer = load_tokenizer(str(place))
@@ -178,7 +178,10 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
         try:
             config = AutoConfig.from_pretrained(place, **DATA_ONLY)
             if not isinstance(config, RewardModelConfig):
-                raise ModelError(f"{place} contains a `{config.model_type}`, not a reward model; give a trained one")
+                raise ModelError(
+                    f"{place} contains a `{config.model_type}`, not a reward model as training "
+                    "writes it, HOME/models/RECIPE; exported ones are loaded as their README.md says"
+                )
             model = RewardModel.from_pretrained(place, config=config, dtype=dtype, **SAFE_WEIGHTS)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise ModelError(f"the reward model in {place} cannot be loaded: {loading_failure(error)}") from error

@@ -307,7 +307,8 @@ def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, A
         raise SettingsError(f"profile {path} extends itself, through {chain}; remove one `extends`")
     values = read_yaml(path)
     if not isinstance(values, dict):
-        raise SettingsError(f"profile {path} must be a mapping of settings, not {type(values).__name__}")
+        wrong = "is empty" if values is None else "holds no settings"
+        raise SettingsError(f"profile {path} {wrong}; write settings as `name: value`, or let `cpmi init` write them")
     parent = values.pop("extends", None)
     own = _resolve_paths({"profile": path.stem, **values}, path)
     if parent is None:

@@ -8,6 +8,7 @@ are those of the profile `paper`, each commented out until somebody says that th
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -20,6 +21,7 @@ from cpmi_dagster.profiles.settings import PROFILES, check_name
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 TEMPLATE = "starter.yaml.j2"
+SUFFIXES = (".yaml", ".yml")
 
 
 def starter_profile(look: FirstLook, name: str, source: str, model: str) -> str:
@@ -51,12 +53,16 @@ def starter_profile(look: FirstLook, name: str, source: str, model: str) -> str:
     )
 
 
-def check_own_name(name: str) -> None:
+def check_own_name(profile: Path) -> None:
     """Refuse a name that a profile of one's own cannot have.
 
     Raises:
-        SettingsError: it is not a plain file name, or that of a shipped profile, whose results it would mix with.
+        SettingsError: it does not end in .yaml, is not a plain file name, or is that of a shipped profile, with whose
+            results it would mix.
     """
+    name = profile.stem
+    if profile.suffix not in SUFFIXES:
+        raise SettingsError(f"--output {profile} is not the name of a profile; give one such as {name or 'mine'}.yaml")
     check_name(name, name)
     if (PROFILES / f"{name}.yaml").is_file():
         raise SettingsError(f"`{name}` is the name of a shipped profile; give --output another file name")

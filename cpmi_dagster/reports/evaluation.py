@@ -31,6 +31,7 @@ from cpmi_dagster.reports.process_level import (
     measure_score_means,
 )
 from cpmi_dagster.reports.quality import PROBLEMS
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW
 
 
 class _Part(NamedTuple):
@@ -62,7 +63,8 @@ def evaluate(
     """The figures of one judge on every benchmark it covers.
 
     Returns:
-        judge, benchmark, protocol (null where no threshold is involved), figure, value, low, high, n.
+        judge, benchmark, protocol (null where no threshold is involved; `chance` is a random judge), figure, value,
+        low, high, n.
 
     Raises:
         BenchmarkError: the lines do not fit the problems; the message names the line.
@@ -90,7 +92,7 @@ def readable(figures: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(part: _Part, measured: pl.DataFrame, name: str) -> pl.DataFrame:
-    protocols = {name + suffix: protocol for protocol, suffix in part.protocols.items()}
+    protocols = {CHANCE_ROW: "chance", **{name + suffix: protocol for protocol, suffix in part.protocols.items()}}
     return measured.select(
         judge=pl.lit(name),
         benchmark=pl.lit(part.benchmark),

@@ -130,7 +130,7 @@ def without_duplicates(parsed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame
     return rows.filter(is_first).drop("first"), rows.filter(~is_first).select(
         "row_number",
         pl.lit("duplicate").alias("stage"),
-        pl.format("the same question and steps as row_number {}", "first").alias("reason"),
+        pl.format("the same question and steps as row {} (from 0)", "first").alias("reason"),
         pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
     )
 

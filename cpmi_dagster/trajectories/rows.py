@@ -87,7 +87,7 @@ def _with_own_id(row: RawRow, number: int, ids: dict[str, int]) -> RawRow:
     earlier = ids.setdefault(row.source_id, number)
     if earlier == number:
         return row
-    return row._replace(defect=f'row_number {earlier} has the id "{row.source_id}" already; give every row its own')
+    return row._replace(defect=f'row {earlier} (from 0) has the id "{row.source_id}" already; give every row its own')
 
 
 @lru_cache(maxsize=CACHED_SHARDS)

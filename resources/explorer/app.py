@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.files.whole_files import check_writable
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.explorer.own_labels import OwnLabels
 from cpmi_dagster.resources.explorer.pages import LONGEST_BODY, Pages
@@ -106,12 +107,18 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
         port: a free one.
         labels: see `explorer`.
         announce: called when the results are in memory, just before the first request can be answered.
+
+    Raises:
+        SourceError: the file of labels is not one, or cannot be written.
     """
+    if labels:
+        OwnLabels(labels).all()
+        check_writable(labels)
     app = explorer(settings, labels)
     try:
         app.state.pages.snapshots.current()
     except CpmiError as error:
         # the pages say so too, and find a home that is finished later
-        LOG.warning("%s", error)
+        LOG.warning("%s; the pages show the labels once they are there", error)
     announce()
     uvicorn.run(app, host=LOCALHOST, port=port, log_level="warning", access_log=False, server_header=False)

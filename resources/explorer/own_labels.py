@@ -51,11 +51,15 @@ class OwnLabels:
         """Every label by its trajectory, in the order of the file.
 
         Raises:
-            SourceError: a line is not one of this file's.
+            SourceError: the file cannot be read, or a line is not one of this file's.
         """
         if not self.path.exists():
             return {}
-        lines = self.path.read_text(encoding="utf-8").splitlines()
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise SourceError(f"{self.path} cannot be read ({reason}); give another file with --labels") from error
         labels = [self._label(number, line) for number, line in enumerate(lines, 1) if line.strip()]
         return {label.trajectory_id: label for label in labels}
 

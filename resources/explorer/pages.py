@@ -15,6 +15,7 @@ from cpmi_dagster.resources.explorer.addresses import Choice, address, choice_of
 from cpmi_dagster.resources.explorer.own_labels import OwnLabels, Verdict, whole_set
 from cpmi_dagster.resources.explorer.snapshot import Row, Snapshots, View
 from cpmi_dagster.resources.explorer.trajectory import evidence_of, found_trajectory, steps_of
+from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 TEMPLATES = Path(__file__).parent / "templates"
 ROWS_OF_PAGE = 40
@@ -184,7 +185,8 @@ def _compared(request: Request, types: list[str]) -> tuple[str, str, dict[str, A
     query = request.query_params
     if len(types) < 2:
         raise HTTPException(404, "this home has labels of one reward type, and disagreement needs two")
-    first = known("first", text_of(query, "first") or types[0], types)
+    at_first = DATASET_REWARD if DATASET_REWARD in types else types[0]
+    first = known("first", text_of(query, "first") or at_first, types)
     second = known("second", text_of(query, "second") or next(name for name in types if name != first), types)
     part = {name: text_of(query, name) for name in ("task", "operation")}
     return first, second, {**part, "position": number_of(query, "position")}

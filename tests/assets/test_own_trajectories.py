@@ -92,3 +92,12 @@ def test_the_report_without_benchmarks_says_where_they_are_named(done):
     page = (done.home / "report" / "index.html").read_text(encoding="utf-8")
     assert "Nothing has been measured on this profile yet" in page
     assert "<code>sources.benchmarks</code>" in page
+
+
+def test_a_single_step_gives_no_labels_and_the_run_says_why(tmp_path):
+    rows, profile = tmp_path / "one.jsonl", tmp_path / "one.yaml"
+    solution = {"question": "Ann has 3 hats and buys 2. How many?", "steps": ["3 + 2 = 5. The answer is: 5"]}
+    rows.write_text(json.dumps({**solution, "gold_answer": 5}), encoding="utf-8")
+    invoke("init", "--input", str(rows), "--model", "miniature:labeler", "--output", str(profile))
+    (failure,) = run_all(load_settings(profile, tmp_path / "home")).failures
+    assert "every step has the same label by cpmi; give more solutions, or solutions of more steps" in failure

@@ -54,7 +54,7 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     settings = profile(tmp_path, [*rows, twice, without_answer], shards=2)
     lake = run(settings)
     assert lake.read("alignment/rejected_rows").sort("row_number").select("row_number", "stage", "reason").rows() == [
-        (6, "read", 'row_number 3 has the id "row-3" already; give every row its own'),
+        (6, "read", 'row 3 (from 0) has the id "row-3" already; give every row its own'),
         (7, "align", "the row has no gold answer, and the profile names no references to find one in"),
     ]
     chosen = lake.read("selection/selected_trajectories")
@@ -73,9 +73,7 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     assert data["soft_labels"].list.len().to_list() == [2] * 6
     assert data["shepherd_labels"].null_count() == 6
     assert trace(settings, "row-4").facts["trajectory"]["match_source"] == "given/train/row-4"
-    with pytest.raises(
-        CpmiError, match="row 7 with the id `row-7` is not a trajectory, it was rejected: the row has no"
-    ):
+    with pytest.raises(CpmiError, match=r"row 7 \(from 0\) with the id `row-7` was rejected: the row has no"):
         trace(settings, "row-7")
 
 

@@ -169,9 +169,9 @@ def test_a_filter_judges_what_has_come_and_waits_for_no_other_line(request_of, t
                 assert json.loads(written.get(timeout=60)) == rows(expected)[0]
         sending.close()
         thread.join(60)
-    reasons = [json.loads(written.get_nowait())["reason"] for _ in range(2)]
-    assert "line 3 is not JSON" in reasons[0]
-    assert "line 4: `question`: it is missing" in reasons[1]
+    first, second = (json.loads(written.get_nowait()) for _ in range(2))
+    assert first["id"] is None and "line 3 is not JSON" in first["reason"]
+    assert second["id"] == "x" and "line 4: `question`: it is missing" in second["reason"]
     assert written.empty()
 
 

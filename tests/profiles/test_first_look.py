@@ -63,8 +63,8 @@ def test_rejected_rows_are_named_by_row_and_place_with_their_reason():
     ]
     bad, same_id, same_text = found.rejected["reason"]
     assert "`steps`" in bad
-    assert same_id == 'row_number 0 has the id "7" already; give every row its own'
-    assert same_text == "the same question and steps as row_number 0"
+    assert same_id == 'row 0 (from 0) has the id "7" already; give every row its own'
+    assert same_text == "the same question and steps as row 0 (from 0)"
     assert found.repeated_ids == 1
 
 

@@ -112,7 +112,8 @@ def test_an_unknown_key_is_named(tmp_path):
     [
         ("extends: miniature\nshards: 100\n", "`shards` is wrong"),
         ("extends: miniature\nsources: {references: [{source: gsm8k}]}\n", "exactly one of `path` and `hub`"),
-        ("- a list\n", "must be a mapping"),
+        ("- a list\n", "holds no settings; write settings as"),
+        ("", "is empty; write settings as"),
         ("a: [1\n", "is not valid YAML"),
         ("seed: 1\n", "is missing; add it"),
         ("extends: nowhere\n", "there is no profile `nowhere`"),

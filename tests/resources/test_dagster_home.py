@@ -49,10 +49,8 @@ def test_a_home_on_a_store_has_dagsters_folder_here_or_where_the_environment_say
 
 def test_a_home_that_is_a_file_is_named(tmp_path):
     (tmp_path / "home").touch()
-    with pytest.raises(
-        SettingsError, match=r"home cannot be written \(Not a directory\); make it a folder .* CPMI_HOME"
-    ):
-        open_instance(load_settings("miniature", tmp_path / "home"))
+    with pytest.raises(SettingsError, match=r"the home .*/home is a file; set CPMI_HOME to a folder"):
+        load_settings("miniature", tmp_path / "home")
 
 
 def test_a_home_that_takes_no_files_is_named(settings, monkeypatch):

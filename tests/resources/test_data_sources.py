@@ -130,7 +130,7 @@ def test_a_stream_goes_on_after_a_broken_line_and_says_how_far_it_is(tmp_path, s
     assert [row.reason.partition(" (")[0] if isinstance(row, Unreadable) else row for row in rows] == [
         {"a": 1},
         "not JSON",
-        "not a JSON object",
+        "not a JSON object; a file that is one JSON list is named .json",
         "not UTF-8; save the file as UTF-8",
         {"a": "\u2028"},
     ]

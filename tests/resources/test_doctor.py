@@ -90,6 +90,6 @@ def test_a_model_larger_than_memory_is_a_warning(tmp_path, monkeypatch):
 
 def test_the_command_fails_where_something_is_missing_and_writes_json(tmp_path, capsys):
     findings = found(tmp_path, sources={"math_shepherd": {"path": str(tmp_path / "none.jsonl")}})
-    with pytest.raises(CpmiError, match=r"^1 of these prevent the profile from running$"):
+    with pytest.raises(CpmiError, match=r"^1 of these must be solved before the profile can run$"):
         show_findings(OUT, findings, as_json=True)
     assert [row["state"] for row in json.loads(capsys.readouterr().out)].count("problem") == 1

@@ -10,8 +10,9 @@ import pytest
 from explorer_home import HOSTILE, SHARDS, STEPS, identifier, made_up_home, soft_label
 from starlette.testclient import TestClient
 
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.resources.database import query
-from cpmi_dagster.resources.explorer.app import explorer
+from cpmi_dagster.resources.explorer.app import explorer, serve_explorer
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.trajectories.own_labels import own_rewards, read_step_labels
 
@@ -253,6 +254,13 @@ def test_the_whole_file_labels_every_selected_trajectory(client, settings):
     assert rewards.filter(trajectory_id=identifier(90))["reward"].to_list() == [
         soft_label(90, step, "mc") for step in range(STEPS)
     ]
+
+
+@pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", None])
+def test_a_file_that_holds_no_labels_is_refused_before_anything_is_served(settings, labels, content):
+    labels.mkdir() if content is None else labels.write_bytes(content)
+    with pytest.raises(SourceError, match=r"own_labels\.jsonl.* give another file with --labels"):
+        serve_explorer(settings, 1, labels, lambda: pytest.fail("it is served"))
 
 
 def test_a_damaged_file_of_labels_is_named_with_its_line(client, labels):

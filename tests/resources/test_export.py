@@ -120,6 +120,7 @@ def test_a_reward_model_of_the_home_has_its_figures_on_the_card(finished, tmp_pa
         (ExportRequest("x.duckdb", form="trl"), "--form is for data sets"),
         (ExportRequest("x", threshold=0.2, recipe="cpmi_bce"), "--threshold is for data sets"),
         (ExportRequest("ftp://x/y"), "give a folder, a file that ends in"),
+        (ExportRequest("mine.csv"), "an export is a folder or a .duckdb file"),
         (ExportRequest("hf://me/mine.duckdb/x"), "a dataset goes to hf://datasets/OWNER/NAME"),
         (ExportRequest("hf://mine.duckdb"), "a dataset goes to hf://datasets/OWNER/NAME"),
         (ExportRequest("hf://mine"), "a dataset goes to hf://datasets/OWNER/NAME"),

@@ -73,6 +73,14 @@ def test_a_profile_that_is_there_is_replaced_only_by_force(starter):
     assert starter.path.read_text(encoding="utf-8") == written
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "notes"])
+def test_what_is_no_profile_is_never_replaced(tmp_path, name):
+    (tmp_path / name).write_text('{"question": "1 + 1?", "steps": ["2"]}\n', encoding="utf-8")
+    with pytest.raises(SettingsError, match=rf"{name} is not the name of a profile; give one such as \w+\.yaml"):
+        write_starter(tmp_path / name, HUB_MODEL, tmp_path / name, force=True)
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith('{"question"')
+
+
 def test_paths_are_those_from_the_folder_of_the_profile(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "rows.jsonl")
