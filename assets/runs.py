@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import groupby
 
 import dagster as dg
@@ -148,7 +149,9 @@ def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = 
     groups = {table.group for table in TABLES.values()}
     for name in only:
         if name not in TABLES and name not in groups:
-            raise UsageError(f"--only {name}: there is no such asset or group; groups are {', '.join(sorted(groups))}")
+            near = get_close_matches(name, [*TABLES, *groups], n=1)
+            advice = f"did you mean {near[0]}?" if near else f"groups are {', '.join(sorted(groups))}"
+            raise UsageError(f"--only {name}: there is no such asset or group; {advice}")
     named = {key for key, table in TABLES.items() if key in only or table.group in only}
     return named.union(*(tables for tables in made_together if named & set(tables)))
 

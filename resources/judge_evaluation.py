@@ -7,6 +7,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
 from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.contracts.tables import BenchmarkProblems
+from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.evaluation import evaluate as judge_figures
 from cpmi_dagster.resources.data_sources import DataSources
@@ -21,8 +22,14 @@ def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | 
         benchmark: the benchmark of lines that name none.
 
     Raises:
+        BenchmarkError: the profile has no benchmarks.
         CpmiError: a source or the file cannot be read, or the file does not fit the problems; names the line.
     """
+    if not settings.sources.benchmarks:
+        raise BenchmarkError(
+            f"profile `{settings.profile}` has no benchmarks to evaluate on; add some to sources.benchmarks, or give "
+            "another --profile"
+        )
     lines = read_judged_lines(predictions, benchmark)
     wanted = benchmarks_named(lines)
     sources = DataSources(settings)

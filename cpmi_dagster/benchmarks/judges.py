@@ -130,7 +130,8 @@ def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> Judgements:
         exists = problem_id in counts[benchmark]
         if not exists or (benchmark, problem_id) in judgements:
             is_repeated = repeats or exists
-            what = "judged again; keep one of the lines" if is_repeated else f"not a problem of {benchmark} as loaded"
+            unknown = f"not a problem of {benchmark} as loaded; correct its id or benchmark"
+            what = "judged again; keep one of the lines" if is_repeated else unknown
             raise BenchmarkError(f"{place}: `{line.name}` is {what}")
         if line.probabilities is None:
             why = f" ({line.reason})" if line.reason else ""
