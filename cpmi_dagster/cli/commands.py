@@ -162,7 +162,10 @@ def ui(
     settings = definitions.load_settings(profile)
     definitions.check_schedule(settings)
     definitions.check_port(port)
-    ERR.print(f"Dagster UI: http://127.0.0.1:{port} (Ctrl-C stops it)", highlight=False)
+    address = f"http://127.0.0.1:{port}"
+    ERR.print(f"Dagster UI: {address} (Ctrl-C stops it)", highlight=False)
+    ERR.print(f"Lineage     {address}/asset-groups", highlight=False)
+    ERR.print(f"Runs        {address}/runs (of `cpmi run` too)", highlight=False)
     definitions.serve_ui(settings, profile, port)
 
 
