@@ -144,10 +144,8 @@ def headline(settings: Settings) -> pl.DataFrame:
 
 def labels_made(settings: Settings) -> pl.DataFrame:
     """A row per reward type: trajectories, steps, the rewards' spread, the step of the lowest; none without labels."""
-    if not Lake(settings.home).partitions(REWARDS):
-        return pl.DataFrame()
     try:
-        return query(settings, LABELS_MADE).rows
+        return query(settings, LABELS_MADE).rows if Lake(settings.home).partitions(REWARDS) else pl.DataFrame()
     except CpmiError as error:  # a summary fails no run
         LOG.warning("the labels are not summarised: %s", error)
         return pl.DataFrame()

@@ -14,6 +14,7 @@ All that the file holds is in the lake. One that is damaged, that another progra
 another's write-ahead log beside it is published again.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ import duckdb
 import polars as pl
 
 from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, Table, column_meanings, columns_of, provenance_of
-from cpmi_dagster.errors import LakeError, first_line
+from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
@@ -31,6 +32,7 @@ from cpmi_dagster.resources.queries import DEFAULT_SECONDS, Answer, answer, chec
 from cpmi_dagster.resources.read_only_lake import HOME
 from cpmi_dagster.resources.stage_run import partitions_of
 
+LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)
 COMPARISON = "reports.paper_comparison"
@@ -156,7 +158,12 @@ class Database:
             )
         if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
             # files that were deleted, or a version whose views know nothing of moved homes
-            self.publish()
+            try:
+                self.publish()
+            except StorageError as error:
+                if not self.path.is_file():
+                    raise
+                LOG.warning("the results are shown as an earlier version published them: %s", error)
         with self._opened(files) as connection:
             yield connection
 

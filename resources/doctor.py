@@ -12,7 +12,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +38,7 @@ TRAINING_BYTES = 16
 """Of a parameter in full training: weights, gradients and Adam's two moments in float32."""
 PACKAGES = ("cpmi-dagster", "torch", "transformers", "dagster", "duckdb", "polars")
 HUB_SECONDS = 5.0
+WEIGHTS, INDEXES = "model*.safetensors", "model.safetensors.index.json"
 REST = "the rest is downloaded at its first use"
 
 
@@ -162,10 +163,10 @@ def _weights(settings: Settings, role: str, model: LanguageModel, memory: int) -
         place, revision = model_place(model.name), model.revision
         if not Path(place).exists():
             revision = revision or HubLock(settings.home).revisions().get(f"model {model.name}")
-            if (folder := _cached(place, "model", revision)) is None:
-                return _on_hub(what, place, "model", f"name a local folder as models.{role}.name")
-            if _lacks_weights(folder):
-                return Finding("model", f"{what}: a part of it is in the hub's cache", "warning", REST)
+            folder = _cached(place, "model", revision)
+            if folder is None or _lacks_weights(folder):
+                found = _on_hub(what, place, "model", f"name a local folder as models.{role}.name")
+                return found if folder is None else _of_a_part(found, what)
         shape = planned_model(role, model, revision).shape
     except CpmiError as error:
         return Finding("model", what, "problem", str(error))
@@ -195,11 +196,11 @@ def _source(settings: Settings, source: DataSource) -> Finding:
             return Finding("source", source.place, "problem", first_line(error))
         return Finding("source", source.place)
     revision = source.revision or HubLock(settings.home).revisions().get(f"dataset {source.hub}")
-    if (folder := _cached(source.place, "dataset", revision)) is not None:
-        if _is_unfinished(folder):
-            return Finding("source", f"{source.place}: a part of it is in the hub's cache", "warning", REST)
+    folder = _cached(source.place, "dataset", revision)
+    if folder is not None and not _is_unfinished(folder):
         return Finding("source", f"{source.place}: in the hub's cache")
-    return _on_hub(source.place, source.place, "dataset", "give a local `path` in its place")
+    found = _on_hub(source.place, source.place, "dataset", "give a local `path` in its place")
+    return found if folder is None else _of_a_part(found, source.place)
 
 
 def _cached(name: str, kind: Literal["model", "dataset"], revision: str | None) -> Path | None:
@@ -213,11 +214,21 @@ def _cached(name: str, kind: Literal["model", "dataset"], revision: str | None) 
         return None
 
 
+def _of_a_part(on_hub: Finding, what: str) -> Finding:
+    """A finding on what is in the hub's cache in part; what the hub says decides whether the rest can be had."""
+    if on_hub.state == "problem":
+        return replace(on_hub, what=f"{on_hub.what}; a part of it is in the hub's cache")
+    return Finding(on_hub.topic, f"{what}: a part of it is in the hub's cache", "warning", REST)
+
+
 def _lacks_weights(folder: Path) -> bool:
     """Whether a model's folder is without weights, or without some of the files that its index names."""
-    index = folder / "model.safetensors.index.json"
-    named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) if index.is_file() else set()
-    found = {file.name for file in folder.iterdir() if file.suffix in (".safetensors", ".bin")}
+    found = {file.name for file in folder.glob(WEIGHTS)}
+    try:
+        indexes = [json.loads(file.read_text(encoding="utf-8"))["weight_map"] for file in folder.glob(INDEXES)]
+        named = {name for index in indexes for name in index.values()}
+    except (ValueError, KeyError, AttributeError):
+        return True
     return not found or not named <= found
 
 

@@ -22,7 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cpmi_dagster.files.json_log import logged_as
+from cpmi_dagster.files.json_log import logged_as, logs_are_json
 from cpmi_dagster.files.text import printable
 
 LINE_EVERY_SECONDS = 30.0
@@ -109,7 +109,12 @@ class TerminalProgress:
         self._made += not skipped
         expected = self._expected.get(stage, 1)
         if tally.partitions == expected:
-            self._line(stage, self._tallies.pop(stage), f"{expected} partitions" if partition else "")
+            del self._tallies[stage]
+            is_minor = tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small)
+            if (is_minor or tally.skipped == tally.partitions) and not logs_are_json():
+                self._left_out += 1
+            else:
+                self._line(stage, tally, f"{expected} partitions" if partition else "")
         elif time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
             self._line(stage, tally, f"{tally.partitions} of {expected}")
 
@@ -121,10 +126,6 @@ class TerminalProgress:
             self._console.print("Everything is up to date: nothing was recomputed.", highlight=False)
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
-        is_minor = tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small)
-        if is_minor or tally.skipped == tally.partitions:
-            self._left_out += 1
-            return
         some = f", {tally.skipped} unchanged" if tally.skipped else ""
         result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
         with logged_as(stage=stage, rows=tally.rows, seconds=round(tally.seconds, 1)):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from glob import glob
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 builder = pytest.importorskip("hatchling.builders.wheel", reason="the extra `dev` is not installed")
+sdist = pytest.importorskip("hatchling.builders.sdist", reason="the extra `dev` is not installed")
 
 ROOT = Path(__file__).resolve().parents[1]
 IN_PLACE = """
@@ -20,11 +22,16 @@ print(Path(dagster_server.__file__).parents[2])
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
-    """A folder into which the wheel is unpacked, as pip does."""
-    folder = tmp_path_factory.mktemp("wheel")
-    (wheel,) = builder.WheelBuilder(str(ROOT)).build(directory=str(folder))
+@pytest.fixture(scope="module", params=["the repository", "the source distribution"])
+def installed(tmp_path_factory, request) -> Path:
+    """A folder into which the wheel is unpacked, as pip does; it is built from the source distribution by default."""
+    folder, source = tmp_path_factory.mktemp("wheel"), ROOT
+    if request.param != "the repository":
+        (packed,) = sdist.SdistBuilder(str(ROOT)).build(directory=str(folder))
+        with tarfile.open(packed) as archive:
+            archive.extractall(folder, filter="data")
+        (source,) = (path for path in folder.iterdir() if path.is_dir())
+    (wheel,) = builder.WheelBuilder(str(source)).build(directory=str(folder))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "site-packages")
     return folder / "site-packages"

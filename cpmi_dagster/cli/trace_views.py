@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.trace import Trace
 
 NAMED = {"shepherd_labels": "labels of the source"}
-SHOWN_BELOW = ("row_number", "run_id", "model", "code_version")
+SHOWN_BELOW = ("run_id", "model", "code_version")
 # what a label of one step was not made from
-ASIDE = ("sources/step_", "alignment/rejected_rows", "labels/rejected_trajectories", "labels/labeling_costs")
+ASIDE = ("sources/step_truth", "alignment/rejected_rows", "labels/rejected_trajectories", "labels/labeling_costs")
 
 
 def trace_facts(trace: "Trace") -> dict[str, Any]:
@@ -49,7 +49,7 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings", full: boo
     for key, record in files.items():
         if full and key.startswith("labels/"):
             console.print(f"{key}: {json.dumps(dict(record.settings))}", style="dim", highlight=False, markup=False)
-    more = "" if full else "; --full shows the source row and the settings of each table"
+    more = "" if full else "; --full shows the source row, the selection and all settings"
     text = f"Profile {settings.profile}, seed {settings.seed}, home {settings.home}{more}"
     console.print(text, highlight=False, markup=False)
 

@@ -214,7 +214,8 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
     spent = sum(asset.cost.wall_seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)
     is_unknown = any(asset.count("missing", "failed", "stale") and asset.seconds_left is None for asset in labels)
-    remaining = f"about {max(left, 1):,.0f} s left" if left else "nothing is left to label"
+    is_done = not any(asset.count("missing", "failed", "stale", "running") for asset in labels)
+    remaining = "nothing is left to label" if is_done else f"about {max(left, 1):,.0f} s left"
     if is_unknown:
         remaining = "the time left is known once every label has a finished shard"
     processors = sum(asset.cost.processor_seconds for asset in labels)

@@ -4,6 +4,7 @@ seed: 1
 seed: 2      ->  mine.yaml is not valid YAML: line 2 has the key `seed` again; remove one of the two
 """
 
+import shlex
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from cpmi_dagster.errors import SettingsError
 
 # a profile has hundreds; aliases of aliases can make a short file billions
 MOST_VALUES = 100_000
-DATA_SUFFIXES = (".jsonl", ".parquet", ".gz")
+DATA_SUFFIXES = (".jsonl", ".parquet", ".jsonl.gz", ".json.gz")
 TEXT, MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
@@ -25,9 +26,10 @@ def read_yaml(path: Path) -> Any:
     Raises:
         SettingsError: the file cannot be read, or is not such YAML.
     """
-    if path.suffix in DATA_SUFFIXES:
+    if path.is_file() and path.name.lower().endswith(DATA_SUFFIXES):
+        given = shlex.quote(str(path))
         raise SettingsError(
-            f"{path} is data, not settings; `cpmi init --input {path} --model …` writes a profile for it"
+            f"{path} is data, not settings; `cpmi init --input {given} --model …` writes a profile for it"
         )
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)

@@ -136,7 +136,7 @@ class _Parts:
 
     def remove(self) -> None:
         """Remove them all once the outputs are there, and those of runs with other options that never ended."""
-        for folder in self._output.parent.glob(f".{escape(self._output.name)}.{'?' * HASH_CHARACTERS}"):
+        for folder in self._output.parent.glob(f".{escape(self._output.name)}.{'[0-9a-f]' * HASH_CHARACTERS}"):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _file(self, number: int, name: str) -> Path:

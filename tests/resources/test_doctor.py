@@ -1,6 +1,7 @@
 """`cpmi doctor` names what keeps a profile from running, and nothing else."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from cpmi_dagster.cli.doctor import show_findings
 from cpmi_dagster.cli.options import OUT
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources import doctor
 from cpmi_dagster.resources.doctor import examine
 
 COMMIT = "0" * 40
@@ -68,7 +70,26 @@ def test_a_part_of_a_download_is_not_taken_for_the_whole(tmp_path, monkeypatch):
     findings = found(tmp_path, sources=data, models={"labeler": {"name": "a/model", "revision": COMMIT}})
     partly = [finding.what.split(":")[0] for finding in findings if "a part of it" in finding.what]
     assert partly == ["labeler a/model", "a/data"]
-    assert not problems(findings)
+    assert len(problems(findings)) == 2, "the hub that has the rest cannot be reached"
+    on_hub = SimpleNamespace(siblings=[])
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *_, **__: on_hub)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: on_hub)
+    assert not problems(found(tmp_path, sources=data, models={"labeler": {"name": "a/model", "revision": COMMIT}}))
+
+
+@pytest.mark.parametrize(
+    ("files", "lacks"),
+    [
+        ({"model.safetensors": ""}, False),
+        ({"pytorch_model.bin": ""}, True),
+        ({"model.safetensors": "", "pytorch_model.bin.index.json": "{"}, False),
+        ({"model-00001-of-00002.safetensors": "", "model.safetensors.index.json": "{"}, True),
+    ],
+)
+def test_weights_are_there_if_all_that_their_index_names_is(tmp_path, files, lacks):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert doctor._lacks_weights(tmp_path) == lacks
 
 
 def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from cpmi_dagster.resources import terminal
 from cpmi_dagster.resources.terminal import TerminalProgress
 
 
@@ -36,3 +37,23 @@ def test_where_nothing_was_made_one_line_says_so():
             progress.finish("step_rewards", shard, 89, 0.0, True)
         progress.summary()
     assert console.file.getvalue() == "Everything is up to date: nothing was recomputed.\n"
+
+
+def test_a_part_of_a_stage_has_a_line_after_long_silence_and_counts_as_no_table(monkeypatch):
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", -1.0)
+    console = Console(file=io.StringIO())
+    with TerminalProgress(console, {"step_rewards": 3, "other": 1}) as progress:
+        for shard in ("000", "001", "002"):
+            progress.finish("step_rewards", shard, 89, 0.0, True)
+        progress.finish("other", None, 1, 0.0, False)
+        progress.summary()
+    text = console.file.getvalue()
+    assert "1 of 3" in text and "2 of 3" in text and "and 1 more tables" in text
+
+
+def test_json_logs_have_a_line_for_every_finished_stage(monkeypatch):
+    monkeypatch.setattr(terminal, "logs_are_json", lambda: True)
+    console = Console(file=io.StringIO())
+    with TerminalProgress(console, {"step_rewards": 1}) as progress:
+        progress.finish("step_rewards", None, 89, 0.0, True)
+    assert "step_rewards" in console.file.getvalue()
