@@ -37,7 +37,7 @@ def test_a_group_and_an_asset_may_be_named():
 
 def test_a_name_that_is_neither_lists_the_groups():
     with pytest.raises(SettingsError, match="groups are alignment, benchmarks"):
-        chosen_tables(["label"])
+        chosen_tables(["nothing"])
 
 
 def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(tmp_path):

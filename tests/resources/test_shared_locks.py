@@ -61,7 +61,9 @@ def test_a_lock_is_held_by_one_and_free_when_it_is_closed(postgres):
 def test_a_lock_is_free_when_its_process_is_gone(postgres):
     command = [sys.executable, "-c", HOLD_AND_DIE, HOME, str(postgres.port)]
     assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == "True\n"
-    with closing(SharedLocks(HOME, postgres).hold("table")) as lock:
+    locks = SharedLocks(HOME, postgres)
+    wait_until(lambda: not locks.is_held("table"), 30, "the server does not notice that the process has gone")
+    with closing(locks.hold("table")) as lock:
         assert lock is not None
 
 
