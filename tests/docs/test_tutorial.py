@@ -45,6 +45,6 @@ def test_the_tutorial_leads_from_a_file_to_judged_solutions(tmp_path):
         if arguments[0] == "query":
             check_labels(printed, PRINTED.findall(text)[0])
         if arguments[0] == "run":
-            assert "labels made" in printed and "t000000000 2" in printed
+            assert "labels made" in printed and "story-1 2" in printed
     assert len((tmp_path / "judged.jsonl").read_text(encoding="utf-8").splitlines()) == 32
     assert (tmp_path / ".cpmi/mine/report/index.html").is_file()
