@@ -1,7 +1,7 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
 import uuid
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -36,20 +36,19 @@ OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
 class Outcome:
     """How a run of the phases went.
 
-    `failures` has a sentence per failed step; `failed_checks` names the checks that failed; `waiting` says why a phase
-    was not started.
+    `failures` has a sentence per failed step; `failed_checks` has a sentence per failed check, by its name; `waiting`
+    says why a phase was not started.
     """
 
     failures: list[str] = field(default_factory=list)
-    failed_checks: list[str] = field(default_factory=list)
+    failed_checks: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
 
     def add(self, other: "Outcome") -> None:
         """Add what another part of the run reports; several processes may report the same error."""
         self.failures.extend(failure for failure in other.failures if failure not in self.failures)
         # of a check that every shard's run makes again, the last has seen the most
-        latest = {tuple(words.split(": ")[:2]): words for words in (*self.failed_checks, *other.failed_checks)}
-        self.failed_checks[:] = latest.values()
+        self.failed_checks.update(other.failed_checks)
         self.waiting.extend(other.waiting)
 
 
@@ -105,7 +104,7 @@ def run_phase(
         partitions = [None] if keys is None else keys
         to_run = [partition for partition in partitions if not (skips and skips(partition))]
         if idle and not to_run:
-            outcome.failed_checks.extend(map(_words, idle.warnings(definitions, phase, tables)))
+            outcome.failed_checks.update(_by_name(idle.warnings(definitions, phase, tables)))
         for first, last in _spans(shards, set(to_run)) if several else ((key, key) for key in to_run):
             if phase in ON_GPUS:
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
@@ -210,11 +209,12 @@ def _run_job(
         )
     failures = result.get_step_failure_events()
     failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
-    stopping = [_words(each) for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
+    stopping = [each for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
     found = [f"{event.step_key}: {_sentence(event, event.step_failure_data.error)}" for event in failures]
     if stopping and all(getattr(event.step_failure_data.error, "cls_name", "") == CHECK_FAILED for event in failures):
-        found = stopping  # Dagster's own error says only that there was one
-    outcome.add(Outcome(found, [words for words in map(_words, failed) if words not in found]))
+        # Dagster's own error says only that there was one
+        found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
+    outcome.add(Outcome(found, _by_name(failed)))
     return all(map(_is_of_shards_alone, failures))
 
 
@@ -223,10 +223,13 @@ def _is_of_shards_alone(failure: dg.DagsterEvent) -> bool:
     return getattr(cause, "cls_name", "") == ShardsFailed.__name__
 
 
-def _words(evaluation: dg.AssetCheckEvaluation) -> str:
-    """Which check did not pass, and what it found."""
-    name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
-    return f"{name}: {evaluation.description}" if evaluation.description else name
+def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
+    """By the name of each check that did not pass, the name with what it found."""
+    names = [f"{each.asset_key.to_user_string()}: {each.check_name}" for each in evaluations]
+    return {
+        name: f"{name}: {each.description}" if each.description else name
+        for name, each in zip(names, evaluations, strict=True)
+    }
 
 
 def _tags(phase: str, first: str | None, last: str | None) -> dict[str, str]:

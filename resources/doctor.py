@@ -7,7 +7,6 @@ model     labeler Qwen/Qwen3-8B-Base: 15.3 GiB of weights, fit into 79.1 GiB    
 source    openai/gsm8k: not in the cache, and the hub does not answer (ConnectError)    problem: give a local path
 """
 
-import json
 import os
 import platform
 import shutil
@@ -20,8 +19,9 @@ from typing import Literal
 
 import psutil
 
-from cpmi_dagster.errors import CpmiError, first_line
+from cpmi_dagster.errors import CpmiError, ModelError, first_line
 from cpmi_dagster.models.language_models import model_place
+from cpmi_dagster.models.safe_loading import check_weights_index
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
@@ -38,7 +38,6 @@ TRAINING_BYTES = 16
 """Of a parameter in full training: weights, gradients and Adam's two moments in float32."""
 PACKAGES = ("cpmi-dagster", "torch", "transformers", "dagster", "duckdb", "polars")
 HUB_SECONDS = 5.0
-WEIGHTS, INDEXES = "model*.safetensors", "model.safetensors.index.json"
 REST = "the rest is downloaded at its first use"
 
 
@@ -223,13 +222,11 @@ def _of_a_part(on_hub: Finding, what: str) -> Finding:
 
 def _lacks_weights(folder: Path) -> bool:
     """Whether a model's folder is without weights, or without some of the files that its index names."""
-    found = {file.name for file in folder.glob(WEIGHTS)}
+    found = {file.name for file in folder.glob("model*.safetensors")}
     try:
-        indexes = [json.loads(file.read_text(encoding="utf-8"))["weight_map"] for file in folder.glob(INDEXES)]
-        named = {name for index in indexes for name in index.values()}
-    except (ValueError, KeyError, AttributeError):
+        return not found or not check_weights_index(folder) <= found
+    except ModelError:
         return True
-    return not found or not named <= found
 
 
 def _is_unfinished(folder: Path) -> bool:

@@ -215,9 +215,10 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
 def _check_same_run(lake: Lake, shards: list[str]) -> None:
     """Refuse rewards that were made again after the soft labels: a row would mix labels of two runs."""
     record = lake.record(SOFT_LABELS, None)
-    made_of = record.inputs.get("inputs", {}).get(STEP_REWARDS, {}) if record else {}
-    changed = [key for key in shards if content_of(lake, STEP_REWARDS, key) != made_of.get(key, "")] if made_of else []
-    if changed:
+    made_of = record.inputs.get("inputs", {}).get(STEP_REWARDS) if record else None
+    if made_of is None:
+        return  # its rows were not written by a run
+    if changed := [key for key in shards if content_of(lake, STEP_REWARDS, key) != made_of.get(key)]:
         raise LakeError(
             f"labels.step_rewards of shard {changed[0]} has changed since dataset.soft_labels was made from it "
             f"({len(changed)} such shards); run `cpmi run` first"

@@ -48,23 +48,21 @@ def settings_of_run(settings: Settings, config: Mapping[str, Any]) -> Settings:
     Raises:
         SettingsError: a value is not valid, or does not fit the profile's others.
     """
-    profile = setting_values(SETTINGS.values(), settings)
-    given = {path: config[name] for name, path in SETTINGS.items() if config[name] != profile[path]}
-    if not given:
+    profile, changed = setting_values(SETTINGS.values(), settings), dict[str, Any]()
+    for name, path in SETTINGS.items():
+        if config[name] == profile[path]:
+            continue
+        section, field = path.split(".")
+        part = getattr(settings, section)
+        try:
+            changed[section] = type(part)(**{**part.model_dump(), field: config[name]})
+        except ValidationError as error:
+            raise SettingsError(f"the launchpad's `{name}` is wrong: {first_complaint(error).reason}") from error
+    if not changed:
         return settings
-    changed: dict[str, Any] = {}
+    known = (*changed.get("rewards", settings.rewards).types, *settings.sources.step_labels)
+    recipes = tuple(recipe for recipe in settings.recipes if recipe.reward_type in known)
     try:
-        for path, value in given.items():
-            section, field = path.split(".")
-            part = getattr(settings, section)
-            changed[section] = type(part)(**{**part.model_dump(), field: value})
-        types = changed.get("rewards", settings.rewards).types
-        known = (*types, *settings.sources.step_labels)
-        recipes = tuple(recipe for recipe in settings.recipes if recipe.reward_type in known)
         return settings.model_copy(update={**changed, "recipes": recipes}).parts_fit()
-    except ValidationError as error:
-        place, reason, _, _ = first_complaint(error)
-        name = next(name for name, path in SETTINGS.items() if path.endswith(f".{place.partition('.')[0]}"))
-        raise SettingsError(f"the launchpad's `{name}` is wrong: {reason}") from error
     except ValueError as error:
         raise SettingsError(f"what the launchpad sets does not fit profile `{settings.profile}`: {error}") from error

@@ -115,15 +115,15 @@ class ShardOp:
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             with step_errors(context, settings.orchestration):
-                used, chosen = _used(context), self._chosen(context)
-                if used["settings"] is not context.resources.settings and len(chosen) < len(self.stages):
+                used, chosen, profile = _used(context), self._chosen(context), context.resources.settings
+                if used["settings"] is not profile and len(chosen) < len(self.stages):
                     raise SettingsError(
                         f"the launchpad changes settings of {len(chosen)} of the {len(self.stages)} stages of group "
                         f"`{self.name}`, which read each other's tables; launch the whole group"
                     )
                 runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in chosen]
                 checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
-                made_by = self._versions(used["settings"], makers)
+                made_by = versions if used["settings"] is profile else self._versions(used["settings"], makers)
                 try:
                     yield from _ShardWork(context, runs, checks, made_by).events()
                 finally:

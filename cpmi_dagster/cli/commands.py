@@ -72,7 +72,7 @@ def run(
     settings = definitions.load_settings(profile)
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
-    for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks)):
+    for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks.values())):
         ERR.warn(message)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))

@@ -10,6 +10,7 @@ import typer
 from cpmi_dagster.cli.logged_console import LoggedConsole
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.files.json_log import logs_are_json
+from cpmi_dagster.models.names import DtypeOrAuto
 
 app = typer.Typer(
     name="cpmi",
@@ -41,9 +42,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing 
 FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="Output format.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
-DtypeOption = Annotated[
-    Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the weights.")
-]
+DtypeOption = Annotated[DtypeOrAuto, typer.Option(help="Precision of the weights.")]
 # without a terminal rich assumes 80 columns, too few for the tables
 OUT = SafeConsole(width=None if sys.stdout.isatty() else 160)
 ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True)

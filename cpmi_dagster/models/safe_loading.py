@@ -21,15 +21,18 @@ def loading_failure(error: Exception) -> str:
     return first_line(error)
 
 
-def check_weights_index(folder: Path) -> None:
+def check_weights_index(folder: Path) -> set[str]:
     """Refuse an index of weights that names a file outside of the model's folder.
+
+    Returns:
+        The files that it names; none where there is no index.
 
     Raises:
         ModelError: it does, or it is not such an index.
     """
     index = folder / INDEX
     if not index.is_file():
-        return
+        return set()
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -37,3 +40,4 @@ def check_weights_index(folder: Path) -> None:
     for name in names:
         if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelError(f"{index} names the file {name!r}; weights are *.safetensors files in the model's folder")
+    return names

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.files.environment import is_variable_name
+from cpmi_dagster.models.names import DtypeOrAuto
 
 
 class LanguageModel(Frozen):
@@ -26,7 +27,7 @@ class LanguageModel(Frozen):
 
     name: str
     revision: str | None = Field(default=None, description="hub commit; for an endpoint, any name of its version")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: DtypeOrAuto = "auto"
     device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
     device_map: str | None = Field(
         default=None, description="accelerate's device_map, e.g. auto, balanced: a model larger than one GPU"

@@ -22,12 +22,11 @@ from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.models.names import Dtype
 from cpmi_dagster.models.settings import LanguageModel
 
 SHIPPED = Path(__file__).with_name("hardware.yaml")
 GIGA, TERA = 1e9, 1e12
-
-Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class Teraflops(Frozen):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
+from cpmi_dagster.models.names import Dtype
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.models.safe_loading import DATA_ONLY, loading_failure
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.planning.hardware import Dtype
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -7,8 +7,11 @@ import duckdb
 import pytest
 
 from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.cli.views import show_frame
+from cpmi_dagster.cli.views import show_frame, show_status
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.status import AssetStatus
 
 
 def shown(sql: str, form: str) -> str:
@@ -41,3 +44,14 @@ def test_values_that_json_or_csv_lack_have_a_form_in_both(value, json_value, csv
 def test_a_column_that_cannot_be_shown_is_named_with_what_to_do(form):
     with pytest.raises(CpmiError, match=r'the column `m` .* cast it, as in `"m"::varchar`'):
         shown("select map {[1]: 1} as m", form)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("done", "nothing is left to label"), ("stale", "about 1 s left"), ("running", "about 1 s left")],
+)
+def test_status_says_that_nothing_is_left_only_where_every_label_is_done(tmp_path, state, said):
+    console = SafeConsole(file=io.StringIO(), width=120)
+    rewards = AssetStatus("labels/step_rewards", {"000": "done", "001": state}, 5, Cost.zero())
+    show_status(console, [rewards], load_settings("miniature", tmp_path))
+    assert said in console.file.getvalue()

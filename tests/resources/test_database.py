@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.tables import PROVENANCE, TABLES, column_meanings, columns_of
-from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.errors import CpmiError, LakeError, StorageError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.lake import FileRecord, Lake
@@ -263,3 +263,17 @@ def test_what_killed_publishers_left_goes(database):
     left.touch()
     database.publish()
     assert not left.exists()
+
+
+def test_a_home_of_an_earlier_version_that_cannot_be_written_is_read_as_it_was_published(lake, database, monkeypatch):
+    lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "", "1"))
+    database.publish()
+    path = database._empty(TABLES[NEGATIVES])
+    pl.read_parquet(path).drop("source").write_parquet(path)
+
+    def refuse(self: Database) -> None:
+        raise StorageError("the home cannot be locked (Read-only file system)")
+
+    monkeypatch.setattr(Database, "publish", refuse)
+    with database.reader() as connection:
+        assert ask(connection, "select answer from labels.hard_negatives").rows() == [("3",)]
