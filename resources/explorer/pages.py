@@ -120,7 +120,7 @@ class Pages:
         base = known("base", text_of(request.query_params, "base"), snapshot.reward_types)
         with snapshot.view() as view:
             rows = view.rows(queries.WHOLE_LABELS, base=base)
-        headers = {"Content-Disposition": 'attachment; filename="own_labels.jsonl"'}
+        headers = {"Content-Disposition": 'attachment; filename="whole_labels.jsonl"'}
         return StreamingResponse(whole_set(rows, self._own.all()), media_type="application/jsonl", headers=headers)
 
     def judge(self, request: Request, body: bytes) -> Response:

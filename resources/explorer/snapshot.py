@@ -6,7 +6,8 @@ stands in for a table:
     dataset.soft_labels      memory.main.soft_labels                                      sorted by trajectory
     labels.step_rewards      read_parquet('lake:///lake/labels/step_rewards/shard=017…')  the trajectory's shard alone
 
-The lake does not change under a reader's eyes: what is published later is seen with the next page, by a new connection.
+A run writes tables of the lake while the explorer is open. A page compares the files of the tables in memory with what
+was read of them, and reads them again where they differ; answers over all labels are kept until labels change.
 """
 
 import re
@@ -14,12 +15,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from cpmi_dagster.contracts.tables import LATER_COLUMNS, TABLES
 from cpmi_dagster.errors import CpmiError, first_line
+from cpmi_dagster.files.file_states import FileState, file_state
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.explorer.queries import REWARD_TYPES, SELECTED, TASKS
@@ -43,6 +46,9 @@ IN_MEMORY = {
     "order by trajectory_id, step_index, reward_type",
 }
 """Tables that are held in memory; of trajectories those that are selected, which are all that the pages ask for."""
+STEP_REWARDS = "labels/step_rewards"
+States = tuple[FileState | None, ...]
+"""The states of files, and of folders of shards, which change with every file that is renamed into them."""
 
 Row = dict[str, Any]
 
@@ -77,25 +83,26 @@ class View:
         return ask(self.connection, self.snapshot.faster(sql, shard), used, MOST_SECONDS).to_dicts()
 
     def kept_rows(self, sql: str, **params: Any) -> list[Row]:
-        """The rows of a query over the whole set, which is answered once for a snapshot."""
+        """The rows of a query over the whole set, which is answered once, until labels change."""
         used = {name: params[name] for name in PARAMETER.findall(sql)}
         text = written_out(sql, used)
-        kept = self.snapshot.kept
-        if text not in kept:
+        self.shown.append(Shown(text))
+        kept, asked = self.snapshot.kept, (text, self.snapshot.labels_state())
+        rows = kept.get(asked)
+        if rows is None:
             if len(kept) >= MOST_KEPT:
                 kept.clear()
-            kept[text] = ask(self.connection, self.snapshot.faster(sql, None), used, MOST_SECONDS).to_dicts()
-        self.shown.append(Shown(text))
-        return kept[text]
+            rows = kept[asked] = ask(self.connection, self.snapshot.faster(sql, None), used, MOST_SECONDS).to_dicts()
+        return rows
 
 
 class Snapshot:
-    """The results of a home as they were published last.
+    """The results of a home: tables in memory as they were when it was opened, all else as it is now.
 
     Attributes:
-        reward_types: those with labels; first those that reward models learn from, then the profile's others.
         tasks: of the selected trajectories.
-        kept: answers of queries over the whole set, by their SQL.
+        state: of the files whose rows are in memory.
+        kept: answers of queries over the whole set, by their SQL and the state of the labels.
 
     Raises:
         LakeError: nothing has been published yet.
@@ -106,18 +113,28 @@ class Snapshot:
         self._database = Database(self._lake, settings)
         self._open = ExitStack()
         self._connection = self._open.enter_context(self._database.reader())
-        self.state = published_state(self._database)
-        self.kept: dict[str, list[Row]] = {}
+        self.state = held_state(self._lake, self._database)
+        self.kept: dict[tuple[str, FileState | None], list[Row]] = {}
         self._replaced: dict[str, str] = {}
         for table in IN_MEMORY:
             self._hold(table)
         for table in {each.key for each in TABLES.values() if each.group == "labels"}:
             self._lake.files.fetch(f"{LAKE}/{table}", deep=False)
         with self.view() as view:
-            found = [row["reward_type"] for row in view.rows(REWARD_TYPES)]
             self.tasks = [row["task"] for row in view.rows(TASKS)]
-        first = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
-        self.reward_types = sorted(found, key=lambda name: first.index(name) if name in first else len(first))
+        self._first_types = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
+
+    @property
+    def reward_types(self) -> list[str]:
+        """Those with labels; first those that reward models learn from, then the profile's others."""
+        first = self._first_types
+        with self.view() as view:
+            found = [row["reward_type"] for row in view.kept_rows(REWARD_TYPES)]
+        return sorted(found, key=lambda name: first.index(name) if name in first else len(first))
+
+    def labels_state(self) -> FileState | None:
+        """The state of what answers over the whole set are made of, beside the tables in memory."""
+        return _state(_shards_folder(self._lake, STEP_REWARDS))
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -161,11 +178,12 @@ class Snapshot:
 
 
 class Snapshots:
-    """The current snapshot of a home; a new one is opened when results have been published since."""
+    """The current snapshot of a home; a new one is opened when rows that it has in memory were made again."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._database = Database(Lake(settings.home), settings)
+        self._lake = Lake(settings.home)
+        self._database = Database(self._lake, settings)
         self._lock = threading.Lock()
         self._current: Snapshot | None = None
 
@@ -176,18 +194,29 @@ class Snapshots:
             LakeError: nothing has been published yet.
         """
         with self._lock:
-            if self._current is None or self._current.state != published_state(self._database):
+            if self._current is None or self._current.state != held_state(self._lake, self._database):
                 self._current = Snapshot(self._settings)
             return self._current
 
 
-def published_state(database: Database) -> tuple[int, int] | None:
-    """What changes when a home is published; nothing where it has not been."""
+def held_state(lake: Lake, database: Database) -> States:
+    """What changes when a home is published, or a table that is held in memory is made again."""
+    keys = [table.replace(".", "/") for table in IN_MEMORY]
+    places = [_shards_folder(lake, key) if TABLES[key].partitioning else lake.path(key) for key in keys]
+    return tuple(map(_state, (database.path, *places)))
+
+
+def _shards_folder(lake: Lake, key: str) -> Path:
+    """The folder of a table's shards, with current copies where the home is on an object store."""
+    lake.files.fetch(f"{LAKE}/{key}", deep=False)
+    return lake.root / key
+
+
+def _state(path: Path) -> FileState | None:
     try:
-        state = database.path.stat()
+        return file_state(path)
     except FileNotFoundError:
         return None
-    return state.st_ino, state.st_mtime_ns
 
 
 def written_out(sql: str, params: Mapping[str, Any]) -> str:

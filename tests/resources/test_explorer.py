@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from html import unescape
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.resources.database import query
 from cpmi_dagster.resources.explorer.app import explorer, serve_explorer
 from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.store_files import LOOK_SECONDS
 from cpmi_dagster.trajectories.own_labels import own_rewards, read_step_labels
 
 OWN = "http://127.0.0.1:3100"
@@ -288,6 +290,38 @@ def test_what_is_published_later_is_seen_with_the_next_page(tmp_path):
     assert "No labels yet" not in page(client, "/")
 
 
+@pytest.mark.parametrize("place", ["folder", "store"])
+def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_page(place, tmp_path, request):
+    home = tmp_path / "again" if place == "folder" else request.getfixturevalue("s3_home")
+    client = TestClient(explorer(made_up_home(home), tmp_path / "own.jsonl"), base_url=OWN)
+    path = f"/trajectory/{identifier(4)}?types=cpmi&step=1"
+    assert "+0.250<small>0.90</small>" in page(client, path)
+    lake = Lake(home)
+    for key, partition, column in (
+        ("dataset/soft_labels", None, "soft_label"),
+        ("labels/step_rewards", "000", "reward"),
+    ):
+        rows = lake.read(key, partition).with_columns(pl.lit(0.125).alias(column))
+        record = lake.record(key, partition)
+        assert record
+        lake.write(rows, record)
+    time.sleep(LOOK_SECONDS if place == "store" else 0)
+    assert "+0.125<small>0.12</small>" in page(client, path)
+    judged(client, 4, 1, "wrong")
+    assert json.loads((tmp_path / "own.jsonl").read_text())["rewards"] == [0.125, 0.0, 0.125]
+
+
+def test_answers_over_the_whole_set_follow_labels_that_are_added(tmp_path):
+    client = TestClient(explorer(made_up_home(tmp_path / "later")), base_url=OWN)
+    assert "surprisal" not in page(client, "/distributions/figures?types=cpmi")
+    lake = Lake(tmp_path / "later")
+    rows = lake.read("labels/step_rewards", "001").with_columns(reward_type=pl.lit("surprisal"))
+    record = lake.record("labels/step_rewards", "001")
+    assert record
+    lake.write(rows.unique(["trajectory_id", "step_index"]), record)
+    assert "surprisal" in page(client, "/distributions/figures?types=surprisal")
+
+
 def test_tables_too_large_for_memory_are_read_from_the_lake(settings, tmp_path, monkeypatch):
     monkeypatch.setattr("cpmi_dagster.resources.explorer.snapshot.MOST_IN_MEMORY", 0)
     client = TestClient(explorer(settings, tmp_path / "own.jsonl"), base_url=OWN)
@@ -306,5 +340,6 @@ def test_a_home_on_an_object_store_is_shown_likewise(s3_home, tmp_path):
 def test_every_view_of_a_finished_run_is_answered(finished, tmp_path):
     client = TestClient(explorer(finished, tmp_path / "own.jsonl"), base_url=OWN)
     first = listed(page(client, "/"))[0]
-    for path in (f"/trajectory/{first}", "/disagreement/figures", "/distributions/figures", "/own-labels"):
-        assert "SQL of this view" in page(client, path) or path == "/own-labels"
+    for path in (f"/trajectory/{first}", "/disagreement/figures", "/distributions/figures"):
+        assert "SQL of this view" in page(client, path)
+    assert "own.jsonl" in page(client, "/own-labels")
