@@ -30,8 +30,8 @@ from cpmi_dagster.resources.export_facts import (
     SOFT_LABELS,
     STEP_REWARDS,
     is_probability,
-    labelers_of,
     method_of,
+    models_of,
     origins_of,
 )
 from cpmi_dagster.resources.fingerprints import content_of
@@ -174,9 +174,9 @@ def _write_dataset(
         form=form,
         threshold=threshold,
         version=version(DISTRIBUTION),
-        is_probability=is_probability(settings, reward_type),
-        labelers=labelers_of(lake, reward_type),
-        method=method_of(lake, settings, reward_type),
+        is_probability=is_probability(lake, reward_type),
+        models=models_of(lake, reward_type, content_of(lake, SOFT_LABELS, None)),
+        method=method_of(lake, reward_type),
         sources=origins_of(settings, reward_type),
         left_out=exported.left_out,
     )

@@ -1,6 +1,10 @@
-"""What an export's card says of its origin, read from the records of a home and the profile's settings."""
+"""What an export's card says of its origin, read from the records of the files that it was made of.
 
-from collections.abc import Iterable, Mapping
+A card tells of the run that made the labels, whatever the profile says today. Of what cannot be known, since a file
+was made again after the labels, or by an earlier version, it says so.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +19,52 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES, Needs
 
 SOFT_LABELS = "dataset/soft_labels"
 STEP_REWARDS = "labels/step_rewards"
+NOT_RECORDED = "not recorded"
 
 
-def labelers_of(lake: Lake, reward_type: str) -> list[str]:
-    """The models behind labels, as the records of the shards name them; none of what takes no model."""
+def models_of(lake: Lake, reward_type: str, labels: str) -> dict[str, list[str]]:
+    """The models behind labels, by what they did.
+
+    Args:
+        labels: the hash of the soft labels' rows.
+
+    Returns:
+        Models with their revision or the hash of their weights; nothing for labels that take no model.
+    """
     entry = REWARD_TYPES.get(reward_type)
     if entry is None or entry.needs == Needs():
-        return []
-    return sorted({record.model for record in _records(lake) if record.model})
-
-
-def method_of(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str]:
-    """Settings that the labels of a reward type depend on, by words."""
-    entry, record = REWARD_TYPES.get(reward_type), next(iter(_records(lake)), None)
-    if entry is None or record is None:
         return {}
-    made_with: Mapping[str, Any] = record.settings
-    found = {"seed": str(settings.seed)}
-    if entry.needs.scores:
-        conditionings = entry.needs.conditionings or (made_with.get("rewards", {}).get("default_conditioning"),)
-        found["conditioning"] = ", ".join(map(str, conditionings))
-        found["prompt templates"] = f"{made_with.get('scoring.templates')}"
-        negatives = made_with.get("demand", {}).get("negatives")
-        found["hard negatives of a question"] = f"{entry.needs.negatives or negatives}"
-    if entry.needs.policy_steps != 0:
-        found["rollouts of a prefix"] = f"{made_with.get('rollouts.policy_count')}"
-    soft = settings.soft_labels
-    if not is_probability(settings, reward_type):
-        found["soft labels"] = f"MAD factor {soft.mad_factor:g}, clip {soft.clip or 'none'}"
-    return found
+    soft = lake.intact_record(SOFT_LABELS)
+    rewards = _rewards_behind(lake, soft) if soft and soft.content == labels else []
+    tables = _evidence(entry.needs)
+    return {
+        did: sorted({_maker(lake, key, record) for record in rewards for key in keys}) or [NOT_RECORDED]
+        for did, keys in tables.items()
+    }
 
 
-def is_probability(settings: Settings, reward_type: str) -> bool:
-    """Whether rewards of this type are soft labels as they are."""
-    entry = REWARD_TYPES.get(reward_type)
-    return entry.is_probability if entry else reward_type in settings.sources.probability_labels
+def method_of(lake: Lake, reward_type: str) -> dict[str, str]:
+    """The settings that soft labels of a reward type were made with, by words; several where shards differ."""
+    entry, soft = REWARD_TYPES.get(reward_type), lake.intact_record(SOFT_LABELS)
+    if soft is None:
+        return {}
+    found: dict[str, list[str]] = {}
+    if entry:
+        for record in _rewards_behind(lake, soft):
+            for name, value in _settings_of(entry.needs, record.settings).items():
+                found[name] = list(dict.fromkeys([*found.get(name, ()), value]))
+    if not is_probability(lake, reward_type) and (made_with := soft.settings.get("soft_labels")):
+        clip = made_with.get("clip")
+        found["soft labels"] = [f"MAD factor {made_with['mad_factor']:g}, clip {'none' if clip is None else clip}"]
+    return {name: " or ".join(values) for name, values in found.items()}
+
+
+def is_probability(lake: Lake, reward_type: str) -> bool:
+    """Whether rewards of this type were taken for soft labels as they are."""
+    entry, soft = REWARD_TYPES.get(reward_type), lake.intact_record(SOFT_LABELS)
+    if entry:
+        return entry.is_probability
+    return reward_type in (soft.settings.get("sources.probability_labels") or () if soft else ())
 
 
 def origins_of(settings: Settings, reward_type: str) -> list[Origin]:
@@ -87,6 +102,46 @@ def _revision(source: DataSource, locked: Mapping[str, str]) -> str:
     return "" if source.hub is None else source.revision or locked.get(f"dataset {source.hub}", "")
 
 
-def _records(lake: Lake) -> Iterable[FileRecord]:
-    records = (lake.intact_record(STEP_REWARDS, shard) for shard in lake.partitions(STEP_REWARDS))
-    return [record for record in records if record]
+def _rewards_behind(lake: Lake, soft: FileRecord) -> list[FileRecord]:
+    """What made the rewards that soft labels were made of, shard by shard; without those that were made again."""
+    made_of: Mapping[str, str] = soft.inputs.get("inputs", {}).get(STEP_REWARDS) or {}
+    records = ((lake.intact_record(STEP_REWARDS, shard), content) for shard, content in made_of.items())
+    return [record for record, content in records if record and record.content == content]
+
+
+def _evidence(needs: Needs) -> dict[str, list[str]]:
+    """The tables that rewards are made of, by what a model did in them."""
+    contrasts = (needs.scores or needs.prover_scores) and needs.negatives != 0
+    scored = [*(["answer_logprobs"] if needs.scores else ()), *(["control_logprobs"] if needs.controls else ())]
+    tables = {
+        "labeler": scored,
+        "prover, read for log-probabilities": ["prover_logprobs"] if needs.prover_scores else [],
+        "sampler of hard negatives": ["hard_negatives"] if contrasts else [],
+        "policy, completes solutions": ["policy_rollouts"] if needs.policy_steps != 0 else [],
+        "prover, completes solutions": ["prover_rollouts"] if needs.prover_steps != 0 else [],
+    }
+    return {did: [f"labels/{name}" for name in names] for did, names in tables.items() if names}
+
+
+def _maker(lake: Lake, key: str, rewards: FileRecord) -> str:
+    """The model that made what rewards were made of, if that is still there."""
+    record = lake.intact_record(key, rewards.partition)
+    read = rewards.inputs.get("inputs", {})
+    # rewards do not read the negatives themselves; log-probabilities of them are there
+    is_same = record is not None and read.get(key, record.content) == record.content
+    return record.model or NOT_RECORDED if record and is_same else NOT_RECORDED
+
+
+def _settings_of(needs: Needs, made_with: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that rewards with these needs depend on, as a record has them."""
+    found = {"seed": made_with.get("seed")}
+    if needs.scores or needs.prover_scores:
+        conditionings = needs.conditionings or [made_with.get("rewards", {}).get("default_conditioning")]
+        negatives = made_with.get("demand", {}).get("negatives") if needs.negatives is None else needs.negatives
+        found |= {"conditioning": ", ".join(map(str, conditionings)), "hard negatives of a question": negatives}
+        found |= {"prompt templates": made_with.get("scoring.templates")}
+    if needs.policy_steps != 0:
+        found["rollouts of a prefix"] = made_with.get("rollouts.policy_count")
+    if needs.prover_steps != 0:
+        found["rollouts of a prefix by the prover"] = made_with.get("rollouts.prover_count")
+    return {name: NOT_RECORDED if value is None else f"{value}" for name, value in found.items()}

@@ -1,6 +1,6 @@
 """A reward model of a home in a folder that loads without this package, with the figures that were measured with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from cpmi_dagster.exports.reward_models import ExportedModel, save_reward_model
 from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.prm.model import load_reward_model
-from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.quality import CARD_NAMES, CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH, QUALITY
-from cpmi_dagster.resources.export_facts import benchmark_places, labelers_of
+from cpmi_dagster.resources.export_facts import NOT_RECORDED, benchmark_places, models_of
 from cpmi_dagster.resources.lake import Lake
 
 MODELS = "models/process_reward_models"
@@ -44,19 +44,21 @@ def write_model(
     with quiet_transformers():
         exported = save_reward_model(model, folder)
     advance(1, PARTS)
-    backbone = (recipe.backbone or settings.models.backbone).name
-    is_on_hub = _is_on_hub(backbone)
+    record = lake.record(MODELS, recipe.name)
+    backbone = row["backbone"].partition("@")[0]
+    is_on_hub = _is_on_hub(backbone, (recipe.backbone or settings.models.backbone).name)
     facts = ModelFacts(
         name=name,
         profile=settings.profile,
-        recipe=recipe,
+        recipe=recipe.name,
+        reward_type=row["reward_type"],
         backbone=row["backbone"],
         base_model=backbone if is_on_hub else None,
         licence=licence_of(backbone, "models", is_on_hub),
         figures=_figures(lake, settings, recipe.name),
         places=benchmark_places(settings),
-        training=_training(settings, recipe, row),
-        labelers=labelers_of(lake, recipe.reward_type),
+        training=_training(record.settings.get("recipe") if record else None, row),
+        models=models_of(lake, row["reward_type"], row["data_version"]),
         version=version("cpmi-dagster"),
     )
     (folder / CARD).write_text(model_card(facts, exported), encoding="utf-8")
@@ -64,7 +66,10 @@ def write_model(
     return exported
 
 
-def _is_on_hub(name: str) -> bool:
+def _is_on_hub(name: str, in_profile: str) -> bool:
+    """Whether a backbone's name, which has only the last part of a folder's path, is a hub id."""
+    if "/" in name or name != in_profile:
+        return "/" in name and ":" not in name
     try:
         return model_on_disk(name) is None
     except ModelError:  # its folder has been removed since
@@ -94,14 +99,24 @@ def _figures(lake: Lake, settings: Settings, recipe: str) -> dict[str, Estimate]
     return {measure: figure for measure, figure in measured.items() if figure is not None}
 
 
-def _training(settings: Settings, recipe: Recipe, row: dict[str, Any]) -> dict[str, str]:
-    training = recipe.trained_with(settings.training)
-    return {
-        "objective": recipe.objective,
-        "trained weights": f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
+def _training(made_with: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str, str]:
+    """What a model was trained with, by words.
+
+    Args:
+        made_with: the recipe as the record has it; earlier versions recorded none.
+        row: of `models.process_reward_models`.
+    """
+    found = {
+        "objective": row["objective"],
         "labelled steps": f"{row['train_steps']:,}",
+        "data version of the soft labels": row["data_version"] or NOT_RECORDED,
+        "weights here": row["weights_fingerprint"],
+    }
+    if made_with is None:
+        return {**found, "epochs, learning rate": NOT_RECORDED}
+    training = Training.model_validate(made_with["training"])
+    return found | {
+        "trained weights": f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
         "epochs": f"{training.epochs:g}",
         "learning rate": f"{training.learning_rate:g}, head {training.head_learning_rate:g}",
-        "data version of the soft labels": row["data_version"] or "not recorded",
-        "weights here": row["weights_fingerprint"],
     }

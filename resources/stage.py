@@ -341,7 +341,8 @@ class Stage(Maker):
             model=made.model,
             code_version=self.code_version,
             inputs={name: run.facts[name] for name in ("inputs", "sources", "models")},
-            settings={"seed": run.facts["seed"], **run.facts["settings"]},
+            settings={name: run.facts[name] for name in ("seed", "recipe") if name in run.facts}
+            | run.facts["settings"],
             extent=run.extent,
             cost=made.cost_record,
             notes=list(made.notes),

@@ -37,7 +37,7 @@ class DatasetFacts:
     Attributes:
         name: of the data set, its folder's or hub id's.
         is_probability: whether the rewards are soft labels as they are.
-        labelers: models behind the labels, with revisions or weights hashes.
+        models: behind the labels, with revisions or weights hashes, by what they did.
         method: settings that the labels depend on, by words.
         sources: the data sets behind it.
         left_out: trajectories that cannot be written in this form.
@@ -50,7 +50,7 @@ class DatasetFacts:
     threshold: float
     is_probability: bool
     version: str
-    labelers: Sequence[str]
+    models: Mapping[str, Sequence[str]]
     method: Mapping[str, str]
     sources: Sequence[Origin]
     left_out: int = 0

@@ -13,7 +13,6 @@ from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.prm.card import HEADS
-from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
 from cpmi_dagster.reports.quality import CARD_NAMES
 from cpmi_dagster.trajectories.templates import TEMPLATES
@@ -51,19 +50,20 @@ class ModelFacts:
         figures: what was measured, by the names of `reports.quality.QUALITY`.
         places: where the profile's benchmarks are, by name: a hub id, a path, or a part of the embedded world.
         training: settings it was trained with, by words.
-        labelers: models behind the labels it learned from.
+        models: behind the labels it learned from, by what they did.
     """
 
     name: str
     profile: str
-    recipe: Recipe
+    recipe: str
+    reward_type: str
     backbone: str
     base_model: str | None
     licence: Licence
     figures: Mapping[str, Estimate]
     places: Mapping[str, str]
     training: Mapping[str, str]
-    labelers: Sequence[str]
+    models: Mapping[str, Sequence[str]]
     version: str
 
 

@@ -29,7 +29,7 @@ def card(reward_type: str = "cpmi", is_probability: bool = False, sources: tuple
         threshold=0.5,
         is_probability=is_probability,
         version="0.1.0",
-        labelers=["Qwen/Qwen3-8B-Base@49e3"],
+        models={"labeler": ["Qwen/Qwen3-8B-Base@49e3"]},
         method={"seed": "0"},
         sources=sources,
     )
@@ -51,7 +51,13 @@ def test_texts_of_data_are_shown_as_they_are():
     ("reward_type", "is_probability", "words"),
     [
         ("cpmi", False, "log-probabilities"),
-        ("mc", True, "completes the solution after each step"),
+        ("mc", True, "A language model completes the solution after each step"),
+        ("mc_prover", True, "A second language model, the prover, completes the solution after each step"),
+        ("cpmi_prover", False, "the prover's log-probabilities"),
+        ("pav", False, "the prover, completes it likewise"),
+        ("pav_merge2", False, "completes the solution after the first steps"),
+        ("other_gold", False, "a control, which a method of labeling has to beat"),
+        ("math_shepherd", True, "which came with the source"),
         ("cpmi_merge1", False, "The rewards of the first steps (1) are those of `mc`"),
         ("my_judge", True, "given by the exporter under the name `my_judge`"),
     ],

@@ -40,14 +40,15 @@ def card_of(model: LoadedRewardModel, folder: Path) -> str:
     facts = ModelFacts(
         name="exported",
         profile="toy",
-        recipe=Recipe(name="toy", reward_type="cpmi"),
+        recipe="toy",
+        reward_type="cpmi",
         backbone="miniature:labeler@9107",
         base_model=None,
         licence=licence_of("miniature:labeler", "models"),
         figures={"PRMB": Estimate(51.25, 48.5, 55.0, 240)},
         places={"prmbench": "hitsmy/PRMBench_Preview"},
         training={"epochs": "2"},
-        labelers=["miniature:labeler@9107"],
+        models={"labeler": ["miniature:labeler@9107"]},
         version="0.1.0",
     )
     return model_card(facts, exported)

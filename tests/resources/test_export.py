@@ -1,5 +1,6 @@
 """`cpmi export`: what a finished home becomes elsewhere, and what is left alone."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -39,6 +40,63 @@ def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_pat
     card = (tmp_path / "mine" / "README.md").read_text()
     for fact in (f"| trajectories | {ours.height} |", "miniature:labeler@", "generated arithmetic", "apache-2.0"):
         assert fact in card
+
+
+@pytest.mark.parametrize(
+    ("reward_type", "rows"),
+    [
+        (
+            "cpmi",
+            ["labeler | miniature:labeler@", "sampler of hard negatives | miniature:labeler@", "prompt templates |"],
+        ),
+        ("gold_only", ["labeler | miniature:labeler@", "hard negatives of a question | 0"]),
+        ("mc", ["policy, completes solutions | miniature:labeler@", "rollouts of a prefix |"]),
+        ("mc_prover", ["prover, completes solutions | miniature:prover@", "rollouts of a prefix by the prover |"]),
+        ("cpmi_prover", ["prover, read for log-probabilities | miniature:prover@", "conditioning | marginal"]),
+        ("position", ["models | none"]),
+    ],
+)
+def test_the_card_names_the_models_that_made_these_labels(finished, tmp_path, reward_type, rows):
+    export(finished, ExportRequest(str(tmp_path / "mine"), reward_type=reward_type), silent)
+    card = (tmp_path / "mine" / "README.md").read_text()
+    for row in rows:
+        assert f"| {row}" in card
+    made = {"gold_only": "sampler", "mc": "labeler |", "mc_prover": "miniature:labeler@", "cpmi_prover": "| labeler"}
+    assert reward_type not in made or made[reward_type] not in card
+
+
+def test_cards_tell_of_the_run_that_made_the_rows_whatever_the_profile_says_now(finished, tmp_path):
+    soft = finished.soft_labels.model_copy(update={"mad_factor": 7.0})
+    training = finished.training.model_copy(update={"epochs": 99})
+    later = finished.model_copy(update={"seed": 5, "soft_labels": soft, "training": training})
+    for name, recipe in (("set", None), ("prm", "cpmi_bce")):
+        for place, settings in (("then", finished), ("now", later)):
+            export(settings, ExportRequest(str(tmp_path / f"{name}-{place}"), recipe=recipe), silent)
+    read = {path.name: (path / "README.md").read_text() for path in tmp_path.iterdir()}
+    assert "| seed | 0 |" in read["set-now"] and "MAD factor 1," in read["set-now"]
+    assert f"| epochs | {finished.training.epochs:g} |" in read["prm-now"]
+    for kind, part in (("set", "## How the labels were made"), ("prm", "## What it is")):
+        now, then = (read[f"{kind}-{place}"].partition(part)[2] for place in ("now", "then"))
+        assert now == then != ""
+
+
+def test_models_of_files_that_were_made_again_since_are_not_named(own_copy, tmp_path):
+    lake = Lake(own_copy.home)
+    record = lake.record("labels/policy_rollouts", "000")
+    assert record
+    lake.write(lake.read("labels/policy_rollouts", "000").head(3), dataclasses.replace(record, model="another@0"))
+    export(own_copy, ExportRequest(str(tmp_path / "mine"), reward_type="mc"), silent)
+    assert "completes solutions | miniature:labeler@" in (card := (tmp_path / "mine" / "README.md").read_text())
+    assert ", not recorded |" in card and "another@0" not in card
+
+
+def test_a_model_whose_labels_were_made_again_names_no_models_behind_them(own_copy, tmp_path):
+    lake = Lake(own_copy.home)
+    record = lake.record("dataset/soft_labels")
+    assert record
+    lake.write(lake.read("dataset/soft_labels").with_columns(soft_label=0.5), record)
+    export(own_copy, ExportRequest(str(tmp_path / "prm"), recipe="cpmi_bce"), silent)
+    assert "| labeler | not recorded |" in (tmp_path / "prm" / "README.md").read_text()
 
 
 def test_an_export_is_replaced_by_the_next_one(finished, tmp_path):
