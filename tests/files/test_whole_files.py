@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cpmi_dagster.errors import StorageError
-from cpmi_dagster.files.whole_files import remove_unfinished, whole_file, write_whole
+from cpmi_dagster.files.whole_files import remove_unfinished, whole_file, write_whole, written_at_once
 
 
 def test_a_written_file_is_all_that_is_left(tmp_path):
@@ -56,3 +56,97 @@ def test_what_a_killed_writer_left_of_a_file_can_be_removed(tmp_path):
         (tmp_path / name).touch()
     remove_unfinished(tmp_path / "page.html")
     assert {path.name for path in tmp_path.iterdir()} == {"page.html", ".other.html.4711.tmp"}
+
+
+def write_folder(folder: Path, text: str) -> None:
+    with written_at_once(folder) as unfinished:
+        (unfinished / "text").write_text(text)
+
+
+def test_a_folder_is_replaced_when_the_new_one_is_complete(tmp_path):
+    folder = tmp_path / "deep" / "model"
+    write_folder(folder, "old")
+    with written_at_once(folder) as unfinished:
+        (unfinished / "text").write_text("new")
+        assert (folder / "text").read_text() == "old"
+    assert (folder / "text").read_text() == "new"
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_failed_writer_leaves_the_older_folder_as_it_was(tmp_path):
+    write_folder(tmp_path / "model", "old")
+    with pytest.raises(RuntimeError), written_at_once(tmp_path / "model"):
+        raise RuntimeError
+    assert (tmp_path / "model" / "text").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [tmp_path / "model"]
+
+
+def test_a_folder_that_cannot_be_renamed_leaves_the_older_one_in_place(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    write_folder(folder, "old")
+    rename = Path.rename
+
+    def refuse(self, target):
+        if self.name.endswith(".partial"):
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(OSError, match="Input/output"):
+        write_folder(folder, "new")
+    assert (folder / "text").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_of_two_writers_of_a_folder_neither_removes_what_the_other_writes(tmp_path):
+    folder = tmp_path / "model"
+    with written_at_once(folder) as one:
+        (one / "text").write_text("one")
+        with written_at_once(folder) as other:
+            (other / "text").write_text("other")
+        assert (folder / "text").read_text() == "other"
+    assert (folder / "text").read_text() == "one"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_that_another_writer_puts_in_place_between_two_renames_is_replaced_too(tmp_path, monkeypatch):
+    folder, rename, once = tmp_path / "model", Path.rename, []
+    write_folder(folder, "old")
+
+    def interrupted(self, target):
+        if self.name.endswith(".partial") and not once:
+            once.append(folder.mkdir())
+            (folder / "text").write_text("the other writer's")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    write_folder(folder, "mine")
+    assert (folder / "text").read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_that_a_killed_writer_had_just_renamed_gets_its_name_back(tmp_path):
+    folder, old = tmp_path / "model", tmp_path / ".model.5f0c1f2a.replaced"
+    write_folder(old, "old")
+    (tmp_path / ".model.5f0c1f2a.partial").mkdir()
+    (tmp_path / ".model.5f0c1f2a.alive").touch()
+    (tmp_path / ".model.2.5f0c1f2a.partial").mkdir()
+    with pytest.raises(RuntimeError), written_at_once(folder):
+        assert (folder / "text").read_text() == "old"
+        raise RuntimeError
+    assert {path.name for path in tmp_path.iterdir()} == {"model", ".model.2.5f0c1f2a.partial"}
+
+
+def test_what_a_living_writer_is_writing_stays(tmp_path):
+    with written_at_once(tmp_path / "model") as unfinished:
+        write_folder(tmp_path / "model", "other")
+        assert unfinished.is_dir()
+
+
+def test_a_disk_without_locks_takes_folders(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    write_folder(tmp_path / "model", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
