@@ -17,8 +17,9 @@ import dagster as dg
 
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
+from cpmi_dagster.resources.postgres_locks import LOOK_SECONDS, SharedLock
 from cpmi_dagster.resources.run_log import with_console
-from cpmi_dagster.resources.shared_locks import LOOK_SECONDS, SharedLock, SharedLocks, noted_locks
+from cpmi_dagster.resources.shared_locks import SharedLocks, noted_locks
 
 if TYPE_CHECKING:
     from dagster._core.execution.context.system import PlanOrchestrationContext

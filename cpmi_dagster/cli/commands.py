@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cpmi_dagster.cli import labels, results, views
+from cpmi_dagster.cli import labels, results, tables, views
 from cpmi_dagster.cli.leaving import leave
 from cpmi_dagster.cli.logged_console import LOG
 from cpmi_dagster.cli.option_texts import parse_parameters, parse_shards
@@ -104,11 +104,11 @@ def status(
         return
     if not verify:
         assets = definitions.home_status(settings)
-        views.show_json(OUT, views.status_facts(assets)) if json else views.show_status(OUT, assets, settings)
+        tables.show_json(OUT, views.status_facts(assets)) if json else views.show_status(OUT, assets, settings)
         return
     with views.bar(ERR, "verifying", False) as advance:
         found = definitions.verify_home(settings, advance)
-    views.show_json(OUT, asdict(found)) if json else views.show_verification(OUT, found, settings)
+    tables.show_json(OUT, asdict(found)) if json else views.show_verification(OUT, found, settings)
     if found.damage:
         raise CpmiError(f"{len(found.damage)} of the files in {settings.home} are damaged")
 
@@ -139,7 +139,7 @@ def plan(
     if format == "table":
         views.show_plan(OUT, estimate, settings, quiet)
     else:
-        views.show_frame(OUT, estimate.frame, format)
+        tables.show_frame(OUT, estimate.frame, format)
 
 
 @app.command(epilog="Example: `cpmi doctor --profile paper`")

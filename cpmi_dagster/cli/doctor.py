@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from cpmi_dagster.cli import views
+from cpmi_dagster.cli import tables
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.errors import CpmiError
 
@@ -33,7 +33,7 @@ def show_findings(console: SafeConsole, findings: "Iterable[Finding]", as_json: 
                 f"[{style}]{finding.state:8}[/] {finding.topic:8} {escape(finding.what)}{advice}", soft_wrap=True
             )
     if as_json:
-        views.show_json(console, [asdict(finding) for finding in seen])
+        tables.show_json(console, [asdict(finding) for finding in seen])
     problems = sum(finding.state == "problem" for finding in seen)
     if problems:
         raise CpmiError(f"{problems} of these must be solved before the profile can run")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cpmi_dagster.cli import trace_views, views
+from cpmi_dagster.cli import tables, trace_views, views
 from cpmi_dagster.cli.options import (
     ERR,
     OUT,
@@ -42,7 +42,7 @@ def query(
 
     most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
     answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout, file or ())
-    views.show_frame(OUT, answer.rows, format)
+    tables.show_frame(OUT, answer.rows, format)
     if answer.has_more:
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
 
@@ -70,11 +70,13 @@ def trace(
         raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
     if column is not None:
         origin = definitions.column_origins(column)
-        views.show_json(OUT, asdict(origin)) if json else trace_views.show_origins(OUT, origin)
+        tables.show_json(OUT, asdict(origin)) if json else trace_views.show_origins(OUT, origin)
         return
     assert trajectory_id is not None
     found = definitions.trace(settings, trajectory_id, step)
-    views.show_json(OUT, trace_views.trace_facts(found)) if json else trace_views.show_trace(OUT, found, settings, full)
+    tables.show_json(OUT, trace_views.trace_facts(found)) if json else trace_views.show_trace(
+        OUT, found, settings, full
+    )
 
 
 @app.command(epilog="Example: `cpmi explore --port 3101`")

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from cpmi_dagster.cli.views import facts_table, new_table, table_of
+from cpmi_dagster.cli.tables import facts_table, new_table, table_of
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings

@@ -1,27 +1,21 @@
-"""How the commands print their results on a terminal."""
+"""What each command prints of its results on a terminal, and the bar of its progress."""
 
-import json
 import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from decimal import Decimal
 from itertools import islice
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.cli.tables import MAX_CELL, facts_table, new_table, show_frame, table_of
 from cpmi_dagster.files.text import cut
 
 if TYPE_CHECKING:
@@ -33,7 +27,6 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.status import AssetStatus
     from cpmi_dagster.resources.verification import Verification
 
-MAX_CELL = 100
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
@@ -69,32 +62,6 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
                 console.print(f"{label}: {done:,} of {total:,}, about {left:,.0f} s left", highlight=False)
 
         yield advance
-
-
-def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
-    """Rows as a table for people, or as CSV or JSON for programs."""
-    if form == "csv":
-        console.write(_flat(frame).write_csv())
-    elif form == "json":
-        console.write(_json_text([dict(zip(frame.columns, row, strict=True)) for row in _rows(frame)]) + "\n")
-    else:
-        console.print(table_of(frame))
-
-
-def show_json(console: SafeConsole, value: Any) -> None:
-    """A value as JSON, for programs."""
-    console.write(_json_text(value) + "\n")
-
-
-def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
-    """A frame as a rich table."""
-    table = new_table(title)
-    for index, (name, dtype) in enumerate(frame.schema.items()):
-        justify = "right" if dtype.is_numeric() else "left"
-        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=not index)
-    for row in _rows(frame):
-        table.add_row(*(escape(_cell(value)) for value in row))
-    return table
 
 
 def show_starter(console: Console, starter: "Starter") -> None:
@@ -267,76 +234,3 @@ def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, fo
         console.print(table_of(readable(figures), f"{name}: percent (AUC and score means in [0, 1]), 95 % intervals"))
     else:
         show_frame(console, figures, form)
-
-
-def new_table(title: str | None, **options: Any) -> Table:
-    """A table in the style of all commands, without rows."""
-    return Table(title=title and escape(title), title_justify="left", header_style="bold", box=box.SIMPLE, **options)
-
-
-def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
-    """A table of names and values; a list is a line each, and nothing is left out but what is missing."""
-    table = new_table(title, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        if value is None or value == "":
-            continue
-        lines = value if isinstance(value, list) else [value]
-        table.add_row(name, escape("\n".join(str(line) for line in lines)))
-    return table
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return cut(f"{value:.4f}" if isinstance(value, float) else str(value), MAX_CELL)
-
-
-def _flat(frame: "pl.DataFrame") -> "pl.DataFrame":
-    """Lists and structs as JSON text, bytes in hexadecimal: CSV has neither."""
-    import polars as pl
-    import polars.selectors as cs
-
-    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
-    texts = {name: [None if value is None else _json_text(value) for value in _values(frame[name])] for name in nested}
-    flat = frame.with_columns(**{name: pl.Series(values, dtype=pl.String) for name, values in texts.items()})
-    return flat.with_columns(cs.binary().bin.encode("hex"))
-
-
-def _rows(frame: "pl.DataFrame") -> Iterator[tuple[Any, ...]]:
-    return zip(*(_values(frame[name]) for name in frame.columns), strict=True)
-
-
-def _values(column: "pl.Series") -> list[Any]:
-    """The values of a column.
-
-    Raises:
-        CpmiError: they are maps whose keys are lists or structs.
-    """
-    try:
-        return column.to_list()
-    except TypeError as error:
-        name = column.name
-        raise CpmiError(
-            f'the column `{name}` contains a map that cannot be shown; cast it, as in `"{name}"::varchar`'
-        ) from error
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    """The value with what JSON has no type for replaced: DuckDB returns sums of integers as decimals."""
-    if isinstance(value, dict):
-        return {str(_plain(key)): _plain(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return value.hex() if isinstance(value, bytes) else str(value)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cpmi_dagster.cli import commands
 from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.cli.views import show_frame, table_of
+from cpmi_dagster.cli.tables import show_frame, table_of
 from cpmi_dagster.files.text import NOT_SHOWN, encodable
 from cpmi_dagster.resources.terminal import TerminalProgress
 

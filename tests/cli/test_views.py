@@ -7,7 +7,8 @@ import duckdb
 import pytest
 
 from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.cli.views import show_frame, show_status
+from cpmi_dagster.cli.tables import show_frame
+from cpmi_dagster.cli.views import show_status
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings

@@ -12,7 +12,7 @@ import pytest
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import run_life, shared_locks
+from cpmi_dagster.resources import postgres_locks, run_life, shared_locks
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.run_life import has_died, hold_run
 from cpmi_dagster.resources.shared_locks import SharedLocks, note_locks, noted_locks
@@ -84,7 +84,7 @@ def test_many_locks_of_a_process_take_one_connection_which_goes_with_the_last(po
 def test_locks_of_a_lost_connection_are_free_and_later_ones_have_a_new_one(postgres):
     locks = SharedLocks(HOME, postgres)
     lost = locks.hold("one")
-    with closing(shared_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+    with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
         cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
     with pytest.raises(StorageError, match="locks' database failed"):
         locks.hold("two")
@@ -96,7 +96,7 @@ def test_locks_of_a_lost_connection_are_free_and_later_ones_have_a_new_one(postg
 
 def _connections(postgres: Postgres) -> int:
     """Of other processes and objects than the one that asks."""
-    with closing(shared_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+    with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
         cursor.execute(
             "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         )
@@ -171,10 +171,10 @@ def test_a_run_of_another_machine_lives_as_long_as_it_holds_its_lock(postgres, t
 
 @needs_server
 def test_a_kept_lock_is_taken_again_when_the_database_has_dropped_its_connection(postgres, monkeypatch):
-    monkeypatch.setattr(shared_locks, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.1)
     locks = SharedLocks(HOME, postgres)
     with closing(locks.keep("run")):
-        with closing(shared_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+        with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
             cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
         wait_until(lambda: locks.is_held("run"), 10, "the lock is not taken again")
     assert not locks.is_held("run")
@@ -184,29 +184,29 @@ def test_a_kept_lock_is_taken_again_when_the_database_has_dropped_its_connection
 def test_a_kept_lock_that_another_process_has_taken_is_said_once_and_taken_back_when_it_is_free(
     postgres, monkeypatch, caplog
 ):
-    monkeypatch.setattr(shared_locks, "LOOK_SECONDS", 0.05)
-    locks = SharedLocks(HOME, postgres)
-    connection = locks._holding("run")
-    with closing(shared_locks.KeptLock("run", connection, lambda: None)) as kept:
+    monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.05)
+    locks, key = SharedLocks(HOME, postgres), f"{HOME} run"
+    connection = postgres_locks._holding(postgres, key)
+    with closing(postgres_locks.KeptLock("run", connection, lambda: None)) as kept:
         connection.close()
         with closing(locks.hold("run")):
             wait_until(lambda: "another process holds the lock of the run" in caplog.text, 20, "it is not said")
-        kept._retake = lambda: locks._holding("run")
+        kept._retake = lambda: postgres_locks._holding(postgres, key)
         wait_until(lambda: locks.is_held("run"), 10, "the lock is not taken back")
     assert caplog.text.count("another process holds") == 1
 
 
 def test_a_server_that_does_not_answer_does_not_keep_a_lock_from_being_closed(monkeypatch):
-    monkeypatch.setattr(shared_locks, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(shared_locks, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(postgres_locks, "CLOSE_SECONDS", 0.1)
     asked, answered = threading.Event(), threading.Event()
 
     def silence(*_: object) -> bool:
         asked.set()
         return answered.wait(30)
 
-    monkeypatch.setattr(shared_locks, "_first", silence)
-    kept = shared_locks.KeptLock("run", Connection(), lambda: None)
+    monkeypatch.setattr(postgres_locks, "_first", silence)
+    kept = postgres_locks.KeptLock("run", Connection(), lambda: None)
     assert asked.wait(5)
     kept.close()
     assert not answered.is_set()

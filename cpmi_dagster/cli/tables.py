@@ -1,0 +1,123 @@
+"""Rows and values on a terminal as tables, and for programs as CSV or JSON: one style for all commands.
+
+show_frame(OUT, frame, "table")     a table for people; texts of data are cut and escaped
+show_frame(OUT, frame, "json")      [{"trajectory_id": "t000000017", …}, …], lists and structs as they are
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from cpmi_dagster.cli.safe_console import SafeConsole
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.files.text import cut
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MAX_CELL = 100
+
+
+def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
+    """Rows as a table for people, or as CSV or JSON for programs."""
+    if form == "csv":
+        console.write(_flat(frame).write_csv())
+    elif form == "json":
+        console.write(_json_text([dict(zip(frame.columns, row, strict=True)) for row in _rows(frame)]) + "\n")
+    else:
+        console.print(table_of(frame))
+
+
+def show_json(console: SafeConsole, value: Any) -> None:
+    """A value as JSON, for programs."""
+    console.write(_json_text(value) + "\n")
+
+
+def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
+    """A frame as a rich table."""
+    table = new_table(title)
+    for index, (name, dtype) in enumerate(frame.schema.items()):
+        justify = "right" if dtype.is_numeric() else "left"
+        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=not index)
+    for row in _rows(frame):
+        table.add_row(*(escape(_cell(value)) for value in row))
+    return table
+
+
+def new_table(title: str | None, **options: Any) -> Table:
+    """A table in the style of all commands, without rows."""
+    return Table(title=title and escape(title), title_justify="left", header_style="bold", box=box.SIMPLE, **options)
+
+
+def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
+    """A table of names and values; a list is a line each, and nothing is left out but what is missing."""
+    table = new_table(title, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value is None or value == "":
+            continue
+        lines = value if isinstance(value, list) else [value]
+        table.add_row(name, escape("\n".join(str(line) for line in lines)))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return cut(f"{value:.4f}" if isinstance(value, float) else str(value), MAX_CELL)
+
+
+def _flat(frame: "pl.DataFrame") -> "pl.DataFrame":
+    """Lists and structs as JSON text, bytes in hexadecimal: CSV has neither."""
+    import polars as pl
+    import polars.selectors as cs
+
+    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
+    texts = {name: [None if value is None else _json_text(value) for value in _values(frame[name])] for name in nested}
+    flat = frame.with_columns(**{name: pl.Series(values, dtype=pl.String) for name, values in texts.items()})
+    return flat.with_columns(cs.binary().bin.encode("hex"))
+
+
+def _rows(frame: "pl.DataFrame") -> Iterator[tuple[Any, ...]]:
+    return zip(*(_values(frame[name]) for name in frame.columns), strict=True)
+
+
+def _values(column: "pl.Series") -> list[Any]:
+    """The values of a column.
+
+    Raises:
+        CpmiError: they are maps whose keys are lists or structs.
+    """
+    try:
+        return column.to_list()
+    except TypeError as error:
+        name = column.name
+        raise CpmiError(
+            f'the column `{name}` contains a map that cannot be shown; cast it, as in `"{name}"::varchar`'
+        ) from error
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """The value with what JSON has no type for replaced: DuckDB returns sums of integers as decimals."""
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value.hex() if isinstance(value, bytes) else str(value)
