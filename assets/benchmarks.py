@@ -13,17 +13,13 @@ from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_j
 from cpmi_dagster.benchmarks.judges import read_judged_lines
 from cpmi_dagster.benchmarks.processbench import judged_steps
 from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
+from cpmi_dagster.contracts.keys import CANDIDATES, CHOICES, MODELS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.stage import model_stage, stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
-PROBLEMS = "sources/benchmark_problems"
-MODELS = "models/process_reward_models"
-CANDIDATES = "benchmarks/candidate_solutions"
-PREDICTIONS = "benchmarks/processbench_predictions"
-CHOICES = "benchmarks/best_of_n_choices"
 NO_QUESTION_SETS = "empty: benchmarks.best_of_n names no question set"
 SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
@@ -60,7 +56,7 @@ predicts = partial(
 )
 
 
-@predicts(PREDICTIONS)
+@predicts(PROCESSBENCH)
 def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     """Probability that each ProcessBench step is right."""
     from cpmi_dagster.reports.figure_style import to_markdown
@@ -68,7 +64,7 @@ def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
 
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
     made = _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
-    steps = judged_steps(made.frame(PREDICTIONS), problems)
+    steps = judged_steps(made.frame(PROCESSBENCH), problems)
     shown = {"calibration": dg.MetadataValue.md(to_markdown(draw_calibration(steps)))} if steps.height else {}
     return replace(made, metadata=shown)
 

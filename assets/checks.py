@@ -7,6 +7,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.benchmarks.shared_questions import shared_questions
+from cpmi_dagster.contracts.keys import NEGATIVES, PROBLEMS, REJECTED_ROWS, SELECTED, SHEPHERD, TRAJECTORIES
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
@@ -14,12 +15,10 @@ from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, main_rows
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.shard_op import ShardCheck
-from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES, partitions_of
+from cpmi_dagster.resources.stage_run import partitions_of
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 
-PROBLEMS, SOURCE, REJECTED = "sources/benchmark_problems", "sources/math_shepherd", "alignment/rejected_rows"
-NEGATIVES = "labels/hard_negatives"
 SCORED = ("labels/answer_logprobs", "labels/rejected_trajectories")
 EXAMPLE = 100
 """Characters of a question that a message shows."""
@@ -45,9 +44,9 @@ def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
 @dg.asset_check(asset=TRAJECTORIES.split("/"), blocking=True)
 def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
-    made = _made(lake, settings.shard_keys, SOURCE, TRAJECTORIES, REJECTED)
+    made = _made(lake, settings.shard_keys, SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
     source, kept, rejected = (
-        lake.read(table, made, ["row_number"])["row_number"] for table in (SOURCE, TRAJECTORIES, REJECTED)
+        lake.read(table, made, ["row_number"])["row_number"] for table in (SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
     )
     accounted = pl.concat([kept, rejected]).sort()
     counts = {"source": source.len(), "trajectories": kept.len(), "rejected": rejected.len()}
@@ -58,7 +57,7 @@ def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.Asse
 def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     """At least nine rows in ten have a gold answer, their own or that of the matching reference."""
     kept = _rows(lake, TRAJECTORIES, settings).height
-    rejected = _rows(lake, REJECTED, settings).height
+    rejected = _rows(lake, REJECTED_ROWS, settings).height
     rate = kept / (kept + rejected) if kept + rejected else 0.0
     return dg.AssetCheckResult(
         passed=rate >= LOWEST_MATCH_RATE,

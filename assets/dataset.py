@@ -1,7 +1,8 @@
 """The labelled data set: soft labels over the whole of it, one row per trajectory, its statistics."""
 
+from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
 from cpmi_dagster.resources.stage import stage
-from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.rewards.dataset import cpmi_80k as assemble
 from cpmi_dagster.rewards.soft_labels import soft_labels as normalise
 from cpmi_dagster.selection.select import dataset_statistics as count_statistics

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.negatives import hard_negatives as negatives
 from cpmi_dagster.resources.chunks import Advance, ChunkRun
@@ -18,9 +19,6 @@ from cpmi_dagster.scoring import controls
 from cpmi_dagster.scoring.logprobs import ScoredAnswers
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
-
-NEGATIVES = "labels/hard_negatives"
-LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
 
 
 def sample_negatives(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
@@ -92,7 +90,7 @@ def roll_out(
 
 def scored_output(scored: ScoredAnswers, identity: str) -> StageOutput:
     """The tables of scored answers, with a note on every rejected trajectory."""
-    frames = {LOGPROBS: scored.logprobs, REJECTED: scored.rejected}
+    frames = {LOGPROBS: scored.logprobs, REJECTED_TRAJECTORIES: scored.rejected}
     return StageOutput(frames, identity, scored.cost, _notes_on_rejected(scored))
 
 

@@ -7,9 +7,6 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.assets.label_chunks import (
-    LOGPROBS,
-    NEGATIVES,
-    REJECTED,
     roll_out,
     sample_negatives,
     score_by_prover,
@@ -18,12 +15,22 @@ from cpmi_dagster.assets.label_chunks import (
     scored_output,
 )
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import (
+    BY_PROVER,
+    CONTROLS,
+    LOGPROBS,
+    NEGATIVES,
+    OWN_LABELS,
+    REJECTED_TRAJECTORIES,
+    SELECTED,
+    TRAJECTORIES,
+)
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
 from cpmi_dagster.generation.monte_carlo import in_order, sampled
 from cpmi_dagster.resources.extent import AXES, Extent
 from cpmi_dagster.resources.language_models import Role
 from cpmi_dagster.resources.stage import NOTHING_ASKED_FOR, model_stage, stage
-from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.registry import reward_type
@@ -33,8 +40,6 @@ from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
 from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
 from cpmi_dagster.trajectories import own_labels
 
-CONTROLS, BY_PROVER = "labels/control_logprobs", "labels/prover_logprobs"
-OWN_LABELS = "sources/step_labels"
 SCORED_TEXTS = [
     "alignment/trajectories.question",
     "alignment/trajectories.steps",
@@ -67,7 +72,7 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
 
 @model_stage(
     LOGPROBS,
-    also=[REJECTED],
+    also=[REJECTED_TRAJECTORIES],
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["scoring.other_layout"],
     grows=AXES[LOGPROBS],
@@ -105,7 +110,7 @@ def _scored_already(extent: Extent) -> ScoredAlready:
 
 def _answers(output: StageOutput) -> ScoredAnswers:
     logprobs = output.frame(LOGPROBS).sort(AnswerLogprobs.primary_key())
-    return ScoredAnswers(logprobs, output.frame(REJECTED), output.cost)
+    return ScoredAnswers(logprobs, output.frame(REJECTED_TRAJECTORIES), output.cost)
 
 
 @model_stage(

@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.contracts.keys import SELECTED, SOFT_LABELS, TRAJECTORIES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.table_plots import draw_training_curves
 from cpmi_dagster.resources.stage import model_stage
-from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES, StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.rewards.dataset import training_examples
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.training import TrainedModel
-
-SOFT_LABELS = "dataset/soft_labels"
 
 
 @model_stage(

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.contracts.keys import MODELS, REFERENCES, REJECTED_ROWS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
@@ -21,7 +22,7 @@ from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import Role
 from cpmi_dagster.resources.presentation import preview
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import TRAJECTORIES, StageOutput, StageRun, partitions_of
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun, partitions_of
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"
@@ -68,10 +69,7 @@ def _artifact_stage(artifact: Artifact) -> Stage:
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
 DRAWN_FROM = tuple(dict.fromkeys(key for artifact in ARTIFACTS.values() for key in artifact.needs))
-MODELS = "models/process_reward_models"
-REJECTED, REFERENCES = "alignment/rejected_rows", "sources/reference_problems"
 REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
-REWARDS = "labels/step_rewards"
 LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
         approx_quantile(reward, 0.05) as "5 %", approx_quantile(reward, 0.5) as median,
@@ -85,7 +83,7 @@ LABELS_MADE = r"""
 @stage(
     "reports/report",
     code_version="6",
-    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED, REFERENCES],
+    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
     kinds=("html", "matplotlib"),
@@ -105,7 +103,9 @@ def report(run: StageRun) -> StageOutput:
         inputs,
         profile_option=run.settings.profile_option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
-        alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED), run.read(REFERENCES)),
+        alignment=review_alignment(
+            run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED_ROWS), run.read(REFERENCES)
+        ),
         provenance=_provenance(run.lake, run.settings),
         versions={name: version(name) for name in VERSIONS},
     )
@@ -145,7 +145,7 @@ def headline(settings: Settings) -> pl.DataFrame:
 def labels_made(settings: Settings) -> pl.DataFrame:
     """A row per reward type: trajectories, steps, the rewards' spread, the step of the lowest; none without labels."""
     try:
-        return query(settings, LABELS_MADE).rows if Lake(settings.home).partitions(REWARDS) else pl.DataFrame()
+        return query(settings, LABELS_MADE).rows if Lake(settings.home).partitions(STEP_REWARDS) else pl.DataFrame()
     except CpmiError as error:  # a summary fails no run
         LOG.warning("the labels are not summarised: %s", error)
         return pl.DataFrame()

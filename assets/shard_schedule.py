@@ -12,6 +12,7 @@ from datetime import datetime
 import dagster as dg
 
 from cpmi_dagster.assets.automation import INGEST, LABEL, SHARDS_TAG, Job
+from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dagster_home import dagster_folder
 from cpmi_dagster.resources.dagster_server import check_schedule
@@ -19,7 +20,6 @@ from cpmi_dagster.resources.failed_runs import KILLS_A_FAILURE, failures_of, ran
 from cpmi_dagster.resources.history_owner import claim_history
 from cpmi_dagster.resources.labeling_budget import LABEL_TABLES, budget_of
 from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.stage_run import SELECTED
 from cpmi_dagster.resources.staleness import Maker, Staleness
 from cpmi_dagster.resources.status import partition_states, staleness_of
 

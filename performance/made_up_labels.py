@@ -11,9 +11,9 @@ from unittest.mock import patch
 import polars as pl
 
 from cpmi_dagster.assets import labels
-from cpmi_dagster.assets.label_chunks import LOGPROBS, NEGATIVES, REJECTED
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.resources.chunks import ChunkRun
 from cpmi_dagster.resources.stage_run import StageOutput
@@ -38,7 +38,10 @@ def score_chunk(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, scoring, *
     """Log-probabilities under every context, template and answer."""
     kept = ["trajectory_id", "context", "step_index"]
     rows = _contexts(chunk, scoring.conditionings).select(kept).join(_answers(own, chunk), on="trajectory_id")
-    frames = {LOGPROBS: _scored(rows, scoring.templates, LOGPROBS), REJECTED: TABLES[REJECTED].schema.create_empty()}
+    frames = {
+        LOGPROBS: _scored(rows, scoring.templates, LOGPROBS),
+        REJECTED_TRAJECTORIES: TABLES[REJECTED_TRAJECTORIES].schema.create_empty(),
+    }
     advance(chunk.height)
     return StageOutput(frames, own.models.identity(role), _cost(rows.height * scoring.templates))
 

@@ -38,9 +38,9 @@ import polars as pl  # noqa: E402
 
 from cpmi_dagster.benchmarks.prm_score import CLASSIFICATIONS  # noqa: E402
 from cpmi_dagster.benchmarks.problems import read_benchmark  # noqa: E402
+from cpmi_dagster.contracts.keys import JUDGES, PROBLEMS  # noqa: E402
 from cpmi_dagster.reports import process_level  # noqa: E402
-from cpmi_dagster.reports.inputs import JUDGES, ReportInputs  # noqa: E402
-from cpmi_dagster.reports.quality import PROBLEMS  # noqa: E402
+from cpmi_dagster.reports.inputs import ReportInputs  # noqa: E402
 
 Measure = Callable[[ReportInputs], object]
 

@@ -23,8 +23,8 @@ import polars as pl
 from rich.console import Console
 
 from cpmi_dagster import definitions
-from cpmi_dagster.assets.label_chunks import LOGPROBS, REJECTED
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import LOGPROBS, REJECTED_TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -43,7 +43,7 @@ SHARDS = 4
 
 def copied(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, rows: pl.DataFrame) -> StageOutput:
     """Rows as many as a chunk of log-probabilities has, without the work of making them."""
-    frames = {LOGPROBS: rows, REJECTED: TABLES[REJECTED].schema.create_empty()}
+    frames = {LOGPROBS: rows, REJECTED_TRAJECTORIES: TABLES[REJECTED_TRAJECTORIES].schema.create_empty()}
     return StageOutput(frames, "none", Cost.zero())
 
 
@@ -89,7 +89,8 @@ def compare_labeling(settings: Settings, home: Path, threads: int) -> None:
 def _commit(settings: Settings, models: LanguageModels, shard: str, chunks: int, rows: pl.DataFrame) -> None:
     lake = Lake(settings.home)
     run = StageRun(
-        "answer_logprobs", [LOGPROBS, REJECTED], settings, lake, models, DataSources(settings), Database(lake),
+        "answer_logprobs", [LOGPROBS, REJECTED_TRAJECTORIES], settings, lake, models, DataSources(settings),
+        Database(lake),
         LoggedProgress(), "r", lambda _: None, chunks=lake.chunks(LOGPROBS, shard, "rate"),
     )  # fmt: skip
     items = pl.DataFrame({"trajectory_id": [f"{shard}-{number}" for number in range(chunks)]})

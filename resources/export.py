@@ -17,6 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
+from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.exports.dataset_card import DatasetFacts, dataset_card
 from cpmi_dagster.exports.folders import CARD, check_replaceable, write_record, write_rows
@@ -26,24 +27,15 @@ from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.database import Database, is_export
-from cpmi_dagster.resources.export_facts import (
-    SOFT_LABELS,
-    STEP_REWARDS,
-    is_probability,
-    method_of,
-    models_of,
-    origins_of,
-)
+from cpmi_dagster.resources.export_facts import is_probability, method_of, models_of, origins_of
 from cpmi_dagster.resources.fingerprints import content_of
 from cpmi_dagster.resources.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
 from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 DATABASE = ".duckdb"
 OF_FILES = (".csv", ".json", ".jsonl", ".parquet", ".db", ".sqlite")
 DISTRIBUTION = "cpmi-dagster"
-NEGATIVES = "labels/hard_negatives"
 Advance = Callable[[int, int], None]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cpmi_dagster.contracts.keys import SOFT_LABELS, STEP_REWARDS
 from cpmi_dagster.exports.dataset_card import Origin
 from cpmi_dagster.exports.licences import Licence, licence_of
 from cpmi_dagster.miniature.names import MINIATURE
@@ -17,8 +18,6 @@ from cpmi_dagster.resources.hub import HubLock
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, Needs
 
-SOFT_LABELS = "dataset/soft_labels"
-STEP_REWARDS = "labels/step_rewards"
 NOT_RECORDED = "not recorded"
 
 

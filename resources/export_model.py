@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.contracts.keys import CHOICES, MODELS, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.exports.folders import CARD
 from cpmi_dagster.exports.licences import licence_of
@@ -17,11 +18,10 @@ from cpmi_dagster.prm.model import load_reward_model
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import CARD_NAMES, CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH, QUALITY
+from cpmi_dagster.reports.quality import CARD_NAMES, QUALITY
 from cpmi_dagster.resources.export_facts import NOT_RECORDED, benchmark_places, models_of
 from cpmi_dagster.resources.lake import Lake
 
-MODELS = "models/process_reward_models"
 PARTS = 3
 
 

@@ -15,13 +15,14 @@ from pathlib import Path
 import polars as pl
 
 from cpmi_dagster.contracts.cost import in_proportion
+from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.labeling import ROLE_OF, Chunk, Part
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.extent import AXES, covers, earlier_extent, recorded_setting, setting_values
 from cpmi_dagster.resources.fingerprints import earlier_hash, rows_hash
 from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.stage_run import SELECTED, TRAJECTORIES, asked_for, in_labeling_order
+from cpmi_dagster.resources.stage_run import asked_for, in_labeling_order
 
 FEWEST_CHUNKS = 2
 DEPENDS_ON: dict[Part, tuple[str, ...]] = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
@@ -26,9 +27,6 @@ from cpmi_dagster.resources.progress import Progress
 
 if TYPE_CHECKING:
     from cpmi_dagster.resources.database import Database
-
-SELECTED = "selection/selected_trajectories"
-TRAJECTORIES = "alignment/trajectories"
 
 
 @dataclass(frozen=True)

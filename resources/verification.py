@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.models.model_files import weights_hash
@@ -16,7 +17,6 @@ from cpmi_dagster.resources.hub import HubLock
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.sealed_parquet import checked_seal
 
-MODELS = "models/process_reward_models"
 Place = tuple[str, str | None]
 
 

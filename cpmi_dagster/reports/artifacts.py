@@ -12,15 +12,28 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from cpmi_dagster.contracts.keys import (
+    BY_PROVER,
+    CHOICES,
+    COSTS,
+    JUDGES,
+    LOGPROBS,
+    PRMBENCH_PREDICTIONS,
+    PROBLEMS,
+    PROCESSBENCH,
+    SCORES,
+    STATISTICS,
+    STEP_REWARDS,
+    TRAJECTORIES,
+    TRUTH,
+)
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.reports import efficiency, knowledge, labels, process_level, question_sets
 from cpmi_dagster.reports.ablations import measure_contrast, measure_negatives_ablation, measure_objectives
-from cpmi_dagster.reports.efficiency import COSTS
 from cpmi_dagster.reports.evidence import measure_evidence
-from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paired_differences import measure_differences
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
-from cpmi_dagster.reports.quality import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.reward_rows import (
     CONTRAST_ROWS,
     MAIN_ROWS,
@@ -35,7 +48,7 @@ from cpmi_dagster.reports.seeds import measure_seeds
 PROCESS_LEVEL = (PROBLEMS, PROCESSBENCH, JUDGES)
 STEP_LEVEL = (PROBLEMS, PRMBENCH_PREDICTIONS, JUDGES)
 QUALITY = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, CHOICES)
-LABELS = (labels.REWARDS, labels.TRAJECTORIES, labels.TRUTH)
+LABELS = (STEP_REWARDS, TRAJECTORIES, TRUTH)
 
 
 @dataclass(frozen=True)
@@ -66,20 +79,20 @@ class Artifact:
 
 ARTIFACTS: dict[str, Artifact] = by_name(
     (
-        Artifact("label_evidence", (*LABELS, knowledge.LOGPROBS), measure_evidence),
+        Artifact("label_evidence", (*LABELS, LOGPROBS), measure_evidence),
         Artifact("label_quality", LABELS, labels.measure_label_quality),
         Artifact("label_positions", LABELS, labels.measure_label_positions),
         Artifact("label_kinds", LABELS, labels.measure_label_kinds),
         Artifact("label_operations", LABELS, labels.measure_label_operations),
         Artifact("label_within", LABELS, labels.measure_label_within),
-        Artifact("label_knowledge", (*LABELS, knowledge.LOGPROBS), knowledge.measure_knowledge),
+        Artifact("label_knowledge", (*LABELS, LOGPROBS), knowledge.measure_knowledge),
         Artifact(
             "labelers_knowledge",
-            (*LABELS, knowledge.LOGPROBS, knowledge.BY_PROVER),
+            (*LABELS, LOGPROBS, BY_PROVER),
             knowledge.measure_labelers_knowledge,
         ),
-        Artifact("jeffreys", (labels.REWARDS, labels.TRAJECTORIES, knowledge.LOGPROBS), knowledge.measure_jeffreys),
-        Artifact("templates", (*LABELS, knowledge.SCORES), knowledge.measure_templates),
+        Artifact("jeffreys", (STEP_REWARDS, TRAJECTORIES, LOGPROBS), knowledge.measure_jeffreys),
+        Artifact("templates", (*LABELS, SCORES), knowledge.measure_templates),
         Artifact("reward_distribution", LABELS, labels.measure_reward_distribution),
         Artifact("efficiency", (*QUALITY, COSTS), efficiency.measure_efficiency, MAIN_ROWS),
         Artifact("contrast", QUALITY, measure_contrast, CONTRAST_ROWS),
@@ -88,14 +101,14 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("processbench", PROCESS_LEVEL, process_level.measure_processbench, MAIN_ROWS),
         Artifact("prmbench", STEP_LEVEL, process_level.measure_prmbench, MAIN_ROWS),
         Artifact("best_of_n", (CHOICES,), question_sets.measure_best_of_n, MAIN_ROWS),
-        Artifact("dataset_statistics_table", (labels.STATISTICS,), labels.measure_dataset_statistics),
+        Artifact("dataset_statistics_table", (STATISTICS,), labels.measure_dataset_statistics),
         Artifact("processbench_detailed", PROCESS_LEVEL, process_level.measure_processbench_detailed, MAIN_ROWS),
         Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench_detailed, MAIN_ROWS),
         Artifact("labelers", (*QUALITY, COSTS), efficiency.measure_labelers),
         Artifact("logic", (CHOICES,), question_sets.measure_logic, question_sets.LOGIC_ROWS),
         Artifact("objectives", QUALITY, measure_objectives, OBJECTIVE_ROWS),
         Artifact("negatives_ablation", (*QUALITY, *LABELS), measure_negatives_ablation, NEGATIVES_ROWS),
-        Artifact("merge_points", (*QUALITY, COSTS, labels.REWARDS), efficiency.measure_merge_points, MERGE_POINT_ROWS),
+        Artifact("merge_points", (*QUALITY, COSTS, STEP_REWARDS), efficiency.measure_merge_points, MERGE_POINT_ROWS),
         Artifact("pav_merges", (*QUALITY, COSTS), efficiency.measure_pav_merges, PAV_MERGE_ROWS),
         Artifact("differences", QUALITY, measure_differences),
         Artifact("training_seeds", QUALITY, measure_seeds),

@@ -17,13 +17,12 @@ import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
+from cpmi_dagster.contracts.keys import COSTS, STEP_REWARDS
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.labels import REWARDS
 from cpmi_dagster.reports.quality import MAIN_MEASURES, measure_quality, measurement, quality_columns
 from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow, main_rows
 from cpmi_dagster.rewards.costs import relative_efficiency
 
-COSTS = "labels/labeling_costs"
 SUBSET = 10_000
 """Trajectories that the paper's raw costs are accumulated over."""
 COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}
@@ -148,7 +147,7 @@ def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baselin
 
 def _shares_of_mc(inputs: ReportInputs) -> list[Measurement]:
     """Percent of steps that take MC and CPMI under each merge point."""
-    steps = inputs.table(REWARDS).filter(pl.col("reward_type") == "cpmi").group_by("trajectory_id").len("steps")
+    steps = inputs.table(STEP_REWARDS).filter(pl.col("reward_type") == "cpmi").group_by("trajectory_id").len("steps")
     total = int(steps["steps"].sum())
     if not total:
         return []

@@ -18,8 +18,9 @@ import polars as pl
 from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.processbench import Protocol
+from cpmi_dagster.contracts.keys import JUDGES, PROBLEMS
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
-from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import load_paper_tables, without_protocol
 from cpmi_dagster.reports.process_level import (
     PRM_PROTOCOLS,
@@ -30,7 +31,6 @@ from cpmi_dagster.reports.process_level import (
     measure_processbench_detailed,
     measure_score_means,
 )
-from cpmi_dagster.reports.quality import PROBLEMS
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW
 
 

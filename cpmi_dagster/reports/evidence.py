@@ -16,9 +16,10 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, common_steps, label_aucs
 from cpmi_dagster.benchmarks.resampling import Difference, Resampled, holm
+from cpmi_dagster.contracts.keys import LOGPROBS
 from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.knowledge import LOGPROBS, aucs_by_knowledge
+from cpmi_dagster.reports.knowledge import aucs_by_knowledge
 from cpmi_dagster.reports.labels import first_errors_found, is_free_control, steps_with_truth
 from cpmi_dagster.reports.quality import measurement
 from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, METHOD, METHOD_TYPE

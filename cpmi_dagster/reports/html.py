@@ -12,12 +12,12 @@ from markupsafe import Markup
 
 from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
 from cpmi_dagster.reports.findings import findings
 from cpmi_dagster.reports.headline import headline_cell, headline_table, shown_columns
 from cpmi_dagster.reports.html_tables import PlainTable, TableRow, comparison_table, plain_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import REWARDS
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, FIXED, shipped_text
 from cpmi_dagster.reports.plots import Plot, report_plots
 from cpmi_dagster.reports.question_sets import other_rule_rows
@@ -72,8 +72,8 @@ def render_report(
         provenance=plain_table(provenance),
         versions=versions,
         option=profile_option,
-        traced=inputs.table(REWARDS)["trajectory_id"].min(),
-        labelled=inputs.table(REWARDS)["trajectory_id"].n_unique(),
+        traced=inputs.table(STEP_REWARDS)["trajectory_id"].min(),
+        labelled=inputs.table(STEP_REWARDS)["trajectory_id"].n_unique(),
         has_models=bool(inputs.recipes),
     )
 

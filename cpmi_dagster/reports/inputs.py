@@ -10,12 +10,11 @@ from typing import NamedTuple
 import polars as pl
 
 from cpmi_dagster.contracts.contexts import PAPERS
+from cpmi_dagster.contracts.keys import JUDGES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.reward_rows import RecipeRow
-
-JUDGES = "benchmarks/judge_predictions"
 
 
 class Measurement(NamedTuple):

@@ -14,17 +14,15 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, Resampled, bootstrap
+from cpmi_dagster.contracts.keys import BY_PROVER, LOGPROBS, SCORES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.labels import LABEL_AUC, REWARDS, TRAJECTORIES, WITHOUT_LAST, in_order, steps_with_truth
+from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, in_order, steps_with_truth
 from cpmi_dagster.reports.quality import measurement
 from cpmi_dagster.rewards.formulas import template_mean
 from cpmi_dagster.rewards.registry import reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs, jeffreys_divergences
 
-LOGPROBS = "labels/answer_logprobs"
 TRAJECTORIES_AT_ONCE = 4_000
-SCORES = "labels/template_scores"
-BY_PROVER = "labels/prover_logprobs"
 THIRDS = ("Lowest third", "Middle third", "Highest third")
 INTERACTION = "Highest − lowest"
 MEDIAN, UNSURE = "Median p(gold among candidates)", "Between 0.05 and 0.95 (%)"
@@ -129,7 +127,7 @@ def measure_templates(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_jeffreys(inputs: ReportInputs) -> pl.DataFrame:
     """Rank correlation of CPMI, and of its size, with the Jeffreys divergence that section 4.2 says it estimates."""
-    logprobs, rewards = inputs.table(LOGPROBS), inputs.table(REWARDS).filter(reward_type="cpmi")
+    logprobs, rewards = inputs.table(LOGPROBS), inputs.table(STEP_REWARDS).filter(reward_type="cpmi")
     if logprobs.is_empty() or rewards.is_empty():
         return measured_frame([])
     trajectories = rewards.select("trajectory_id").unique(maintain_order=True)

@@ -21,14 +21,11 @@ from cpmi_dagster.benchmarks.label_quality import (
     within_solutions,
 )
 from cpmi_dagster.benchmarks.resampling import Resampled
+from cpmi_dagster.contracts.keys import STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.quality import measurement
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
 
-REWARDS = "labels/step_rewards"
-TRAJECTORIES = "alignment/trajectories"
-TRUTH = "sources/step_truth"
-STATISTICS = "dataset/dataset_statistics"
 LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
 TO_BASELINE = "Difference to MC"
@@ -59,7 +56,7 @@ PART_ROWS = {
 
 def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
     """`labelled_steps` of the profile; empty where no truth is known."""
-    tables = (inputs.table(REWARDS), inputs.table(TRAJECTORIES), inputs.table(TRUTH))
+    tables = (inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES), inputs.table(TRUTH))
     return pl.DataFrame() if any(table.is_empty() for table in tables) else labelled_steps(*tables)
 
 
@@ -152,7 +149,7 @@ def first_errors_found(steps: pl.DataFrame, inputs: ReportInputs) -> dict[str, R
 
 def measure_reward_distribution(inputs: ReportInputs) -> pl.DataFrame:
     """Mean and quantiles of the raw rewards of every type."""
-    rewards = inputs.table(REWARDS)
+    rewards = inputs.table(STEP_REWARDS)
     measured = []
     for name in in_order(rewards["reward_type"].unique()):
         values = rewards.filter(reward_type=name)["reward"]
@@ -166,7 +163,7 @@ def measure_reward_distribution(inputs: ReportInputs) -> pl.DataFrame:
 
 def reward_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
     """By row label, the rewards of every method but merges, with `correct`, which is null where no truth is known."""
-    rewards, steps = inputs.table(REWARDS), steps_with_truth(inputs)
+    rewards, steps = inputs.table(STEP_REWARDS), steps_with_truth(inputs)
     if steps.is_empty():
         steps = rewards.with_columns(correct=pl.lit(None, pl.Boolean))
     return {
@@ -212,7 +209,7 @@ def _against_truth(inputs: ReportInputs) -> list[Measurement]:
 
 def _against_corpus(inputs: ReportInputs) -> list[Measurement]:
     """Label AUC with the corpus's own labels in the place of the truth, as in the authors' notebook."""
-    rewards, trajectories = inputs.table(REWARDS), inputs.table(TRAJECTORIES)
+    rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
     if rewards.is_empty() or trajectories.is_empty():
         return []
     labels = trajectories.select("row_number", correct="shepherd_labels").drop_nulls()

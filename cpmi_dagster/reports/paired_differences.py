@@ -22,16 +22,10 @@ from cpmi_dagster.benchmarks.processbench import processbench_average
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Difference, Resampled, holm
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, resampled_step_auc
+from cpmi_dagster.contracts.keys import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.quality import (
-    CANDIDATES,
-    CHOICES,
-    DEFAULT_AGGREGATION,
-    PRMBENCH_PREDICTIONS,
-    PROBLEMS,
-    PROCESSBENCH,
-)
+from cpmi_dagster.reports.quality import CANDIDATES, DEFAULT_AGGREGATION
 from cpmi_dagster.reports.reward_rows import BASELINE, BASELINE_TYPE, METHOD, RecipeRow, main_rows, recipe_row
 
 SCALES = {"AUC": 1.0, "PB": 100.0, "PB (official)": 100.0, "PRMB": 100.0, "MATH": 100.0}

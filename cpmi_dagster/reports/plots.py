@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
-from cpmi_dagster.reports.efficiency import COSTS
+from cpmi_dagster.contracts.keys import COSTS, MODELS
 from cpmi_dagster.reports.figure_style import (
     INK,
     colour_of,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MODELS = "models/process_reward_models"
 METRIC_UNITS = {
     "ROC-AUC": "Step AUC",
     "PB": "ProcessBench F1 (%)",

@@ -28,18 +28,10 @@ from cpmi_dagster.benchmarks.step_distribution import (
     StepDistribution,
     chance_wasserstein,
 )
+from cpmi_dagster.contracts.keys import PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
 from cpmi_dagster.reports.paper import BEST, CROSS_FITTED, FIXED, OFFICIAL, RELEASED
-from cpmi_dagster.reports.quality import (
-    PRMBENCH_PREDICTIONS,
-    PROBLEMS,
-    PROCESSBENCH,
-    distribution_of,
-    in_percent,
-    measurement,
-    prmbench_of,
-    processbench_of,
-)
+from cpmi_dagster.reports.quality import distribution_of, in_percent, measurement, prmbench_of, processbench_of
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}

@@ -21,16 +21,13 @@ from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol, pr
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
+from cpmi_dagster.contracts.keys import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs
 from cpmi_dagster.reports.reward_rows import RecipeRow
 
 Measure = Callable[[ReportInputs, str], Estimate | None]
 
-PROBLEMS = "sources/benchmark_problems"
-PROCESSBENCH = "benchmarks/processbench_predictions"
-PRMBENCH_PREDICTIONS = "benchmarks/prmbench_predictions"
-CHOICES = "benchmarks/best_of_n_choices"
 CANDIDATES = 8
 """N of best-of-N wherever the paper gives a single figure."""
 DEFAULT_AGGREGATION = "mean"

@@ -11,16 +11,10 @@ from functools import partial
 import polars as pl
 
 from cpmi_dagster.benchmarks.registry import question_set_labels
+from cpmi_dagster.contracts.keys import CHOICES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import ReportInputs, measured_frame
-from cpmi_dagster.reports.quality import (
-    CHOICES,
-    DEFAULT_AGGREGATION,
-    accuracies,
-    best_of_n,
-    measure_quality,
-    measurement,
-)
+from cpmi_dagster.reports.quality import DEFAULT_AGGREGATION, accuracies, best_of_n, measure_quality, measurement
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, RecipeRow, main_rows
 
 NOT_IN_LOGIC = "pav"

@@ -20,6 +20,7 @@ from typing import Any
 
 import duckdb
 
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import LATER_COLUMNS, TABLES
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.files.file_states import FileState, file_state
@@ -46,7 +47,6 @@ IN_MEMORY = {
     "order by trajectory_id, step_index, reward_type",
 }
 """Tables that are held in memory; of trajectories those that are selected, which are all that the pages ask for."""
-STEP_REWARDS = "labels/step_rewards"
 States = tuple[FileState | None, ...]
 """The states of files, and of folders of shards, which change with every file that is renamed into them."""
 

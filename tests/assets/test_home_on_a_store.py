@@ -12,6 +12,7 @@ from small_run import run_all
 from store_server import ACCESS_KEY, SECRET_KEY
 
 from cpmi_dagster.assets.automation import LABEL_TABLES
+from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.profiles.settings import load_settings
@@ -19,7 +20,7 @@ from cpmi_dagster.resources.database import query
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.status import home_status
 from cpmi_dagster.resources.trace import trace
-from cpmi_dagster.resources.verification import MODELS, verify_home
+from cpmi_dagster.resources.verification import verify_home
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARD = "000"

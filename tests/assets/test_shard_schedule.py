@@ -11,6 +11,7 @@ from dagster._core.events import JobFailureData, RunFailureReason
 from cpmi_dagster.assets.automation import LABEL, SHARDS_TAG
 from cpmi_dagster.assets.shard_schedule import NOTHING_TO_DO, stretches
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.actors import RayActors
@@ -20,7 +21,6 @@ from cpmi_dagster.resources.failed_runs import FIRST_TAG, KILLS_A_FAILURE, failu
 from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, LAST_LABELS, Budget, budget_of
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.resources.materializations import asset_key
-from cpmi_dagster.resources.stage_run import SELECTED
 from cpmi_dagster.resources.staleness import Staleness
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.registry import BENCHMARKS, QUESTION_SETS, STEP_BENCHMARKS, SUBSETS, question_set_labels
+from cpmi_dagster.contracts.keys import CHOICES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import CHOICES
 from cpmi_dagster.reports.question_sets import measure_best_of_n, measure_logic
 
 RECIPES = (Recipe(name="cpmi_bce", reward_type="cpmi"),)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from cpmi_dagster.contracts.keys import JUDGES
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-from cpmi_dagster.reports.inputs import JUDGES, ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES
 from cpmi_dagster.reports.process_level import score_histogram_steps
 

@@ -5,7 +5,7 @@ import pickle
 import polars as pl
 import pytest
 
-from cpmi_dagster.assets.label_chunks import NEGATIVES
+from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.chunks import ChunkJob, chunk_jobs, made

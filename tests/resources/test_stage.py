@@ -8,6 +8,7 @@ import pytest
 from stage_examples import LABELS, LOGPROBS, NEGATIVES, SCORES, counting_stage, negatives, rewards, select, write
 
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.resources import fingerprints
@@ -15,7 +16,7 @@ from cpmi_dagster.resources.fingerprints import earlier_hash, fingerprint_of
 from cpmi_dagster.resources.lake import FileRecord
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import SELECTED, StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 
 def test_unchanged_work_is_skipped_and_said_so(run_of):

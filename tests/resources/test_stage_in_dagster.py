@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 from stage_examples import NEGATIVES, REJECTED, counting_stage, negatives, select
 
+from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import SELECTED, StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 
 def materialize(declared: Stage, run: StageRun, instance: dg.DagsterInstance, **options: object):
