@@ -7,17 +7,22 @@ Lines are read here and not by `datasets`, whose JSON reader refuses a whole fil
 with other types than the first ones.
 """
 
-import gzip
 import io
 import json
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpmi_dagster.errors import SourceError, first_line
-from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, ReadingLimits, bounded_lines, open_text, too_expanded
+from cpmi_dagster.files.bounded_reading import (
+    DEFAULT_LIMITS,
+    ReadingLimits,
+    bounded_lines,
+    naming_damage,
+    open_text,
+    too_expanded,
+)
 from cpmi_dagster.files.text import NOT_UTF8, encodable
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
@@ -72,15 +77,13 @@ def read_file(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[Re
     Raises:
         SourceError: the file is truncated, is not what its name says, or holds more than the limits allow.
     """
-    try:
+    with naming_damage(file):
         if file.suffix.lower() == ".parquet":
             yield from _parquet_rows(file, limits)
         elif ".jsonl" in file.name.lower():
             yield from _lines(file, limits)
         else:
             yield from _json_rows(file, limits)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise SourceError(f"{file} is damaged ({error}); fetch it again") from error
 
 
 def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:

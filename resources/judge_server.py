@@ -26,11 +26,11 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cpmi_dagster.errors import first_complaint
-from cpmi_dagster.files.text import Text
+from cpmi_dagster.files.text import Text, encodable
 from cpmi_dagster.prm.judging import Solution, judged_rows, load_judge
 from cpmi_dagster.resources.own_pages_only import guard
 
@@ -85,7 +85,13 @@ class Judge:
         self._waiting: asyncio.Queue[tuple[Solution, asyncio.Future[dict[str, Any]]]] = asyncio.Queue()
 
     async def rows(self, solutions: Sequence[Solution]) -> list[dict[str, Any]]:
-        """A judged row for each solution, as `cpmi judge` writes it."""
+        """A judged row for each solution, as `cpmi judge` writes it.
+
+        Raises:
+            HTTPException: they are too many at once.
+        """
+        if len(solutions) > MOST_SOLUTIONS:
+            raise HTTPException(413, f"{len(solutions):,} solutions; send at most {MOST_SOLUTIONS:,} at once")
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[dict[str, Any]]] = [loop.create_future() for _ in solutions]
         for entry in zip(solutions, futures, strict=True):
@@ -98,14 +104,19 @@ class Judge:
             batch = [await self._waiting.get()]
             while len(batch) < AT_ONCE and not self._waiting.empty():
                 batch.append(self._waiting.get_nowait())
-            solutions = [solution for solution, _ in batch]
-            try:
-                rows = await run_in_threadpool(judged_rows, self._model, solutions, self._threshold, lambda _: None)
-                for (_, future), row in zip(batch, rows, strict=True):
-                    _settle(future, row)
-            except Exception as error:  # whatever a model raises, those that wait are answered
-                for _, future in batch:
-                    _settle(future, error)
+            answers = await self._answers([solution for solution, _ in batch])
+            for (_, future), answer in zip(batch, answers, strict=True):
+                _settle(future, answer)
+
+    async def _answers(self, solutions: Sequence[Solution]) -> list[dict[str, Any] | Exception]:
+        """Of each solution its row, or what the model raised for it alone: all that wait are answered."""
+        try:
+            rows = await run_in_threadpool(judged_rows, self._model, solutions, self._threshold, lambda _: None)
+            return list(rows)
+        except Exception as error:
+            if len(solutions) == 1:
+                return [error]
+        return [answer for solution in solutions for answer in await self._answers([solution])]
 
 
 def judge_application(model: "LoadedRewardModel", name: str, threshold: float) -> Starlette:
@@ -116,13 +127,11 @@ def judge_application(model: "LoadedRewardModel", name: str, threshold: float) -
     """
     judge = Judge(model, threshold)
 
-    async def judged(request: Request) -> JSONResponse:
+    async def judged(request: Request) -> Response:
         body = await _body(request)
         several = body if isinstance(body, list) else [body]
-        if len(several) > MOST_SOLUTIONS:
-            raise HTTPException(413, f"{len(several):,} solutions; send at most {MOST_SOLUTIONS:,} at once")
         rows = await judge.rows([_solution(row, number) for number, row in enumerate(several)])
-        return JSONResponse(rows if isinstance(body, list) else rows[0])
+        return _json(rows if isinstance(body, list) else rows[0])
 
     async def pooling(request: Request) -> JSONResponse:
         try:
@@ -202,6 +211,17 @@ async def _body(request: Request) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, "the body is not JSON") from error
+
+
+def _json(answer: Any) -> Response:
+    """An answer as JSON, with fields of the request in it."""
+    try:
+        text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise HTTPException(
+            400, "a field has NaN or an infinite number, which JSON does not have; send null"
+        ) from error
+    return Response(encodable(text), media_type="application/json")
 
 
 def _solution(row: Any, number: int) -> Solution:

@@ -19,6 +19,7 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
+from cpmi_dagster.files.text import counted
 
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 
@@ -86,8 +87,8 @@ def score(
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         ERR.warn(f"{name} was not scored: {reason}")
     if not quiet:
-        scored = f"{result.scores.height:,} scores of {result.scores['id'].n_unique():,} trajectories"
-        OUT.print(f"{scored} in {output}", markup=False)
+        trajectories = counted(result.scores["id"].n_unique(), "trajectory", "trajectories")
+        OUT.print(f"{counted(result.scores.height, 'score')} of {trajectories} in {output}", markup=False)
 
 
 @app.command(
@@ -111,14 +112,14 @@ def judge(
 
     Without --input and --output it is a filter: it reads lines, and writes each judged line as soon as it is ready.
     """
-    from cpmi_dagster.prm.judge_stream import judge_as_filter
+    from cpmi_dagster.prm.judge_stream import ENCODING, as_utf8, judge_as_filter
     from cpmi_dagster.prm.judging import STANDARD, JudgeRequest, judge_file
 
     if str(input) == STANDARD and sys.stdin.isatty():
         raise typer.BadParameter("give a file, or send solutions to standard input", param_hint="--input")
     request = JudgeRequest(prm, input, output, threshold, device, dtype)
     if STANDARD in (str(input), str(output)):
-        done = judge_as_filter(request, sys.stdin, sys.stdout)
+        done = judge_as_filter(request, as_utf8(sys.stdin, ENCODING), as_utf8(sys.stdout))
     else:
         with views.bar(ERR, "judging", quiet) as advance:
             done = judge_file(request, advance)
@@ -126,7 +127,7 @@ def judge(
         ERR.warn(f"{name} was not judged: {reason}")
     if not quiet:
         console, place = (ERR, "") if str(output) == STANDARD else (OUT, f" in {output}")
-        console.print(f"{done.judged:,} solutions judged{place}", highlight=False, markup=False)
+        console.print(f"{counted(done.judged, 'solution')} judged{place}", highlight=False, markup=False)
 
 
 @app.command(epilog="Example: `cpmi serve-judge --prm models/cpmi_bce --port 8300`")

@@ -8,7 +8,9 @@ The bounds are settings, `sources.limits`; what is read without a profile has th
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -57,6 +59,19 @@ def open_text(file: Path, limits: ReadingLimits = DEFAULT_LIMITS, encoding: str 
     stream.seek(0)
     content = cast("IO[bytes]", _BoundedGzip(file, stream, limits) if is_gzipped else stream)
     return io.TextIOWrapper(content, encoding=encoding, errors="surrogateescape", newline="\n")
+
+
+@contextmanager
+def naming_damage(file: Path) -> Iterator[None]:
+    """Name the file where what is read of it in the block was compressed and is damaged.
+
+    Raises:
+        SourceError: it is damaged.
+    """
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise SourceError(f"{file} is damaged ({error}); fetch it again") from error
 
 
 def bounded_lines(stream: IO[str], limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[tuple[str, bool]]:

@@ -5,9 +5,7 @@
 The form is a pydantic model; blank lines are skipped, and so is a byte order mark.
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.errors import SourceError, first_complaint
-from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
+from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, naming_damage, open_text
 from cpmi_dagster.files.text import NOT_UTF8
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -36,17 +34,14 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
         raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
     if ".parquet" in path.suffixes:
         raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
-    try:
-        with open_text(path, DEFAULT_LIMITS, "utf-8-sig") as stream:
-            for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
-                place = f"{path}, line {number}"
-                if not is_whole:
-                    longest = DEFAULT_LIMITS.line_characters
-                    raise SourceError(f"{place} is longer than {longest:,} characters; correct or remove the line")
-                if text.strip():
-                    yield place, parse_line(text, form, place)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise SourceError(f"{path} is damaged ({error}); fetch it again") from error
+    with naming_damage(path), open_text(path, DEFAULT_LIMITS, "utf-8-sig") as stream:
+        for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
+            place = f"{path}, line {number}"
+            if not is_whole:
+                longest = DEFAULT_LIMITS.line_characters
+                raise SourceError(f"{place} is longer than {longest:,} characters; correct or remove the line")
+            if text.strip():
+                yield place, parse_line(text, form, place)
 
 
 def parse_line(text: str, form: type[Form], place: str) -> Form:
@@ -71,3 +66,5 @@ def parse_line(text: str, form: type[Form], place: str) -> Form:
         raise SourceError(f"{place} is not JSON ({error.msg}); correct or remove the line") from error
     except ValidationError as error:
         raise SourceError(f"{place}: {first_complaint(error)}; correct or remove the line") from error
+    except ValueError as error:
+        raise SourceError(f"{place} has a number of too many digits; correct or remove the line") from error

@@ -51,6 +51,11 @@ def number_text(value: float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def counted(count: int, what: str, several: str | None = None) -> str:
+    """A number of things: `1 solution`, `1,024 solutions`, `2 trajectories`."""
+    return f"{count:,} {what if count == 1 else several or f'{what}s'}"
+
+
 def cut(text: str, characters: int) -> str:
     """The text where it fits; else its beginning and a `…`, in that many characters."""
     return text if len(text) <= characters else text[: characters - 1] + "…"

@@ -9,13 +9,15 @@ batches.
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from io import TextIOWrapper
+from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
+from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, naming_damage, open_text
 from cpmi_dagster.files.json_lines import parse_line
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.prm.judging import (
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256
 WAITING = 4 * AT_ONCE
+ENCODING = "utf-8-sig"  # a byte order mark at the start is no part of the first line
 
 
 class Unread(NamedTuple):
@@ -51,11 +54,11 @@ def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> Ju
     """Judge where the input, the output or both are standard ones; a file that is written appears whole.
 
     Args:
-        given: standard input.
-        taken: standard output.
+        given: standard input, from `as_utf8`.
+        taken: standard output, likewise.
 
     Raises:
-        SourceError: the input is missing, or the output cannot be written.
+        SourceError: the input is missing or damaged, or the output cannot be written.
         ModelError: the folder holds no reward model, or the device is not there.
         ScoringError: a score is not a finite number.
     """
@@ -70,11 +73,18 @@ def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> Ju
         taken.write(line)
         taken.flush()
 
-    with nullcontext(given) if reads else open_text(request.input) as stream:
+    with nullcontext(given) if reads else _opened(request.input) as stream:
         done = judge_stream(model, stream, write if writes else lines.append, request.threshold)
     if not writes:
         write_whole(request.output, "".join(lines))
     return done
+
+
+def as_utf8(stream: TextIO, encoding: Literal["utf-8", "utf-8-sig"] = "utf-8") -> TextIO:
+    """A standard stream that is UTF-8 like a file, whatever the locale; a byte that is not rejects its line alone."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(encoding=encoding, errors="surrogateescape", newline="\n")
+    return stream
 
 
 def judge_stream(
@@ -103,6 +113,12 @@ def judge_stream(
         judged += done.judged
         rejected += done.rejected
     return JudgedFile(judged, rejected)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    with naming_damage(path), open_text(path, DEFAULT_LIMITS, ENCODING) as stream:
+        yield stream
 
 
 def _unread(line: Unread) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """`cpmi judge`: every line of the input is in the output, judged or with its reason."""
 
+import gzip
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +125,7 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
         ({"id": True, "question": "x", "steps": []}, "line 2: `id`: it must be text or a whole number"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1 too; give each line its own"),
         ("[]", "line 2 is not a JSON object"),
+        ('{"id": ' + "9" * 5_000 + "}", "line 2 has a number of too many digits"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_written(request_of, line, message):
@@ -173,6 +177,32 @@ def test_a_filter_judges_what_has_come_and_waits_for_no_other_line(request_of, t
     assert first["id"] is None and "line 3 is not JSON" in first["reason"]
     assert second["id"] == "x" and "line 4: `question`: it is missing" in second["reason"]
     assert written.empty()
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz", "-"])
+def test_a_filter_reads_marks_at_the_start_and_passes_over_what_cannot_be_read(request_of, trained, name, tmp_path):
+    solution = json.dumps({**SOLUTIONS[0], "note": "é"}, ensure_ascii=False).encode()
+    text = b"\xef\xbb\xbf" + solution + b'\n{"id": "\xe9"}\n{"id": ' + b"9" * 5_000 + b"}\n" + solution + b"\n"
+    path = tmp_path / name
+    if name != "-":
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    arguments = ["judge", "--prm", str(trained.path), "--input", str(path) if name != "-" else "-"]
+    command = [sys.executable, "-m", "cpmi_dagster", *arguments]
+    latin = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, input=text, capture_output=True, check=True, env=latin)
+    judged = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert [row.get("note") for row in judged] == ["é", None, None, "é"]
+    assert "line 2 is not UTF-8" in judged[1]["reason"]
+    assert "line 3 has a number of too many digits" in judged[2]["reason"]
+
+
+def test_a_damaged_file_is_named_also_by_the_filter(request_of, trained):
+    request = request_of(SOLUTIONS)
+    damaged = request.input.with_name("damaged.jsonl.gz")
+    damaged.write_bytes(gzip.compress(request.input.read_bytes())[:-20])
+    result = CliRunner().invoke(app, ["judge", "--prm", str(trained.path), "--input", str(damaged)])
+    assert isinstance(result.exception, SourceError)
+    assert "damaged.jsonl.gz is damaged" in str(result.exception) and "fetch it again" in str(result.exception)
 
 
 def test_without_files_the_command_is_a_filter_and_stdout_holds_nothing_but_rows(request_of, trained):

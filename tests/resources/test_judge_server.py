@@ -1,6 +1,7 @@
 """`cpmi serve-judge`: answers are those of `cpmi judge`, in its own form and in that of vLLM's reward models."""
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,13 +13,15 @@ from cpmi_dagster.resources.judge_server import LONGEST_BODY, Judge, judge_appli
 
 QUESTION, STEPS = "1 + 1?", ["1 + 1 = 3.", "So 3."]
 TAGGED = "".join(f"{step}<extra_0>" for step in STEPS)
+TURNS = f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n{TAGGED}<|im_end|>"
 
 
 def by_length(model, solutions, threshold, advance):
     """A judge that knows only how long a step is."""
     assert model == "model"
     return [
-        {"id": each.id, "probabilities": [1 / len(step) for step in each.steps], "first_error": 0}
+        {"id": each.id, **(each.model_extra or {}), "probabilities": [1 / len(step) for step in each.steps]}
+        | {"first_error": 0}
         if each.steps
         else {"id": each.id, "probabilities": None, "first_error": None, "reason": "it has no steps"}
         for each in solutions
@@ -67,6 +70,11 @@ def test_a_client_of_vllms_reward_models_has_two_figures_a_step(client, asked):
         ("/judge", b"[" * 100_000, 400, "not JSON"),
         ("/judge", b'[{"question": "?"}]', 400, "solution 0: `steps`: it is missing"),
         ("/judge", b'["?"]', 400, "solution 0"),
+        ("/judge", b'{"question": "?", "steps": ["a"], "id": ' + b"9" * 5_000 + b"}", 400, "not JSON"),
+        ("/judge", b'{"question": "?", "steps": ["a"], "score": NaN}', 400, "NaN or an infinite number"),
+        ("/judge", b'{"question": "?", "steps": ["a"], "score": 1e999}', 400, "NaN or an infinite number"),
+        ("/judge", json.dumps([{"question": "?", "steps": []}] * 1025).encode(), 413, "1,025 solutions; send at most"),
+        ("/pooling", json.dumps({"input": [TURNS] * 1025}).encode(), 413, "1,025 solutions; send at most"),
         ("/judge", b" " * (LONGEST_BODY + 1), 413, "longer than 32 MiB"),
         ("/pooling", b'{"input": "1 + 1 = 2"}', 400, "whose steps end with <extra_0>"),
         ("/pooling", b"{}", 400, "give `messages`"),
@@ -96,6 +104,34 @@ def test_an_error_of_the_model_is_answered_and_the_next_request_is_judged(monkey
         assert "no memory left" in other.post("/judge", json=body).json()["error"]["message"]
         monkeypatch.setattr(judge_server, "judged_rows", by_length)
         assert other.post("/judge", json=body).status_code == 200
+
+
+def test_halves_of_characters_in_other_fields_are_answered(client):
+    body = b'{"question": "?", "steps": ["a"], "note": "\\ud800"}'
+    answer = client.post("/judge", content=body)
+    assert answer.status_code == 200 and answer.json()["id"] == 0
+
+
+def test_one_solution_that_the_model_cannot_judge_fails_alone(monkeypatch):
+    def picky(model, solutions, threshold, advance):
+        if any(each.question == "bad" for each in solutions):
+            raise RuntimeError("a number is not finite")
+        return by_length(model, solutions, threshold, advance)
+
+    monkeypatch.setattr(judge_server, "judged_rows", picky)
+
+    async def ask() -> list[object]:
+        judge = Judge("model", 0.5)
+        work = asyncio.create_task(judge.work())
+        asked = [Solution(id=name, question=name, steps=["xx"]) for name in ("good", "bad", "fine")]
+        answers = await asyncio.gather(*(judge.rows([each]) for each in asked), return_exceptions=True)
+        work.cancel()
+        return answers
+
+    with ThreadPoolExecutor(1) as thread:
+        good, bad, fine = thread.submit(asyncio.run, ask()).result()
+    assert isinstance(bad, RuntimeError)
+    assert [row["probabilities"] for (row,) in (good, fine)] == [[0.5], [0.5]]
 
 
 def test_many_at_once_are_judged_in_few_batches_and_each_has_its_own_answer(monkeypatch):
