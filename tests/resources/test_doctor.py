@@ -10,7 +10,7 @@ from cpmi_dagster.cli.doctor import show_findings
 from cpmi_dagster.cli.options import OUT
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import doctor
+from cpmi_dagster.resources import doctor_needs
 from cpmi_dagster.resources.doctor import examine
 
 COMMIT = "0" * 40
@@ -43,6 +43,8 @@ def test_a_key_that_is_not_in_the_environment_is_a_problem(tmp_path, monkeypatch
     models = {"policy": policy}
     monkeypatch.delenv("MY_KEY", raising=False)
     assert "MY_KEY" in next(iter(problems(found(tmp_path, models=models)).values()))
+    monkeypatch.setenv("MY_KEY", " ")
+    assert "MY_KEY" in next(iter(problems(found(tmp_path, models=models)).values()))
     monkeypatch.setenv("MY_KEY", "secret")
     findings = found(tmp_path, models=models)
     assert not problems(findings)
@@ -55,6 +57,21 @@ def test_what_the_hub_does_not_give_is_a_problem_named_once(tmp_path, monkeypatc
     splits = [{"source": "gsm8k", "hub": "openai/gsm8k", "split": split} for split in ("train", "test")]
     found_problems = problems(found(tmp_path, sources={"references": splits}, models={"labeler": {"name": "a/model"}}))
     assert [what.split(":")[0] for what in found_problems] == ["labeler a/model", "openai/gsm8k"]
+
+
+def test_the_own_backbones_of_recipes_are_looked_at_each_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    recipes = [{"name": name, "reward_type": name, "backbone": {"name": "another/model"}} for name in ("cpmi", "mc")]
+    (what, advice), *others = problems(found(tmp_path, recipes=recipes)).items()
+    assert what.startswith("backbone of recipe cpmi another/model") and "its backbone.name" in advice
+    assert not others
+    both = found(tmp_path, recipes=[{"name": "plain", "reward_type": "cpmi"}, {"name": "own", "reward_type": "mc",
+                 "backbone": {"name": "miniature:prover"}}])  # fmt: skip
+    assert not problems(both)
+    assert [each.what.split(":")[0] for each in both if each.what.startswith("backbone")] == [
+        "backbone miniature", "backbone of recipe own miniature",
+    ]  # fmt: skip
 
 
 def test_a_part_of_a_download_is_not_taken_for_the_whole(tmp_path, monkeypatch):
@@ -89,7 +106,7 @@ def test_a_part_of_a_download_is_not_taken_for_the_whole(tmp_path, monkeypatch):
 def test_weights_are_there_if_all_that_their_index_names_is(tmp_path, files, lacks):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert doctor._lacks_weights(tmp_path) == lacks
+    assert doctor_needs._lacks_weights(tmp_path) == lacks
 
 
 def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):
