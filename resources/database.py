@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import polars as pl
@@ -92,14 +93,16 @@ class Database:
         """
         if not self._lake.has_rows():
             raise LakeError("there is nothing to export yet; run `cpmi run` first")
-        if not all(map(self._has_empty, TABLES.values())):
-            with locked(self.path.with_suffix(".lock")):
-                self._write_empty()
         try:
-            with whole_file(path) as unfinished, duckdb.connect(str(unfinished), config=CONFIG) as connection:
+            with (
+                TemporaryDirectory(prefix="cpmi-export-") as folder,
+                whole_file(path) as unfinished,
+                duckdb.connect(str(unfinished), config=CONFIG) as connection,
+            ):
                 for table in TABLES.values():
-                    self._check(table)
-                    self._show(connection, table, is_copied=True)
+                    empty = Path(folder) / "empty.parquet"
+                    pl.DataFrame(schema=columns_of(table)).write_parquet(empty)
+                    self._show(connection, table, copied=[*self._checked_files(table), empty])
                     advance(1, len(TABLES))
                 _show_comparison(connection)
                 connection.execute(f"create table {EXPORT} (name varchar, value varchar)")
@@ -110,11 +113,13 @@ class Database:
         except duckdb.Error as error:
             raise LakeError(f"{path} cannot be written: {first_line(error)}") from error
 
-    def _check(self, table: Table) -> None:
-        """Bring the files of a table here and read them, damage and all, before they are copied."""
+    def _checked_files(self, table: Table) -> list[Path]:
+        """The files of a table, brought here and read, damage and all, before they are copied."""
         self._lake.files.fetch(f"{LAKE}/{table.key}" if table.partitioning else f"{LAKE}/{table.group}")
-        for partition in self._lake.partitions(table.key) if table.partitioning else [None]:
+        partitions = self._lake.partitions(table.key) if table.partitioning else [None]
+        for partition in partitions:
             self._lake.check(table.key, partition)
+        return [path for partition in partitions if (path := self._lake.path(table.key, partition)).is_file()]
 
     def _write_empty(self) -> None:
         for table in TABLES.values():
@@ -197,18 +202,18 @@ class Database:
             counts = [connection.sql(f"select count(*) from {relation}").fetchall()[0][0] for relation in relations]
         return pl.DataFrame({"relation": relations, "rows": counts}, schema={"relation": pl.String, "rows": pl.Int64})
 
-    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table, is_copied: bool = False) -> None:
-        """Create the relation of a table: a real one of results that have been made, or of all, else a view."""
-        is_result = is_copied or (table.group in RESULT_GROUPS and self._lake.exists(table.key))
+    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table, copied: Sequence[Path] | None = None) -> None:
+        """Create the relation of a table: a real one of results that have been made, or of given files, else a view."""
+        is_result = copied is not None or (table.group in RESULT_GROUPS and self._lake.exists(table.key))
         provenance = provenance_of(table)
         columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
         files = self._files(table).relative_to(self._lake.folder)
         home = quoted(str(self._lake.folder.absolute()))
         place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
-        select = (
-            f"select {columns} from read_parquet({place} || {quoted(f'/{files}')}, "
-            "union_by_name = true, hive_partitioning = false)"
-        )
+        read = f"{place} || {quoted(f'/{files}')}"
+        if copied is not None:
+            read = f"[{', '.join(quoted(str(path.absolute())) for path in copied)}]"
+        select = f"select {columns} from read_parquet({read}, union_by_name = true, hive_partitioning = false)"
         conditions = [*([] if is_result else [self._is_at_home()]), *self._is_asked_for(table)]
         if conditions:
             select += f" where {' and '.join(conditions)}"

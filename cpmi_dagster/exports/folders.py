@@ -2,9 +2,9 @@
 
     mine/README.md                               the card
     mine/data/train-00000-of-00001.parquet       the rows
-    mine/.cpmi-export.json                       {"kind": "dataset", "files": ["README.md", …], "profile": "mine", …}
+    mine/.cpmi-export.json                       {"kind": "dataset", "files": {"README.md": "5f0c…", …}, …}
 
-A folder is replaced where it holds nothing but what an earlier export has written, as the last file says.
+A folder is replaced where it holds nothing but what an earlier export has written, byte by byte, as the last file says.
 """
 
 import json
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cpmi_dagster.errors import StorageError, UsageError
+from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.whole_files import try_to_write
 
 RECORD = ".cpmi-export.json"
@@ -36,11 +37,8 @@ def check_replaceable(folder: Path) -> None:
         raise UsageError(f"--to {folder} is a file; give a folder, or a file that ends in .duckdb")
     if Path.cwd().is_relative_to(folder):
         raise UsageError(f"--to {folder} is the folder that this command runs in; give another, or run it elsewhere")
-    if folder.is_dir() and (others := _others(folder)):
-        raise UsageError(
-            f"--to {folder} contains `{others[0]}`, which no export has written; give a new or empty folder, or move "
-            "what is there away"
-        )
+    if folder.is_dir() and (kept := _not_exported(folder)):
+        raise UsageError(f"--to {folder} contains {kept}; give a new or empty folder, or move what is there away")
     try:
         try_to_write(folder.absolute().parent)
     except OSError as error:
@@ -48,8 +46,8 @@ def check_replaceable(folder: Path) -> None:
 
 
 def write_record(folder: Path, kind: str, facts: Mapping[str, Any]) -> None:
-    """Note what was exported, and which files it is; called last."""
-    record = {"kind": kind, **facts, "files": sorted(_files(folder))}
+    """Note what was exported, and which files it is, with the sha256 of each; called last."""
+    record = {"kind": kind, **facts, "files": {name: file_digest(folder / name) for name in sorted(_files(folder))}}
     (folder / RECORD).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -75,14 +73,22 @@ def _arrow_type(dtype: pl.DataType) -> pa.DataType:
     return {pl.String: pa.string(), pl.Float64: pa.float64(), pl.Boolean: pa.bool_()}[type(dtype)]
 
 
-def _others(folder: Path) -> list[str]:
-    """Files of a folder that no export has written."""
+def _not_exported(folder: Path) -> str:
+    """The first file of a folder that is not as an export has written it, and why; empty where all are."""
     try:
-        known = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
+        written = dict(json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, KeyError, TypeError):
-        known = []
-    return sorted(set(_files(folder)) - set(known) - {RECORD})
+        written = {}
+    for name in sorted(set(_files(folder)) - {RECORD}):
+        path = folder / name
+        if name not in written or path.is_symlink() or not path.is_file():
+            return f"`{name}`, which no export has written"
+        if file_digest(path) != written[name]:
+            return f"`{name}`, which has changed since it was exported"
+    return ""
 
 
 def _files(folder: Path) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()]
+    """All that is in a folder but folders; a link to one is no folder of its own."""
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return [path.relative_to(folder).as_posix() for path in found]

@@ -6,7 +6,7 @@ import pytest
 from datasets import Value, load_dataset
 
 from cpmi_dagster.errors import CpmiError, UsageError
-from cpmi_dagster.exports.folders import DATA, check_replaceable, write_record, write_rows
+from cpmi_dagster.exports.folders import CARD, DATA, check_replaceable, write_record, write_rows
 from cpmi_dagster.exports.rows import FORMS, exported_rows, labelled_trajectories
 from cpmi_dagster.trajectories.forms import TrlRow, form_of
 from cpmi_dagster.trajectories.math_shepherd import parse_row
@@ -111,11 +111,34 @@ def test_a_folder_of_ones_own_is_not_replaced(tmp_path):
     check_replaceable(tmp_path / "new")
 
 
-def test_an_export_is_replaced_until_something_is_put_beside_it(tmp_path):
+@pytest.fixture
+def folder(tmp_path):
+    """An export that nobody has touched."""
     folder = tmp_path / "mine"
     write_rows(exported_rows(labelled(), "trl", 0.5).rows, folder, lambda count, total: None)
+    (folder / CARD).write_text("the card")
     write_record(folder, "dataset", {})
     check_replaceable(folder)
+    return folder
+
+
+def test_an_export_is_replaced_until_something_is_put_beside_it(folder):
     (folder / "data" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"contains `data/notes\.txt`"):
+    with pytest.raises(UsageError, match=r"contains `data/notes\.txt`, which no export has written"):
+        check_replaceable(folder)
+
+
+def test_a_card_that_its_reader_has_changed_is_not_replaced(folder):
+    (folder / CARD).write_text("the card, and what I know")
+    with pytest.raises(UsageError, match=r"contains `README\.md`, which has changed since it was exported"):
+        check_replaceable(folder)
+
+
+@pytest.mark.parametrize("name", ["data/more", CARD])
+def test_links_are_not_what_an_export_has_written(folder, tmp_path, name):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "card").write_text("the card")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / ("card" if name == CARD else "elsewhere"))
+    with pytest.raises(UsageError, match=f"contains `{name}`, which no export has written"):
         check_replaceable(folder)

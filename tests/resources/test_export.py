@@ -150,6 +150,15 @@ def test_the_database_holds_every_row_and_needs_no_home(own_copy, tmp_path):
     assert "tables in " + str(tmp_path / "all.duckdb") in f"{done.what} in {done.place}"
 
 
+@pytest.mark.parametrize("to", ["mine", "mine.duckdb"])
+def test_exporting_writes_nothing_into_the_home(own_copy, tmp_path, to):
+    for empty in (own_copy.home / "lake").rglob("*empty.parquet"):
+        empty.unlink()
+    before = {path: path.stat().st_mtime_ns for path in own_copy.home.rglob("*")}
+    export(own_copy, ExportRequest(str(tmp_path / to)), silent)
+    assert {path: path.stat().st_mtime_ns for path in own_copy.home.rglob("*")} == before
+
+
 def test_a_file_of_ones_own_is_not_replaced_by_a_database(finished, tmp_path):
     file = tmp_path / "mine.duckdb"
     duckdb.connect(str(file)).close()
