@@ -14,6 +14,7 @@ from cpmi_dagster.contracts.keys import MODELS, REFERENCES, REJECTED_ROWS, STEP_
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
+from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
@@ -34,7 +35,7 @@ MEASURED_BY = [
     "rewards.default_conditioning",
     "negatives.count",
 ]
-VERSIONS = ("cpmi-dagster", "dagster", "duckdb", "polars", "torch", "transformers")
+VERSIONS = (DISTRIBUTION, "dagster", "duckdb", "polars", "torch", "transformers")
 
 
 def _artifact_key(name: str) -> str:

@@ -13,9 +13,9 @@ from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dagster_home import write_dagster_yaml
 from cpmi_dagster.resources.guarded_webserver import AS_MODULE
+from cpmi_dagster.resources.own_pages_only import LOCALHOST
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
-LOCALHOST = "127.0.0.1"
 
 
 def check_schedule(settings: Settings) -> None:

@@ -138,6 +138,15 @@ class Database:
         is_view = TABLES[key].group not in RESULT_GROUPS or key not in self._stored()
         return is_view and self.path.is_file() and self._has_empty(TABLES[key])
 
+    def _defect(self) -> str:
+        """Why the file cannot be opened; empty where it can, or is not there."""
+        try:
+            if self.path.is_file():
+                duckdb.connect(str(self.path), read_only=True).close()
+        except duckdb.Error as error:
+            return first_line(error)
+        return ""
+
     def _stored(self) -> set[str]:
         """The results that the file holds as they were when it was published."""
         try:
@@ -160,6 +169,11 @@ class Database:
             raise LakeError(
                 f"there is no database at {self.path}; run `cpmi run` first, or change to the folder where you ran it "
                 "(or set CPMI_HOME)"
+            )
+        if not self._lake.has_rows() and (reason := self._defect()):
+            raise LakeError(
+                f"{self.path} cannot be opened ({reason}), and there are no results to publish it from; run `cpmi run` "
+                "first"
             )
         if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
             # files that were deleted, or a version whose views know nothing of moved homes

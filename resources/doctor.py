@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.doctor_needs import Finding, data_sets, models, needed_models
@@ -26,7 +27,7 @@ from cpmi_dagster.resources.queries import GIB
 
 LITTLE_ROOM = 5 * GIB
 """Free space at a home below which there is a warning: labels of 80,000 trajectories take about 4 GiB."""
-PACKAGES = ("cpmi-dagster", "torch", "transformers", "dagster", "duckdb", "polars")
+PACKAGES = (DISTRIBUTION, "torch", "transformers", "dagster", "duckdb", "polars")
 
 
 def examine(settings: Settings) -> Iterator[Finding]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 import polars as pl
@@ -25,6 +24,7 @@ from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.exports.rows import DEFAULT_FORM, DEFAULT_THRESHOLD, exported_rows, labelled_trajectories
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once
+from cpmi_dagster.installed import own_version
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.database import Database, is_export
 from cpmi_dagster.resources.export_facts import is_probability, method_of, models_of, origins_of
@@ -35,7 +35,6 @@ from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 DATABASE = ".duckdb"
 OF_FILES = (".csv", ".json", ".jsonl", ".parquet", ".db", ".sqlite")
-DISTRIBUTION = "cpmi-dagster"
 Advance = Callable[[int, int], None]
 
 
@@ -138,7 +137,7 @@ def _export_database(lake: Lake, settings: Settings, request: ExportRequest, adv
     facts = {
         "profile": settings.profile,
         "seed": str(settings.seed),
-        "version": version(DISTRIBUTION),
+        "version": own_version(),
         "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     tables = Database(lake, settings).export(path, facts, advance)
@@ -165,7 +164,7 @@ def _write_dataset(
         reward_type=reward_type,
         form=form,
         threshold=threshold,
-        version=version(DISTRIBUTION),
+        version=own_version(),
         is_probability=is_probability(lake, reward_type),
         models=models_of(lake, reward_type, content_of(lake, SOFT_LABELS, None)),
         method=method_of(lake, reward_type),
@@ -224,7 +223,7 @@ def _write_model(
 
     assert request.recipe is not None
     exported = write_model(lake, settings, settings.recipe(request.recipe), folder, name, advance)
-    facts = {"profile": settings.profile, "version": version(DISTRIBUTION), "recipe": request.recipe}
+    facts = {"profile": settings.profile, "version": own_version(), "recipe": request.recipe}
     write_record(folder, "model", facts)
     opened = "README.md there has the lines of Python that load it"
     return f"reward model `{request.recipe}` as {exported.architecture}", opened, ()

@@ -1,7 +1,6 @@
 """A reward model of a home in a folder that loads without this package, with the figures that were measured with it."""
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from cpmi_dagster.exports.folders import CARD
 from cpmi_dagster.exports.licences import licence_of
 from cpmi_dagster.exports.model_card import ModelFacts, model_card
 from cpmi_dagster.exports.reward_models import ExportedModel, save_reward_model
+from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.prm.model import load_reward_model
@@ -59,7 +59,7 @@ def write_model(
         places=benchmark_places(settings),
         training=_training(record.settings.get("recipe") if record else None, row),
         models=models_of(lake, row["reward_type"], row["data_version"]),
-        version=version("cpmi-dagster"),
+        version=own_version(),
     )
     (folder / CARD).write_text(model_card(facts, exported), encoding="utf-8")
     advance(1, PARTS)

@@ -32,12 +32,11 @@ from starlette.routing import Route
 from cpmi_dagster.errors import first_complaint
 from cpmi_dagster.files.text import Text, encodable
 from cpmi_dagster.prm.judging import Solution, judged_rows, load_judge
-from cpmi_dagster.resources.own_pages_only import guard
+from cpmi_dagster.resources.own_pages_only import LOCALHOST, guard
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
-LOCALHOST = "127.0.0.1"
 STEP_TAG = "<extra_0>"
 CHAT_TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)<\|im_end\|>", re.DOTALL)
 LONGEST_BODY = 32 * 2**20

@@ -19,7 +19,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HOSTS = ("127.0.0.1", "localhost")
+LOCALHOST = "127.0.0.1"
+HOSTS = (LOCALHOST, "localhost")
 GRAPHQL = "/graphql"
 
 

@@ -1,10 +1,10 @@
 """A stage of the DAG: it reads tables, calls the method, and returns the rows of the tables it makes.
 
-    @stage("labels/template_scores", inputs=["labels/answer_logprobs"], settings=["demand.conditionings"])
-    def template_scores(run: StageRun, shard: str) -> StageOutput:
-        '''CPMI of every step under every template and conditioning (Eq. 3).'''
-        logprobs = run.read("labels/answer_logprobs", shard)
-        return StageOutput(conditionings.template_scores(logprobs, run.settings.demand.conditionings))
+    @stage("dataset/soft_labels", inputs=["labels/step_rewards"], settings=["soft_labels", …])
+    def soft_labels(run: StageRun) -> StageOutput:
+        '''Soft labels: a robust z-score over the whole labelled set, then a sigmoid (Eq. 7).'''
+        rewards, own = run.read("labels/step_rewards"), run.settings.sources.probability_labels
+        return StageOutput(normalise(rewards, run.settings.soft_labels, own))
 
 What the decorator adds: a fingerprint over the code version, the named settings and models and the content of every
 input, so that unchanged work is skipped; a lock, so that two runs do not make the same file; the contract check, the

@@ -19,7 +19,8 @@ METHOD = "cpmi_dagster"
 def rooms_in_order() -> list[str]:
     """The rooms from top to bottom, as the import contracts list them."""
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    return [f"{METHOD}.{room}" for room in contracts["contracts"][0]["layers"]]
+    layers = (layer.split(" | ") for layer in contracts["contracts"][0]["layers"])
+    return [f"{METHOD}.{room}" for rooms in layers for room in rooms]
 
 
 def room_of(module: str, rooms: list[str]) -> str | None:

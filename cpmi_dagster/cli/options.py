@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from importlib.metadata import version
 from typing import Annotated, Literal
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from cpmi_dagster.cli.logged_console import LoggedConsole
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.files.json_log import logs_are_json
+from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.names import DtypeOrAuto
 
 app = typer.Typer(
@@ -18,8 +18,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-
-DISTRIBUTION = "cpmi-dagster"
 
 
 def _remember(profile: str | None) -> str | None:
@@ -50,7 +48,7 @@ ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        OUT.print(f"cpmi {version(DISTRIBUTION)}", highlight=False)
+        OUT.print(f"cpmi {own_version()}", highlight=False)
         raise typer.Exit
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.installed import DISTRIBUTION
 
 CACHE_VARIABLE = "CPMI_CACHE"
 SCHEMES = ("s3", "gs", "az")
@@ -102,4 +103,4 @@ def _caches() -> Path:
         return folder_for_all(chosen)
     import platformdirs
 
-    return folder_for_all(platformdirs.user_cache_path("cpmi-dagster"))
+    return folder_for_all(platformdirs.user_cache_path(DISTRIBUTION))

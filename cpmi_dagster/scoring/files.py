@@ -8,21 +8,23 @@ again with the same file, model and options, continues after the last of them.
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from cpmi_dagster.errors import ScoringError, SourceError
+from cpmi_dagster.errors import ScoringError, SourceError, StorageError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.json_lines import read_json_lines
+from cpmi_dagster.files.locks import locked_if_free
 from cpmi_dagster.files.text import FilledText, Identifier, Text
 from cpmi_dagster.files.whole_files import check_writable, whole_file
+from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.language_models import model_identity, reading_identity
 from cpmi_dagster.scoring.trajectories import (
     INPUT_COLUMNS,
@@ -73,7 +75,7 @@ def score_file(
 
     Raises:
         SourceError: the input is missing or a line of it is wrong; the message names the line. Or an output cannot be
-            written, which is checked before anything is scored.
+            written, or another process scores into it, which is checked before anything is scored.
         ScoringError: no trajectory could be scored.
     """
     frame = read_trajectories(input)
@@ -83,17 +85,33 @@ def score_file(
             raise SourceError(f"the output {path} is written as Parquet; give it a name that ends in .parquet")
     check_writable(*(path for path in (output, logprobs_output) if path))
     identity = (model_identity(model, options.get("revision")), reading_identity(model))
-    parts = _Parts(output, {"input": file_digest(input), "model": identity, **options})
-    result = _score_in_parts(frame, model, parts, advance, options)
-    if result.scores.is_empty():
-        name, reason = result.rejected.select("id", "reason").row(0)
-        raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
-    for path, rows in ((output, result.scores), (logprobs_output, result.logprobs)):
-        if path is not None:
-            with whole_file(path) as unfinished:
-                rows.write_parquet(unfinished)
-    parts.remove()
-    return result
+    with _alone(output):
+        parts = _Parts(output, {"input": file_digest(input), "model": identity, **options})
+        result = _score_in_parts(frame, model, parts, advance, options)
+        if result.scores.is_empty():
+            name, reason = result.rejected.select("id", "reason").row(0)
+            raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
+        for path, rows in ((output, result.scores), (logprobs_output, result.logprobs)):
+            if path is not None:
+                with whole_file(path) as unfinished:
+                    rows.write_parquet(unfinished)
+        parts.remove()
+        return result
+
+
+@contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """Within the block no other process scores into the same file: it would remove this one's parts."""
+    lock, is_free = output.with_name(f".{output.name}.lock"), True
+    with ExitStack() as held:
+        with suppress(StorageError):  # a disk without locks takes files all the same
+            is_free = held.enter_context(locked_if_free(lock))
+        if not is_free:
+            raise SourceError(f"another process scores into {output}; wait until it has finished, or give another name")
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _score_in_parts(
@@ -117,7 +135,7 @@ class _Parts:
     """The finished parts of an unfinished file, in a folder beside it that is named by what they depend on."""
 
     def __init__(self, output: Path, facts: Mapping[str, Any]) -> None:
-        text = json.dumps({**facts, "version": version("cpmi-dagster")}, sort_keys=True, default=str)
+        text = json.dumps({**facts, "version": own_version()}, sort_keys=True, default=str)
         self._output = output
         self._folder = output.with_name(f".{output.name}.{sha256(text.encode()).hexdigest()[:HASH_CHARACTERS]}")
 

@@ -21,9 +21,8 @@ from cpmi_dagster.files.whole_files import check_writable
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.explorer.own_labels import OwnLabels
 from cpmi_dagster.resources.explorer.pages import LONGEST_BODY, Pages
-from cpmi_dagster.resources.own_pages_only import guard
+from cpmi_dagster.resources.own_pages_only import LOCALHOST, guard
 
-LOCALHOST = "127.0.0.1"
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 FILE_NAME = "own_labels.jsonl"

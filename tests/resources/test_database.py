@@ -215,7 +215,16 @@ def test_a_program_that_writes_into_the_database_or_was_killed_at_it_stops_no_qu
         writer.kill()
 
 
+def test_a_damaged_database_of_a_home_without_results_is_an_error(database):
+    database.publish()
+    assert counted(database) == 0
+    database.path.write_bytes(b"no database")
+    with pytest.raises(LakeError, match="there are no results to publish it from; run `cpmi run` first"):
+        counted(database)
+
+
 def test_a_database_that_cannot_be_opened_nor_published_is_one_clear_sentence(database, lake, monkeypatch):
+    lake.write(*negatives("000"))
     database.publish()
     database.path.write_bytes(b"no database")
     monkeypatch.setattr(Database, "publish", lambda _: None)

@@ -216,6 +216,7 @@ def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeyp
             return f"https://hub.example/datasets/{repo_id}"
 
         def upload_folder(self, repo_id, folder_path, **options):
+            sent["deleted"] = options["delete_patterns"]
             sent["files"] = sorted(path.relative_to(folder_path).as_posix() for path in folder_path.rglob("*.*"))
 
     monkeypatch.setattr("huggingface_hub.HfApi", Hub)
@@ -224,6 +225,7 @@ def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeyp
         done = export(finished, ExportRequest("hf://datasets/me/mine"), silent)
     assert sent["token"] == "hf_of_a_test" and sent["created"] == ("me/mine", "dataset", True)
     assert sent["files"] == [".cpmi-export.json", "README.md", "data/train-00000-of-00001.parquet"]
+    assert sent["deleted"] == ["data/*"]
     assert (done.place, done.opened) == ("https://hub.example/datasets/me/mine", "datasets.load_dataset('me/mine')")
     sent["files"] = ["model.safetensors"]
     with pytest.raises(UsageError, match=r"contains `model\.safetensors`, which no export has written"):

@@ -1,13 +1,24 @@
 """`cpmi score`: a run that was killed continues after its last finished part."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.errors import CpmiError, SourceError
 from cpmi_dagster.scoring import files
 
 ROW = {"question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3", "12"]}
+
+HOLD = """
+import sys
+from pathlib import Path
+from cpmi_dagster.files.locks import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
 @pytest.fixture
@@ -80,6 +91,19 @@ def test_a_damaged_part_is_made_again(score, killed_at_the_third, tmp_path):
     assert score()[0]["id"].unique().sort().to_list() == ["a", "b", "c"]
     assert killed_at_the_third.count("a") == 2
     assert killed_at_the_third.count("b") == 1
+
+
+def test_a_second_scoring_into_the_same_file_is_refused_and_removes_no_parts(score, killed_at_the_third, tmp_path):
+    parts = names(tmp_path)
+    command = [sys.executable, "-c", HOLD, str(tmp_path / ".out.parquet.lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout and other.stdout.readline() == "held\n"
+        with pytest.raises(SourceError, match=r"another process scores into .*out\.parquet; wait until"):
+            score()
+        assert set(parts) <= set(names(tmp_path))
+        other.communicate()
+    score()
+    assert names(tmp_path) == ["in.jsonl", "out.parquet"]
 
 
 def test_ids_are_distinct_over_the_whole_file(score, tmp_path):
