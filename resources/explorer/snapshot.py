@@ -152,12 +152,13 @@ class Snapshot:
         key = table.replace(".", "/")
         if table in self._replaced:
             return self._replaced[table]
-        if shard is None or TABLES[key].partitioning != "shard" or not self._lake.path(key, shard).is_file():
-            return table
-        files = [f"{HOME}/{LAKE}/{key}/{name}.parquet" for name in (f"shard={shard}", "empty")]
-        if key in LATER_COLUMNS:
-            return f"read_parquet([{', '.join(map(quoted, files))}], union_by_name = true)"
-        return f"read_parquet({quoted(files[0])})"
+        if shard and TABLES[key].partitioning == "shard" and self._lake.path(key, shard).is_file():
+            table = f"read_parquet({quoted(f'{HOME}/{LAKE}/{key}/shard={shard}.parquet')})"
+        if later := LATER_COLUMNS.get(key):
+            # in a home of an earlier version on a disk that cannot be written, the published view lacks them as well
+            columns = ", ".join(f"null::varchar as {name}" for name in later)
+            return f"(from {table} union all by name select {columns} where false)"
+        return table
 
     def _hold(self, table: str) -> None:
         """Copy a table into memory, unless it is too large for that."""
