@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.files.bounded_reading import (
+    BYTE_ORDER_MARK,
     DEFAULT_LIMITS,
     ReadingLimits,
     bounded_lines,
-    naming_damage,
     open_text,
     too_expanded,
 )
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
 # few, since a batch is in memory before its size is known
 PARQUET_BATCH = 16
-BYTE_ORDER_MARK = "\ufeff"
 SHOWN_CHARACTERS = 1_000
 
 
@@ -77,13 +76,12 @@ def read_file(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[Re
     Raises:
         SourceError: the file is truncated, is not what its name says, or holds more than the limits allow.
     """
-    with naming_damage(file):
-        if file.suffix.lower() == ".parquet":
-            yield from _parquet_rows(file, limits)
-        elif ".jsonl" in file.name.lower():
-            yield from _lines(file, limits)
-        else:
-            yield from _json_rows(file, limits)
+    if file.suffix.lower() == ".parquet":
+        yield from _parquet_rows(file, limits)
+    elif ".jsonl" in file.name.lower():
+        yield from _lines(file, limits)
+    else:
+        yield from _json_rows(file, limits)
 
 
 def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
@@ -163,7 +161,7 @@ def _cut_off(line: str, place: str, limits: ReadingLimits) -> Row:
 
 
 def _read_line(line: str, place: str) -> Row:
-    line = line.strip().removeprefix(BYTE_ORDER_MARK)
+    line = line.strip()
     if NOT_UTF8.search(line):
         return Unreadable(line, "not UTF-8; save the file as UTF-8", place)
     try:

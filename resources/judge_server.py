@@ -84,13 +84,7 @@ class Judge:
         self._waiting: asyncio.Queue[tuple[Solution, asyncio.Future[dict[str, Any]]]] = asyncio.Queue()
 
     async def rows(self, solutions: Sequence[Solution]) -> list[dict[str, Any]]:
-        """A judged row for each solution, as `cpmi judge` writes it.
-
-        Raises:
-            HTTPException: they are too many at once.
-        """
-        if len(solutions) > MOST_SOLUTIONS:
-            raise HTTPException(413, f"{len(solutions):,} solutions; send at most {MOST_SOLUTIONS:,} at once")
+        """A judged row for each solution, as `cpmi judge` writes it."""
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[dict[str, Any]]] = [loop.create_future() for _ in solutions]
         for entry in zip(solutions, futures, strict=True):
@@ -129,8 +123,10 @@ def judge_application(model: "LoadedRewardModel", name: str, threshold: float) -
     async def judged(request: Request) -> Response:
         body = await _body(request)
         several = body if isinstance(body, list) else [body]
+        _check_count(several)
         rows = await judge.rows([_solution(row, number) for number, row in enumerate(several)])
-        return _json(rows if isinstance(body, list) else rows[0])
+        text = json.dumps(rows if isinstance(body, list) else rows[0], ensure_ascii=False, allow_nan=False)
+        return Response(encodable(text), media_type="application/json")
 
     async def pooling(request: Request) -> JSONResponse:
         try:
@@ -201,7 +197,7 @@ def _settle(future: "asyncio.Future[dict[str, Any]]", answer: "dict[str, Any] | 
 
 
 async def _body(request: Request) -> Any:
-    body = b""
+    body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > LONGEST_BODY:
@@ -212,23 +208,24 @@ async def _body(request: Request) -> Any:
         raise HTTPException(400, "the body is not JSON") from error
 
 
-def _json(answer: Any) -> Response:
-    """An answer as JSON, with fields of the request in it."""
-    try:
-        text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise HTTPException(
-            400, "a field has NaN or an infinite number, which JSON does not have; send null"
-        ) from error
-    return Response(encodable(text), media_type="application/json")
+def _check_count(several: Sequence[object]) -> None:
+    """Refuse too many solutions before any of them is looked at."""
+    if len(several) > MOST_SOLUTIONS:
+        raise HTTPException(413, f"{len(several):,} solutions; send at most {MOST_SOLUTIONS:,} at once")
 
 
 def _solution(row: Any, number: int) -> Solution:
     given = {"id": number, **row} if isinstance(row, dict) else row
     try:
-        return Solution.model_validate(given)
+        solution = Solution.model_validate(given)
+        # as in the answer, which carries them over
+        json.dumps(solution.model_extra, allow_nan=False)
     except ValidationError as error:
         raise HTTPException(400, f"solution {number}: {first_complaint(error)}") from error
+    except ValueError as error:
+        reason = "a field has NaN or an infinite number, which JSON does not have; send null"
+        raise HTTPException(400, f"solution {number}: {reason}") from error
+    return solution
 
 
 def _conversations(asked: PoolingRequest) -> list[Sequence[Message]]:
@@ -237,6 +234,7 @@ def _conversations(asked: PoolingRequest) -> list[Sequence[Message]]:
     texts = [asked.input] if isinstance(asked.input, str) else asked.input or []
     if not texts:
         raise HTTPException(400, "give `messages`, or `input` with texts")
+    _check_count(texts)
     return [[Message(role=role, content=text) for role, text in CHAT_TURN.findall(text)] for text in texts]
 
 

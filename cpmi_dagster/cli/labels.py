@@ -112,14 +112,14 @@ def judge(
 
     Without --input and --output it is a filter: it reads lines, and writes each judged line as soon as it is ready.
     """
-    from cpmi_dagster.prm.judge_stream import ENCODING, as_utf8, judge_as_filter
+    from cpmi_dagster.prm.judge_stream import as_utf8, judge_as_filter
     from cpmi_dagster.prm.judging import STANDARD, JudgeRequest, judge_file
 
     if str(input) == STANDARD and sys.stdin.isatty():
         raise typer.BadParameter("give a file, or send solutions to standard input", param_hint="--input")
     request = JudgeRequest(prm, input, output, threshold, device, dtype)
     if STANDARD in (str(input), str(output)):
-        done = judge_as_filter(request, as_utf8(sys.stdin, ENCODING), as_utf8(sys.stdout))
+        done = judge_as_filter(request, as_utf8(sys.stdin), as_utf8(sys.stdout))
     else:
         with views.bar(ERR, "judging", quiet) as advance:
             done = judge_file(request, advance)

@@ -10,7 +10,6 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -19,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from cpmi_dagster.errors import SourceError
 
 GZIP_MAGIC = b"\x1f\x8b"
+# some programs put one at the start of a text; where files were joined, it is within
+BYTE_ORDER_MARK = "\ufeff"
 # a file that holds less than this may grow by any factor
 ALWAYS_ALLOWED = 64 * 2**20
 SKIPPED_AT_ONCE = 2**20
@@ -49,36 +50,23 @@ def too_expanded(file: Path, limits: ReadingLimits) -> SourceError:
     )
 
 
-def open_text(file: Path, limits: ReadingLimits = DEFAULT_LIMITS, encoding: str = "utf-8") -> io.TextIOWrapper:
+def open_text(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> io.TextIOWrapper:
     """A plain or gzipped text whose lines end at line feeds; bytes that are not UTF-8 come as lone surrogates.
 
-    Reading a gzipped one raises a SourceError where it holds more than the limits allow.
+    Reading a gzipped one raises a SourceError where it is damaged or holds more than the limits allow.
     """
     stream = file.open("rb")
     is_gzipped = stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     stream.seek(0)
     content = cast("IO[bytes]", _BoundedGzip(file, stream, limits) if is_gzipped else stream)
-    return io.TextIOWrapper(content, encoding=encoding, errors="surrogateescape", newline="\n")
-
-
-@contextmanager
-def naming_damage(file: Path) -> Iterator[None]:
-    """Name the file where what is read of it in the block was compressed and is damaged.
-
-    Raises:
-        SourceError: it is damaged.
-    """
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise SourceError(f"{file} is damaged ({error}); fetch it again") from error
+    return io.TextIOWrapper(content, encoding="utf-8", errors="surrogateescape", newline="\n")
 
 
 def bounded_lines(stream: IO[str], limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[tuple[str, bool]]:
-    """The lines of a stream, and whether each is whole; of one that is too long the beginning alone."""
+    """The lines of a stream without byte order marks, and whether each is whole; of a long one the beginning alone."""
     while line := stream.readline(limits.line_characters + 1):
         is_whole = len(line) <= limits.line_characters or line.endswith("\n")
-        yield line, is_whole
+        yield line.removeprefix(BYTE_ORDER_MARK), is_whole
         if not is_whole:
             _skip_line(stream)
 
@@ -89,7 +77,7 @@ def _skip_line(stream: IO[str]) -> None:
 
 
 class _BoundedGzip(gzip.GzipFile):
-    """A gzipped file that refuses to hold more than its size allows; it closes the stream it reads."""
+    """A gzipped file that names itself where it is damaged or too large; it closes the stream it reads."""
 
     def __init__(self, file: Path, stream: IO[bytes], limits: ReadingLimits) -> None:
         super().__init__(fileobj=stream, mode="rb")
@@ -98,7 +86,10 @@ class _BoundedGzip(gzip.GzipFile):
 
     def read1(self, size: int = -1) -> bytes:
         """Bytes of the content; `io.TextIOWrapper` reads with this alone."""
-        found = super().read1(size)
+        try:
+            found = super().read1(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise SourceError(f"{self._file} is damaged ({error}); fetch it again") from error
         if self.tell() > self._most:
             raise too_expanded(self._file, self._limits)
         return found

@@ -2,21 +2,35 @@
 
     {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: it must be a list; correct or remove the line
 
-The form is a pydantic model; blank lines are skipped, and so is a byte order mark.
+The form is a pydantic model; blank lines are skipped, and so are byte order marks.
 """
 
 import json
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.errors import SourceError, first_complaint
-from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, naming_damage, open_text
+from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
 from cpmi_dagster.files.text import NOT_UTF8
 
 Form = TypeVar("Form", bound=BaseModel)
+
+
+def open_json_lines(path: Path, holds: str) -> TextIOWrapper:
+    """The text of a file of JSON Lines; to be read within the bounds of `bounded_lines`.
+
+    Raises:
+        SourceError: there is no such file, or it is Parquet.
+    """
+    if not path.is_file():
+        raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
+    if ".parquet" in path.suffixes:
+        raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
+    return open_text(path)
 
 
 def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[str, Form]]:
@@ -30,11 +44,7 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
     Raises:
         SourceError: there is no such file, it is damaged or holds too much, or a line is not of that form.
     """
-    if not path.is_file():
-        raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
-    if ".parquet" in path.suffixes:
-        raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
-    with naming_damage(path), open_text(path, DEFAULT_LIMITS, "utf-8-sig") as stream:
+    with open_json_lines(path, holds) as stream:
         for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
             place = f"{path}, line {number}"
             if not is_whole:

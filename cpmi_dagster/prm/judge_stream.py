@@ -9,18 +9,18 @@ batches.
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from io import TextIOWrapper
-from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, naming_damage, open_text
-from cpmi_dagster.files.json_lines import parse_line
+from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines
+from cpmi_dagster.files.json_lines import open_json_lines, parse_line
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.prm.judging import (
+    HOLDS,
     STANDARD,
     JudgedFile,
     JudgeRequest,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256
 WAITING = 4 * AT_ONCE
-ENCODING = "utf-8-sig"  # a byte order mark at the start is no part of the first line
 
 
 class Unread(NamedTuple):
@@ -63,27 +62,26 @@ def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> Ju
         ScoringError: a score is not a finite number.
     """
     reads, writes = str(request.input) == STANDARD, str(request.output) == STANDARD
-    if not reads and not request.input.is_file():
-        raise SourceError(f"there is no file {request.input}; give JSON Lines with id, question and steps")
-    if not writes:
-        check_writable(request.output)
-    model, lines = load_judge(request.prm, request.device, request.dtype), list[str]()
+    lines: list[str] = []
 
     def write(line: str) -> None:
         taken.write(line)
         taken.flush()
 
-    with nullcontext(given) if reads else _opened(request.input) as stream:
+    with nullcontext(given) if reads else open_json_lines(request.input, HOLDS) as stream:
+        if not writes:
+            check_writable(request.output)
+        model = load_judge(request.prm, request.device, request.dtype)
         done = judge_stream(model, stream, write if writes else lines.append, request.threshold)
     if not writes:
         write_whole(request.output, "".join(lines))
     return done
 
 
-def as_utf8(stream: TextIO, encoding: Literal["utf-8", "utf-8-sig"] = "utf-8") -> TextIO:
+def as_utf8(stream: TextIO) -> TextIO:
     """A standard stream that is UTF-8 like a file, whatever the locale; a byte that is not rejects its line alone."""
     if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(encoding=encoding, errors="surrogateescape", newline="\n")
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     return stream
 
 
@@ -107,18 +105,21 @@ def judge_stream(
         solutions = [item for item in batch if isinstance(item, Solution)]
         rows = iter(judged_rows(model, solutions, threshold, lambda _: None))
         written = [_unread(item) if isinstance(item, Unread) else next(rows) for item in batch]
-        for row in written:
-            write(judged_line(row))
-        done = judged_file(written)
+        done = judged_file([_write(row, write) for row in written])
         judged += done.judged
         rejected += done.rejected
     return JudgedFile(judged, rejected)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[str]]:
-    with naming_damage(path), open_text(path, DEFAULT_LIMITS, ENCODING) as stream:
-        yield stream
+def _write(row: dict[str, Any], write: Callable[[str], object]) -> dict[str, Any]:
+    """Write a row, and return what was written: what the other thread could read may nest too deeply on this stack."""
+    try:
+        line = judged_line(row)
+    except RecursionError:
+        row = _unread(Unread(row["id"], "it is nested too deeply"))
+        line = judged_line(row)
+    write(line)
+    return row
 
 
 def _unread(line: Unread) -> dict[str, Any]:

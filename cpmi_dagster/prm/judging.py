@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
 STANDARD = "-"
 """In place of a file: standard input or output."""
+HOLDS = "id, question and steps"
 REPLACED = ("probabilities", "first_error", "reason")
 
 
@@ -91,10 +92,10 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         ModelError: the folder holds no reward model, or the device is not there.
         ScoringError: a score is not a finite number.
     """
-    lines = list(read_json_lines(request.input, Solution, "id, question and steps"))
+    lines = list(read_json_lines(request.input, Solution, HOLDS))
     solutions = [solution for _, solution in lines]
     if not lines:
-        raise SourceError(f"{request.input} has no lines; give JSON Lines with id, question and steps")
+        raise SourceError(f"{request.input} has no lines; give JSON Lines with {HOLDS}")
     _check_ids(lines)
     if request.output.exists() and request.output.samefile(request.input):
         raise SourceError(f"--output is the input file {request.input}, which would be overwritten; give another")
@@ -186,12 +187,12 @@ def _scores(
     from cpmi_dagster.prm.scoring import score_steps
 
     wanted = [
-        {"number": number, "question": solution.question, "steps": solution.steps}
+        {"number": number, "id": str(solution.id), "question": solution.question, "steps": solution.steps}
         for number, solution in enumerate(solutions)
         if number not in reasons
     ]
     advance(len(reasons))
-    schema = {"number": pl.Int64(), "question": pl.String(), "steps": pl.List(pl.String())}
+    schema = {"number": pl.Int64(), "id": pl.String(), "question": pl.String(), "steps": pl.List(pl.String())}
     scored = score_steps(model, pl.DataFrame(wanted, schema=schema), BATCH_TOKENS, progress=advance)
     by_solution = scored.group_by("number", maintain_order=True).agg("probability")
     return dict(by_solution.iter_rows())

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -16,10 +17,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.errors import CpmiError, ModelError, SourceError
+from cpmi_dagster.errors import CpmiError, ModelError, ScoringError, SourceError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.judge_stream import judge_stream
-from cpmi_dagster.prm.judging import JudgeRequest, first_error, judge_file
+from cpmi_dagster.prm.judging import JudgeRequest, Solution, first_error, judge_file, judged_rows
 from cpmi_dagster.prm.training import TrainedModel
 
 pytestmark = pytest.mark.slow
@@ -182,7 +183,8 @@ def test_a_filter_judges_what_has_come_and_waits_for_no_other_line(request_of, t
 @pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz", "-"])
 def test_a_filter_reads_marks_at_the_start_and_passes_over_what_cannot_be_read(request_of, trained, name, tmp_path):
     solution = json.dumps({**SOLUTIONS[0], "note": "é"}, ensure_ascii=False).encode()
-    text = b"\xef\xbb\xbf" + solution + b'\n{"id": "\xe9"}\n{"id": ' + b"9" * 5_000 + b"}\n" + solution + b"\n"
+    marked = b"\xef\xbb\xbf" + solution + b"\n"
+    text = marked + b'{"id": "\xe9"}\n{"id": ' + b"9" * 5_000 + b"}\n" + marked
     path = tmp_path / name
     if name != "-":
         path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
@@ -194,6 +196,35 @@ def test_a_filter_reads_marks_at_the_start_and_passes_over_what_cannot_be_read(r
     assert [row.get("note") for row in judged] == ["é", None, None, "é"]
     assert "line 2 is not UTF-8" in judged[1]["reason"]
     assert "line 3 has a number of too many digits" in judged[2]["reason"]
+
+
+def test_a_line_that_can_be_read_and_not_written_is_rejected_alone(trained):
+    def nested(depth: int) -> str:
+        return json.dumps({**SOLUTIONS[0], "id": depth}).replace('"prmbench"', "[" * depth + "]" * depth)
+
+    depths, written = range(sys.getrecursionlimit() - 150, sys.getrecursionlimit() + 1), list[str]()
+    stream = StringIO("\n".join(map(nested, depths)))
+    judge_stream(load_reward_model(trained.path), stream, written.append, 0.5)
+    reasons = [json.loads(line).get("reason", "judged") for line in written]
+    assert len(reasons) == len(depths)
+    assert reasons[0] == "judged"
+    assert "it is nested too deeply" in reasons
+
+
+def test_parquet_is_refused_also_by_the_filter(request_of, trained):
+    request = request_of(SOLUTIONS)
+    parquet = request.input.rename(request.input.with_name("in.parquet"))
+    result = CliRunner().invoke(app, ["judge", "--prm", str(trained.path), "--input", str(parquet)])
+    assert isinstance(result.exception, SourceError) and "is Parquet; give JSON Lines" in str(result.exception)
+
+
+def test_a_score_that_is_no_number_names_the_id(trained):
+    model = load_reward_model(trained.path)
+    solutions = [Solution.model_validate(SOLUTIONS[0])]
+    for weight in model.model.parameters():
+        weight.data.fill_(float("nan"))
+    with pytest.raises(ScoringError, match="id a, step_index 0 is not a finite number"):
+        judged_rows(model, solutions, 0.5, lambda count: None)
 
 
 def test_a_damaged_file_is_named_also_by_the_filter(request_of, trained):
