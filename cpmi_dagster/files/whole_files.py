@@ -69,6 +69,8 @@ def written_at_once(folder: Path) -> Iterator[Path]:
         yield partial
         _swap(folder, partial, replaced)
     finally:
+        if replaced.exists() and not folder.exists():
+            replaced.rename(folder)  # interrupted between two renames
         for leftover in (partial, replaced):
             shutil.rmtree(leftover, ignore_errors=True)
         if life:
@@ -76,7 +78,7 @@ def written_at_once(folder: Path) -> Iterator[Path]:
 
 
 def _swap(folder: Path, new: Path, replaced: Path) -> None:
-    """Rename a complete folder to its own name; where that fails, the one that was there has it still."""
+    """Rename a folder out of the way, and a complete one to its name."""
     for is_last in (False, False, True):
         with suppress(FileNotFoundError):
             folder.rename(replaced)
@@ -84,13 +86,10 @@ def _swap(folder: Path, new: Path, replaced: Path) -> None:
             new.rename(folder)
             return
         except OSError:
-            if folder.exists():
-                # another writer was faster: its folder is the one to replace
-                shutil.rmtree(replaced, ignore_errors=True)
-            elif replaced.exists():
-                replaced.rename(folder)
-            if is_last:
+            if is_last or not folder.exists():
                 raise
+            # another writer was faster: its folder is the one to replace
+            shutil.rmtree(replaced, ignore_errors=True)
 
 
 def _tidy_siblings(folder: Path) -> None:

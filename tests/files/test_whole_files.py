@@ -81,18 +81,19 @@ def test_a_failed_writer_leaves_the_older_folder_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "model"]
 
 
-def test_a_folder_that_cannot_be_renamed_leaves_the_older_one_in_place(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_a_folder_that_cannot_be_renamed_leaves_the_older_one_in_place(tmp_path, monkeypatch, error):
     folder = tmp_path / "model"
     write_folder(folder, "old")
     rename = Path.rename
 
     def refuse(self, target):
         if self.name.endswith(".partial"):
-            raise OSError(errno.EIO, "Input/output error")
+            raise error
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(type(error)):
         write_folder(folder, "new")
     assert (folder / "text").read_text() == "old"
     assert list(tmp_path.iterdir()) == [folder]
