@@ -5,7 +5,7 @@ A lock saves work. What is written is right without it: fingerprints and renames
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,12 +19,13 @@ LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[None]:
+def locked(path: Path, say: Callable[[str], object] = LOG.warning, *, stays: bool = True) -> Iterator[None]:
     """Hold a lock until the block ends.
 
     Args:
-        path: the lock's file; it stays.
+        path: the lock's file.
         say: takes a sentence where another process holds the lock for long.
+        stays: whether the file stays; one in a folder of the user's is removed while the lock is still held.
 
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
@@ -39,12 +40,16 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
     try:
         yield
     finally:
-        lock.release()
+        _release(lock, stays)
 
 
 @contextmanager
-def locked_if_free(path: Path) -> Iterator[bool]:
+def locked_if_free(path: Path, *, stays: bool = True) -> Iterator[bool]:
     """Hold a lock until the block ends, unless another process holds it: then the block gets False.
+
+    Args:
+        path: the lock's file.
+        stays: see `locked`.
 
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
@@ -58,12 +63,20 @@ def locked_if_free(path: Path) -> Iterator[bool]:
     try:
         yield True
     finally:
-        lock.release()
+        _release(lock, stays)
 
 
 def file_lock(path: Path) -> FileLock:
     """A lock that ends with its process; a soft lock in its place would stay when the process is killed."""
     return FileLock(path, fallback_to_soft=False)
+
+
+def _release(lock: FileLock, stays: bool) -> None:
+    if not stays:
+        # who waits for it sees that the file it has opened is gone, and takes the lock on a new one
+        with suppress(OSError):
+            Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
 
 
 def _acquire(lock: FileLock, timeout: float = -1) -> None:

@@ -12,18 +12,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from cpmi_dagster.errors import SourceError, StorageError
-from cpmi_dagster.files.life_locks import hold, life_of
+from cpmi_dagster.files.locks import locked
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 TOKEN_CHARACTERS = 8
-ALIVE, PARTIAL, REPLACED = ".alive", ".partial", ".replaced"
-"""Ends of the names beside a folder that is being written: a lock of its writer, the new folder, the old one."""
 
 
 @contextmanager
@@ -54,55 +52,37 @@ def written_at_once(folder: Path) -> Iterator[Path]:
     """A folder that appears when it is complete, or not at all: a hidden sibling to write into, renamed to
     `folder` when the block succeeds and removed when it fails.
 
-    An existing folder stays until the new one is complete; of several writers the last one's stays. What killed
-    writers left is removed first, and a folder that one of them had just renamed gets its name back.
+    An existing folder stays until the new one is complete. A second writer waits for the first. What a killed one left
+    is removed first, and a folder that it had just renamed gets its name back.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _tidy_siblings(folder)
-    mine = folder.parent / f".{folder.name}.{uuid4().hex[:TOKEN_CHARACTERS]}"
-    alive, partial, replaced = (mine.with_name(mine.name + suffix) for suffix in (ALIVE, PARTIAL, REPLACED))
-    life = None
-    with suppress(StorageError):  # without locks on its disk, a second writer takes this one for a killed one
-        life = hold(alive)
-    try:
-        partial.mkdir()
-        yield partial
-        _swap(folder, partial, replaced)
-    finally:
-        if replaced.exists() and not folder.exists():
-            replaced.rename(folder)  # interrupted between two renames
-        for leftover in (partial, replaced):
-            shutil.rmtree(leftover, ignore_errors=True)
-        if life:
-            life.close()
-
-
-def _swap(folder: Path, new: Path, replaced: Path) -> None:
-    """Rename a folder out of the way, and a complete one to its name."""
-    for is_last in (False, False, True):
-        with suppress(FileNotFoundError):
-            folder.rename(replaced)
+    partial, replaced = (folder.with_name(f".{folder.name}{suffix}") for suffix in (".partial", ".replaced"))
+    with _one_writer(folder):
+        _tidy(folder, partial, replaced)
         try:
-            new.rename(folder)
-            return
-        except OSError:
-            if is_last or not folder.exists():
-                raise
-            # another writer was faster: its folder is the one to replace
-            shutil.rmtree(replaced, ignore_errors=True)
+            partial.mkdir()
+            yield partial
+            if folder.exists():
+                folder.rename(replaced)
+            partial.rename(folder)
+        finally:
+            _tidy(folder, partial, replaced)
 
 
-def _tidy_siblings(folder: Path) -> None:
-    """Remove what killed writers of a folder left, and give a folder back its name that one of them had renamed."""
-    token = "[0-9a-f]" * TOKEN_CHARACTERS  # what begins alike may be of a folder with a longer name
-    for sibling in folder.parent.glob(f".{glob.escape(folder.name)}.{token}.*"):
-        mine, kind = sibling.with_suffix(""), sibling.suffix
-        if kind not in (PARTIAL, REPLACED) or life_of(mine.with_name(mine.name + ALIVE)) == "held":
-            continue
-        if kind == REPLACED and not folder.exists():
-            sibling.rename(folder)
-        shutil.rmtree(sibling, ignore_errors=True)
-        mine.with_name(mine.name + ALIVE).unlink(missing_ok=True)
+@contextmanager
+def _one_writer(folder: Path) -> Iterator[None]:
+    with ExitStack() as held:
+        with suppress(StorageError):  # on a disk without locks nobody else must write the same folder
+            held.enter_context(locked(folder.with_name(f".{folder.name}.lock"), stays=False))
+        yield
+
+
+def _tidy(folder: Path, partial: Path, replaced: Path) -> None:
+    """Give a folder that was renamed, and not replaced, its name back; remove what else lies beside it."""
+    if replaced.exists() and not folder.exists():
+        replaced.rename(folder)
+    for leftover in (partial, replaced):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def cannot_be_written(path: Path, error: OSError) -> StorageError:

@@ -102,16 +102,13 @@ def score_file(
 @contextmanager
 def _alone(output: Path) -> Iterator[None]:
     """Within the block no other process scores into the same file: it would remove this one's parts."""
-    lock, is_free = output.with_name(f".{output.name}.lock"), True
+    is_free = True
     with ExitStack() as held:
         with suppress(StorageError):  # a disk without locks takes files all the same
-            is_free = held.enter_context(locked_if_free(lock))
+            is_free = held.enter_context(locked_if_free(output.with_name(f".{output.name}.lock"), stays=False))
         if not is_free:
             raise SourceError(f"another process scores into {output}; wait until it has finished, or give another name")
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
+        yield
 
 
 def _score_in_parts(

@@ -1,6 +1,8 @@
 """A file is there whole or not at all."""
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,49 +101,36 @@ def test_a_folder_that_cannot_be_renamed_leaves_the_older_one_in_place(tmp_path,
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_of_two_writers_of_a_folder_neither_removes_what_the_other_writes(tmp_path):
+WRITER = """
+import sys
+from pathlib import Path
+from cpmi_dagster.files.whole_files import written_at_once
+for _ in range(50):
+    with written_at_once(Path(sys.argv[1])) as unfinished:
+        assert not list(unfinished.iterdir())
+        (unfinished / "text").write_text(sys.argv[2])
+        (unfinished / "again").write_text(sys.argv[2])
+"""
+
+
+def test_writers_of_one_folder_wait_for_each_other(tmp_path):
     folder = tmp_path / "model"
-    with written_at_once(folder) as one:
-        (one / "text").write_text("one")
-        with written_at_once(folder) as other:
-            (other / "text").write_text("other")
-        assert (folder / "text").read_text() == "other"
-    assert (folder / "text").read_text() == "one"
-    assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_folder_that_another_writer_puts_in_place_between_two_renames_is_replaced_too(tmp_path, monkeypatch):
-    folder, rename, once = tmp_path / "model", Path.rename, []
     write_folder(folder, "old")
-
-    def interrupted(self, target):
-        if self.name.endswith(".partial") and not once:
-            once.append(folder.mkdir())
-            (folder / "text").write_text("the other writer's")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", interrupted)
-    write_folder(folder, "mine")
-    assert (folder / "text").read_text() == "mine"
+    commands = [[sys.executable, "-c", WRITER, str(folder), name] for name in "abc"]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
+    assert [writer.communicate()[1] for writer in writers] == ["", "", ""]
+    assert (folder / "text").read_text() == (folder / "again").read_text()
     assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_a_folder_that_a_killed_writer_had_just_renamed_gets_its_name_back(tmp_path):
-    folder, old = tmp_path / "model", tmp_path / ".model.5f0c1f2a.replaced"
-    write_folder(old, "old")
-    (tmp_path / ".model.5f0c1f2a.partial").mkdir()
-    (tmp_path / ".model.5f0c1f2a.alive").touch()
-    (tmp_path / ".model.2.5f0c1f2a.partial").mkdir()
+    folder = tmp_path / "model"
+    write_folder(tmp_path / ".model.replaced", "old")
+    (tmp_path / ".model.partial").mkdir()
     with pytest.raises(RuntimeError), written_at_once(folder):
         assert (folder / "text").read_text() == "old"
         raise RuntimeError
-    assert {path.name for path in tmp_path.iterdir()} == {"model", ".model.2.5f0c1f2a.partial"}
-
-
-def test_what_a_living_writer_is_writing_stays(tmp_path):
-    with written_at_once(tmp_path / "model") as unfinished:
-        write_folder(tmp_path / "model", "other")
-        assert unfinished.is_dir()
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_a_disk_without_locks_takes_folders(tmp_path, monkeypatch):
@@ -150,4 +139,4 @@ def test_a_disk_without_locks_takes_folders(tmp_path, monkeypatch):
 
     monkeypatch.setattr("fcntl.flock", refuse)
     write_folder(tmp_path / "model", "new")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert {path.name for path in tmp_path.iterdir()} == {"model", ".model.lock"}

@@ -93,7 +93,7 @@ def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: 
     asking.wait()
     asking.stdout.close()
     for _ in range(600):
-        if found := list(tmp_path.glob(".m.*.partial/.job-*/error.txt")):
+        if found := list(tmp_path.glob(".m.partial/.job-*/error.txt")):
             break
         time.sleep(0.1)
     assert "the run that started this training has ended" in found[0].read_text()
