@@ -42,6 +42,7 @@ STORAGE_VERSION = "v1.2.0"
 HOME_VARIABLE = "cpmi_home"
 CONFIG: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": STORAGE_VERSION}
 EXPORT = "main.cpmi_export"
+MAGIC = b"DUCK"  # after a checksum of eight bytes
 
 
 class Database:
@@ -138,14 +139,9 @@ class Database:
         is_view = TABLES[key].group not in RESULT_GROUPS or key not in self._stored()
         return is_view and self.path.is_file() and self._has_empty(TABLES[key])
 
-    def _defect(self) -> str:
-        """Why the file cannot be opened; empty where it can, or is not there."""
-        try:
-            if self.path.is_file():
-                duckdb.connect(str(self.path), read_only=True).close()
-        except duckdb.Error as error:
-            return first_line(error)
-        return ""
+    def _is_database(self) -> bool:
+        with self.path.open("rb") as file:
+            return file.read(12).endswith(MAGIC)
 
     def _stored(self) -> set[str]:
         """The results that the file holds as they were when it was published."""
@@ -170,10 +166,9 @@ class Database:
                 f"there is no database at {self.path}; run `cpmi run` first, or change to the folder where you ran it "
                 "(or set CPMI_HOME)"
             )
-        if not self._lake.has_rows() and (reason := self._defect()):
+        if self.path.is_file() and not self._is_database() and not self._lake.has_rows():
             raise LakeError(
-                f"{self.path} cannot be opened ({reason}), and there are no results to publish it from; run `cpmi run` "
-                "first"
+                f"{self.path} is damaged, and there are no results to publish it from; run `cpmi run` first"
             )
         if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
             # files that were deleted, or a version whose views know nothing of moved homes

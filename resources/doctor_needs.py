@@ -104,7 +104,8 @@ def _weights(settings: Settings, needed: NeededModel, memory: int) -> Finding:
             if folder is None or _lacks_weights(folder):
                 found = _on_hub(what, place, "model", f"name a local folder as {needed.setting}")
                 return found if folder is None else _of_a_part(found, what)
-        shape = planned_model(role, model, revision).shape
+        otherwise = f"or name a local folder as {needed.setting}"
+        shape = planned_model(role, model, revision, otherwise=otherwise).shape
     except CpmiError as error:
         return Finding("model", what, "problem", str(error))
     need, word = shape.weight_bytes, "weights"

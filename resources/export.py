@@ -93,6 +93,7 @@ def export(settings: Settings, request: ExportRequest, advance: Advance) -> Expo
         name = repository.name if repository else folder.name
         with written_at_once(folder) as unfinished:
             what, opened, warnings = write(lake, settings, request, unfinished, name, advance)
+            check_replaceable(folder)  # again: it took minutes
         address = upload(folder, repository) if repository else str(folder)
     return Exported(what, address, opened.format(place=repository.id if repository else address), warnings)
 

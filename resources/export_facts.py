@@ -1,20 +1,24 @@
 """What an export's card says of its origin, read from the records of the files that it was made of.
 
-A card tells of the run that made the labels, whatever the profile says today. Of what cannot be known, since a file
-was made again after the labels, or by an earlier version, it says so.
+Models and settings are those of the run that made the labels, whatever the profile says today; a card says so where
+they are not known, since a file was made again after the labels, or by an earlier version. Sources are the profile's.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cpmi_dagster.contracts.keys import SOFT_LABELS, STEP_REWARDS
+import polars as pl
+
+from cpmi_dagster.contracts.keys import BY_PROVER, LOGPROBS, NEGATIVES, SOFT_LABELS, STEP_REWARDS
 from cpmi_dagster.exports.dataset_card import Origin
 from cpmi_dagster.exports.licences import Licence, licence_of
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.fingerprints import rows_hash
 from cpmi_dagster.resources.hub import HubLock
+from cpmi_dagster.resources.input_rows import ROWS_OF_EXTENT
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, Needs
 
@@ -124,11 +128,24 @@ def _evidence(needs: Needs) -> dict[str, list[str]]:
 
 def _maker(lake: Lake, key: str, rewards: FileRecord) -> str:
     """The model that made what rewards were made of, if that is still there."""
+    if key == NEGATIVES:
+        return _sampler(lake, rewards)
     record = lake.intact_record(key, rewards.partition)
-    read = rewards.inputs.get("inputs", {})
-    # rewards do not read the negatives themselves; log-probabilities of them are there
-    is_same = record is not None and read.get(key, record.content) == record.content
+    is_same = record is not None and rewards.inputs.get("inputs", {}).get(key) == record.content
     return record.model or NOT_RECORDED if record and is_same else NOT_RECORDED
+
+
+def _sampler(lake: Lake, rewards: FileRecord) -> str:
+    """The model that the hard negatives are from, which rewards do not read themselves: their log-probabilities do."""
+    record = lake.intact_record(NEGATIVES, rewards.partition)
+    scored = [lake.intact_record(key, rewards.partition) for key in (LOGPROBS, BY_PROVER)]
+    read = {each.inputs.get("inputs", {}).get(NEGATIVES) for each in scored if each}
+    if record is None or not read:
+        return NOT_RECORDED
+    counts = {each.extent.get(ROWS_OF_EXTENT[NEGATIVES]) for each in scored if each} - {None}
+    rows = lake.read(NEGATIVES, rewards.partition) if counts else None
+    hashes = {rows_hash(rows.filter(pl.col("rank") <= count)) for count in counts} if rows is not None else set()
+    return record.model or NOT_RECORDED if read <= {record.content, *hashes} else NOT_RECORDED
 
 
 def _settings_of(needs: Needs, made_with: Mapping[str, Any]) -> dict[str, str]:

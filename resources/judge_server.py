@@ -222,6 +222,8 @@ def _solution(row: Any, number: int) -> Solution:
         json.dumps(solution.model_extra, allow_nan=False)
     except ValidationError as error:
         raise HTTPException(400, f"solution {number}: {first_complaint(error)}") from error
+    except RecursionError as error:
+        raise HTTPException(400, f"solution {number}: a field is nested too deeply") from error
     except ValueError as error:
         reason = "a field has NaN or an infinite number, which JSON does not have; send null"
         raise HTTPException(400, f"solution {number}: {reason}") from error

@@ -70,7 +70,11 @@ class PlannedModel:
 
 
 def planned_model(
-    role: str, model: LanguageModel, revision: str | None = None, parameters: int | None = None
+    role: str,
+    model: LanguageModel,
+    revision: str | None = None,
+    parameters: int | None = None,
+    otherwise: str = "",
 ) -> PlannedModel:
     """Read a model's shape and tokenizer from this disk.
 
@@ -78,6 +82,7 @@ def planned_model(
         role: labeler, rollouts or prover; named in errors.
         revision: hub commit; ignored for local folders.
         parameters: parameters per token, instead of counting them.
+        otherwise: what else to do where its config is not on this disk; by default what `cpmi plan` takes.
 
     Raises:
         ModelError: its config (unless parameters are given) or tokenizer is not on this disk, or cannot be read.
@@ -85,10 +90,10 @@ def planned_model(
     place = model_folder(model.name)
     config = _config(model.name, place, revision or "main")
     if config is None and parameters is None:
+        otherwise = otherwise or f"name a local folder as models.{role}.name, or say `--parameters {role}=8.2e9`"
         raise ModelError(
             f"the {role} `{model.name}` is not on this disk, so its parameters cannot be counted; fetch its config and "
-            f"tokenizer (`hf download {model.name} --include '*.json' '*.txt'`, no weights), name a local folder as "
-            f"models.{role}.name, or say `--parameters {role}=8.2e9`"
+            f"tokenizer (`hf download {model.name} --include '*.json' '*.txt'`, no weights), {otherwise}"
         )
     if config is not None:
         shape = _shape(config, model.dtype)

@@ -135,22 +135,22 @@ def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
 
 
 def mc(evidence: Evidence) -> pl.DataFrame:
-    """Monte-Carlo estimate by the policy (Eq. 1)."""
+    """The share of the policy's completions of a prefix that reach the gold answer: MC (Eq. 1)."""
     return evidence.mc
 
 
 def mc_hard(evidence: Evidence) -> pl.DataFrame:
-    """Math-Shepherd's hard estimate by the policy."""
+    """1 where any completion by the policy reaches the gold answer, else 0: Math-Shepherd's hard estimate."""
     return success_rates(evidence.policy_rollouts, hard=True).filter(pl.col("step_index") >= 0)
 
 
 def cpmi(evidence: Evidence) -> pl.DataFrame:
-    """CPMI under the default conditioning (Eq. 4)."""
+    """The gold answer's shift less the wrong answers' mean shift, a mean over templates: CPMI (Eq. 4)."""
     return evidence.cpmi
 
 
 def pav(evidence: Evidence) -> pl.DataFrame:
-    """MC by the policy plus alpha times the prover's advantage (Eq. 2)."""
+    """MC by the policy plus alpha times how much the step changes the prover's MC: PAV (Eq. 2)."""
     prover = success_rates(evidence.prover_rollouts)
     before = prover.with_columns(pl.col("step_index") + 1)
     joined = evidence.mc.join(prover, on=STEP, how="left", suffix="_prover")
@@ -161,7 +161,7 @@ def pav(evidence: Evidence) -> pl.DataFrame:
 
 
 def mc_prover(evidence: Evidence) -> pl.DataFrame:
-    """Monte-Carlo estimate by the prover: the same labels by a model that knows less."""
+    """The share of the prover's completions that reach the gold answer: MC by a model that knows less."""
     return success_rates(evidence.prover_rollouts).filter(pl.col("step_index") >= 0)
 
 

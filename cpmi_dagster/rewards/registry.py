@@ -90,6 +90,15 @@ class RewardType:
     is_free: bool = False
 
     @property
+    def meaning(self) -> str:
+        """What the reward of a step is: the first line of its formula's docstring, and what the formula is given."""
+        formula, given = self.compute, ""
+        if isinstance(formula, partial):
+            values = ", ".join(f"{name} = {value}" for name, value in formula.keywords.items())
+            formula, given = formula.func, f" Here {values}."
+        return (formula.__doc__ or "").strip().partition("\n")[0] + given
+
+    @property
     def is_billed(self) -> bool:
         """Whether it has labeling costs: methods, and the control that takes another method's first steps."""
         return self.kind == "method" or self.merge is not None

@@ -22,6 +22,7 @@ ROWS_OF_PAGE = 40
 LONGEST_BODY = 2_000
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 DIVISIONS = 10
+WHOLE_FILE = "whole_labels.jsonl"
 PARTS = ("task", "position", "operation")
 
 
@@ -38,7 +39,7 @@ class Pages:
         self.snapshots = Snapshots(settings)
         self._own = own
         self._templates = Jinja2Templates(directory=TEMPLATES)
-        self._templates.env.globals.update(address=address, shade=shade, settings=settings)
+        self._templates.env.globals.update(address=address, shade=shade, settings=settings, whole_file=WHOLE_FILE)
         self._templates.env.filters.update(signed=signed, plain=plain)
 
     def trajectories(self, request: Request) -> Response:
@@ -120,7 +121,7 @@ class Pages:
         base = known("base", text_of(request.query_params, "base"), snapshot.reward_types)
         with snapshot.view() as view:
             rows = view.rows(queries.WHOLE_LABELS, base=base)
-        headers = {"Content-Disposition": 'attachment; filename="whole_labels.jsonl"'}
+        headers = {"Content-Disposition": f'attachment; filename="{WHOLE_FILE}"'}
         return StreamingResponse(whole_set(rows, self._own.all()), media_type="application/jsonl", headers=headers)
 
     def judge(self, request: Request, body: bytes) -> Response:

@@ -48,7 +48,6 @@ IN_MEMORY = {
 }
 """Tables that are held in memory; of trajectories those that are selected, which are all that the pages ask for."""
 States = tuple[FileState | None, ...]
-"""The states of files, and of folders of shards, which change with every file that is renamed into them."""
 
 Row = dict[str, Any]
 
@@ -87,12 +86,12 @@ class View:
         used = {name: params[name] for name in PARAMETER.findall(sql)}
         text = written_out(sql, used)
         self.shown.append(Shown(text))
-        kept, asked = self.snapshot.kept, (text, self.snapshot.labels_state())
-        rows = kept.get(asked)
+        kept = self.snapshot.kept
+        rows = kept.get(text)
         if rows is None:
             if len(kept) >= MOST_KEPT:
                 kept.clear()
-            rows = kept[asked] = ask(self.connection, self.snapshot.faster(sql, None), used, MOST_SECONDS).to_dicts()
+            rows = kept[text] = ask(self.connection, self.snapshot.faster(sql, None), used, MOST_SECONDS).to_dicts()
         return rows
 
 
@@ -101,8 +100,9 @@ class Snapshot:
 
     Attributes:
         tasks: of the selected trajectories.
+        reward_types: those with labels; first those that reward models learn from, then the profile's others.
         state: of the files whose rows are in memory.
-        kept: answers of queries over the whole set, by their SQL and the state of the labels.
+        kept: answers of queries over the whole set, by their SQL; another one when labels have changed.
 
     Raises:
         LakeError: nothing has been published yet.
@@ -114,7 +114,7 @@ class Snapshot:
         self._open = ExitStack()
         self._connection = self._open.enter_context(self._database.reader())
         self.state = held_state(self._lake, self._database)
-        self.kept: dict[tuple[str, FileState | None], list[Row]] = {}
+        self._labels: States | None = None
         self._replaced: dict[str, str] = {}
         for table in IN_MEMORY:
             self._hold(table)
@@ -123,18 +123,18 @@ class Snapshot:
         with self.view() as view:
             self.tasks = [row["task"] for row in view.rows(TASKS)]
         self._first_types = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
+        self.look()
 
-    @property
-    def reward_types(self) -> list[str]:
-        """Those with labels; first those that reward models learn from, then the profile's others."""
+    def look(self) -> None:
+        """Forget the answers over the whole set where labels have changed; asked for with every page."""
+        labels = _states(self._lake, STEP_REWARDS)
+        if labels == self._labels:
+            return
+        self._labels, self.kept = labels, dict[str, list[Row]]()
         first = self._first_types
         with self.view() as view:
-            found = [row["reward_type"] for row in view.kept_rows(REWARD_TYPES)]
-        return sorted(found, key=lambda name: first.index(name) if name in first else len(first))
-
-    def labels_state(self) -> FileState | None:
-        """The state of what answers over the whole set are made of, beside the tables in memory."""
-        return _state(_shards_folder(self._lake, STEP_REWARDS))
+            found = [row["reward_type"] for row in view.rows(REWARD_TYPES)]
+        self.reward_types = sorted(found, key=lambda name: first.index(name) if name in first else len(first))
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -197,20 +197,22 @@ class Snapshots:
         with self._lock:
             if self._current is None or self._current.state != held_state(self._lake, self._database):
                 self._current = Snapshot(self._settings)
+            self._current.look()
             return self._current
 
 
 def held_state(lake: Lake, database: Database) -> States:
     """What changes when a home is published, or a table that is held in memory is made again."""
-    keys = [table.replace(".", "/") for table in IN_MEMORY]
-    places = [_shards_folder(lake, key) if TABLES[key].partitioning else lake.path(key) for key in keys]
-    return tuple(map(_state, (database.path, *places)))
+    states = [_states(lake, table.replace(".", "/")) for table in IN_MEMORY]
+    return (_state(database.path), *(state for each in states for state in each))
 
 
-def _shards_folder(lake: Lake, key: str) -> Path:
-    """The folder of a table's shards, with current copies where the home is on an object store."""
+def _states(lake: Lake, key: str) -> States:
+    """The states of a table's files, or of current copies of them where the home is on an object store."""
+    if TABLES[key].partitioning is None:
+        return (_state(lake.path(key)),)
     lake.files.fetch(f"{LAKE}/{key}", deep=False)
-    return lake.root / key
+    return tuple(map(_state, sorted((lake.root / key).glob("[!.]*.parquet"))))
 
 
 def _state(path: Path) -> FileState | None:

@@ -6,6 +6,8 @@ from huggingface_hub import DatasetCard
 
 from cpmi_dagster.exports.dataset_card import DatasetFacts, Origin, dataset_card, statistics
 from cpmi_dagster.exports.licences import licence_of
+from cpmi_dagster.files.text import in_markdown
+from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES
 
 LABELLED = pl.DataFrame(
     {
@@ -50,14 +52,15 @@ def test_texts_of_data_are_shown_as_they_are():
 @pytest.mark.parametrize(
     ("reward_type", "is_probability", "words"),
     [
-        ("cpmi", False, "log-probabilities"),
-        ("mc", True, "A language model completes the solution after each step"),
-        ("mc_prover", True, "A second language model, the prover, completes the solution after each step"),
-        ("cpmi_prover", False, "the prover's log-probabilities"),
-        ("pav", False, "the prover, completes it likewise"),
-        ("pav_merge2", False, "completes the solution after the first steps"),
-        ("other_gold", False, "a control, which a method of labeling has to beat"),
-        ("math_shepherd", True, "which came with the source"),
+        ("cpmi", False, "A shift is the log-probability of an answer"),
+        ("gold_only", False, "The gold answer's shift alone"),
+        ("mc", True, "The share of the policy's completions of a prefix that reach the gold answer"),
+        ("mc_hard", True, "1 where any completion by the policy reaches the gold answer"),
+        ("mc_prover", True, "The share of the prover's completions"),
+        ("pav", False, "how much the step changes the prover's MC"),
+        ("cpmi_merge2", False, "about half of the steps after the first are above 0.5"),
+        ("other_gold", False, "a control that methods of labeling have to beat"),
+        ("math_shepherd", True, "The labels are the source's."),
         ("cpmi_merge1", False, "The rewards of the first steps (1) are those of `mc`"),
         ("my_judge", True, "given by the exporter under the name `my_judge`"),
     ],
@@ -67,6 +70,20 @@ def test_the_card_says_what_the_labels_are(reward_type, is_probability, words):
     assert words in text
     assert ("are probabilities and are the soft labels" in text) == is_probability
     assert ("robust z-score" in text) != is_probability
+
+
+@pytest.mark.parametrize("entry", REWARD_TYPES.values(), ids=lambda entry: entry.name)
+def test_every_reward_type_says_in_a_sentence_what_it_is(entry):
+    text = card(entry.name, entry.is_probability)
+    assert entry.meaning.endswith(".") and in_markdown(entry.meaning) in text
+    assert ("A shift is" in text) == (entry.needs.scores or entry.needs.prover_scores)
+    assert ("Completions are sampled" in text) == bool(entry.needs.policy_steps != 0 or entry.needs.prover_steps != 0)
+    assert ("`source_labels` are the source's own" in text) == (entry.name != CORPUS_LABELS)
+
+
+def test_labels_of_the_exporters_own_are_not_called_a_methods():
+    text = card("my_judge", True)
+    assert "estimates by a method" not in text and "given by the exporter" in text
 
 
 @pytest.mark.parametrize(

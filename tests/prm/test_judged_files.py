@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import CpmiError, ModelError, ScoringError, SourceError
+from cpmi_dagster.prm import judge_stream as judge_stream_module
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.judge_stream import judge_stream
 from cpmi_dagster.prm.judging import JudgeRequest, Solution, first_error, judge_file, judged_rows
@@ -198,17 +199,21 @@ def test_a_filter_reads_marks_at_the_start_and_passes_over_what_cannot_be_read(r
     assert "line 3 has a number of too many digits" in judged[2]["reason"]
 
 
-def test_a_line_that_can_be_read_and_not_written_is_rejected_alone(trained):
-    def nested(depth: int) -> str:
-        return json.dumps({**SOLUTIONS[0], "id": depth}).replace('"prmbench"', "[" * depth + "]" * depth)
+def test_a_line_that_can_be_read_and_not_written_is_rejected_alone(trained, monkeypatch):
+    line_of, written = judge_stream_module.judged_line, list[str]()
 
-    depths, written = range(sys.getrecursionlimit() - 150, sys.getrecursionlimit() + 1), list[str]()
-    stream = StringIO("\n".join(map(nested, depths)))
+    def refuse(row: dict[str, Any]) -> str:
+        # as json does a little before its reader, whose stack is shorter
+        if "deep" in row:
+            raise RecursionError
+        return line_of(row)
+
+    monkeypatch.setattr(judge_stream_module, "judged_line", refuse)
+    stream = StringIO("\n".join(json.dumps({**SOLUTIONS[0], **more}) for more in ({"deep": [[]]}, {"id": "b"})))
     judge_stream(load_reward_model(trained.path), stream, written.append, 0.5)
-    reasons = [json.loads(line).get("reason", "judged") for line in written]
-    assert len(reasons) == len(depths)
-    assert reasons[0] == "judged"
-    assert "it is nested too deeply" in reasons
+    first, second = map(json.loads, written)
+    assert (first["id"], first["reason"]) == ("a", "it is nested too deeply")
+    assert second["id"] == "b" and "reason" not in second
 
 
 def test_parquet_is_refused_also_by_the_filter(request_of, trained):

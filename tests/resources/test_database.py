@@ -223,6 +223,15 @@ def test_a_damaged_database_of_a_home_without_results_is_an_error(database):
         counted(database)
 
 
+def test_a_database_without_results_that_another_program_writes_is_not_called_damaged(database):
+    database.publish()
+    command = [sys.executable, "-c", WRITER, str(database.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None and writer.stdout.readline() == "open\n"
+        assert counted(database) == 0
+        writer.kill()
+
+
 def test_a_database_that_cannot_be_opened_nor_published_is_one_clear_sentence(database, lake, monkeypatch):
     lake.write(*negatives("000"))
     database.publish()

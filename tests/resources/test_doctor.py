@@ -74,6 +74,16 @@ def test_the_own_backbones_of_recipes_are_looked_at_each_once(tmp_path, monkeypa
     ]  # fmt: skip
 
 
+def test_weights_without_a_config_are_a_problem_with_advice_for_the_recipe(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    snapshot = tmp_path / "cache" / "models--a--model" / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    (snapshot / "model.safetensors").touch()
+    own = {"name": "r", "reward_type": "cpmi", "backbone": {"name": "a/model", "revision": COMMIT}}
+    (advice,) = problems(found(tmp_path, recipes=[own])).values()
+    assert "no weights), or name a local folder as its backbone.name" in advice and "--parameters" not in advice
+
+
 def test_a_part_of_a_download_is_not_taken_for_the_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")

@@ -365,4 +365,7 @@ def test_every_view_of_a_finished_run_is_answered(finished, tmp_path):
     first = listed(page(client, "/"))[0]
     for path in (f"/trajectory/{first}", "/disagreement/figures", "/distributions/figures"):
         assert "SQL of this view" in page(client, path)
-    assert "own.jsonl" in page(client, "/own-labels")
+    assert "own.jsonl" in (shown := page(client, "/own-labels"))
+    assert shown.count("whole_labels.jsonl") == 2, "on the button, and in the profile"
+    headers = client.get("/own-labels.jsonl?base=mc").headers
+    assert headers["content-disposition"] == 'attachment; filename="whole_labels.jsonl"'

@@ -90,6 +90,18 @@ def test_models_of_files_that_were_made_again_since_are_not_named(own_copy, tmp_
     assert ", not recorded |" in card and "another@0" not in card
 
 
+def test_negatives_that_were_sampled_again_since_have_no_sampler_on_the_card(own_copy, tmp_path):
+    lake = Lake(own_copy.home)
+    for shard in lake.partitions("labels/hard_negatives"):
+        record = lake.record("labels/hard_negatives", shard)
+        assert record
+        lake.write(lake.read("labels/hard_negatives", shard).with_columns(answer=pl.lit("7")),
+                   dataclasses.replace(record, model="another@0"))  # fmt: skip
+    export(own_copy, ExportRequest(str(tmp_path / "mine")), silent)
+    card = (tmp_path / "mine" / "README.md").read_text()
+    assert "| sampler of hard negatives | not recorded |" in card and "| labeler | miniature:labeler@" in card
+
+
 def test_a_model_whose_labels_were_made_again_names_no_models_behind_them(own_copy, tmp_path):
     lake = Lake(own_copy.home)
     record = lake.record("dataset/soft_labels")

@@ -119,6 +119,19 @@ def test_halves_of_characters_in_other_fields_are_answered(client):
     assert answer.status_code == 200 and answer.json()["id"] == 0
 
 
+def test_a_field_that_can_be_read_and_not_written_is_refused(client, monkeypatch):
+    dumps = json.dumps
+
+    def refuse(value, **options):
+        if value == {"deep": [[]]}:
+            raise RecursionError
+        return dumps(value, **options)
+
+    monkeypatch.setattr(judge_server.json, "dumps", refuse)
+    answer = client.post("/judge", content=b'{"question": "?", "steps": ["a"], "deep": [[]]}')
+    assert answer.status_code == 400 and "solution 0: a field is nested too deeply" in answer.text
+
+
 def test_one_solution_that_the_model_cannot_judge_fails_alone(monkeypatch):
     def picky(model, solutions, threshold, advance):
         if any(each.question == "bad" for each in solutions):
