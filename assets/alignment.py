@@ -5,6 +5,7 @@ import polars as pl
 
 from cpmi_dagster.alignment.align import ReferenceIndex, align_trajectories
 from cpmi_dagster.alignment.review import render_review, review_alignment
+from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
 from cpmi_dagster.resources.stage import stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
@@ -13,10 +14,10 @@ SHARD_EXAMPLES = 5
 
 
 @stage(
-    "alignment/trajectories",
-    also=["alignment/rejected_rows"],
+    TRAJECTORIES,
+    also=[REJECTED_ROWS],
     code_version="3",
-    inputs=["sources/math_shepherd", "sources/reference_problems"],
+    inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
     lineage={
         "steps": ["sources/math_shepherd.input"],
@@ -29,16 +30,16 @@ SHARD_EXAMPLES = 5
 )
 def trajectories(run: StageRun, shard: str) -> StageOutput:
     """Source rows parsed into steps, each with its own gold answer or that of the matching reference problem."""
-    parsed, malformed = parse_rows(run.read("sources/math_shepherd", shard))
+    parsed, malformed = parse_rows(run.read(SHEPHERD, shard))
     parsed, repeated = without_duplicates(parsed)
-    version = run.version("sources/reference_problems"), run.settings.answers.identity
+    version = run.version(REFERENCES), run.settings.answers.identity
     index = run.once(f"reference index {version}", lambda: _reference_index(run))
     aligned, unmatched = align_trajectories(parsed, index)
     rejected = pl.concat([malformed, repeated, unmatched]).sort("row_number")
     rows = aligned.height + rejected.height
     review = review_alignment(aligned, rejected, index.references, SHARD_EXAMPLES)
     return StageOutput(
-        frames={"alignment/trajectories": aligned, "alignment/rejected_rows": rejected},
+        frames={TRAJECTORIES: aligned, REJECTED_ROWS: rejected},
         metadata={
             "match_rate": aligned.height / rows if rows else 1.0,
             "alignment": dg.MetadataValue.md(render_review(review)),
@@ -47,7 +48,7 @@ def trajectories(run: StageRun, shard: str) -> StageOutput:
 
 
 def _reference_index(run: StageRun) -> ReferenceIndex:
-    return ReferenceIndex(run.read("sources/reference_problems"), run.settings.answers.comparison)
+    return ReferenceIndex(run.read(REFERENCES), run.settings.answers.comparison)
 
 
 STAGES = (trajectories,)

@@ -13,7 +13,15 @@ from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_j
 from cpmi_dagster.benchmarks.judges import read_judged_lines
 from cpmi_dagster.benchmarks.processbench import judged_steps
 from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
-from cpmi_dagster.contracts.keys import CANDIDATES, CHOICES, MODELS, PROBLEMS, PROCESSBENCH
+from cpmi_dagster.contracts.keys import (
+    CANDIDATES,
+    CHOICES,
+    JUDGES,
+    MODELS,
+    PRMBENCH_PREDICTIONS,
+    PROBLEMS,
+    PROCESSBENCH,
+)
 from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -69,7 +77,7 @@ def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     return replace(made, metadata=shown)
 
 
-@predicts("benchmarks/prmbench_predictions")
+@predicts(PRMBENCH_PREDICTIONS)
 def prmbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     """The probability that each PRMBench step is valid."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == PRMBENCH)
@@ -86,7 +94,7 @@ def _judge_files(settings: Settings) -> dict[str, DataSource]:
 
 
 @stage(
-    "benchmarks/judge_predictions",
+    JUDGES,
     inputs=[PROBLEMS],
     sources=_judge_files,
     lineage={"probability": ["sources/benchmark_problems.steps"]},

@@ -7,7 +7,18 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.benchmarks.shared_questions import shared_questions
-from cpmi_dagster.contracts.keys import NEGATIVES, PROBLEMS, REJECTED_ROWS, SELECTED, SHEPHERD, TRAJECTORIES
+from cpmi_dagster.contracts.keys import (
+    LOGPROBS,
+    NEGATIVES,
+    OWN_LABELS,
+    PROBLEMS,
+    REJECTED_ROWS,
+    REJECTED_TRAJECTORIES,
+    SELECTED,
+    SHEPHERD,
+    SOFT_LABELS,
+    TRAJECTORIES,
+)
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
@@ -19,7 +30,7 @@ from cpmi_dagster.resources.stage_run import partitions_of
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 
-SCORED = ("labels/answer_logprobs", "labels/rejected_trajectories")
+SCORED = (LOGPROBS, REJECTED_TRAJECTORIES)
 EXAMPLE = 100
 """Characters of a question that a message shows."""
 LOWEST_MATCH_RATE = 0.9
@@ -93,11 +104,11 @@ def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg
     Raises:
         Failure: they do not; names the first trajectory.
     """
-    names = settings.sources.step_labels if lake.exists("sources/step_labels") else {}
+    names = settings.sources.step_labels if lake.exists(OWN_LABELS) else {}
     if names:
         trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
         try:
-            own_rewards(lake.read("sources/step_labels"), trajectories)
+            own_rewards(lake.read(OWN_LABELS), trajectories)
         except SourceError as error:
             raise dg.Failure(description=str(error), allow_retries=False) from error
     return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(names) or "none"})
@@ -183,7 +194,7 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
 @dg.asset_check(asset=["dataset", "soft_labels"], blocking=True)
 def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
     """No reward type gives every step the same label; a model could learn nothing from it."""
-    spread = lake.read("dataset/soft_labels").group_by("reward_type").agg(spread=pl.col("soft_label").std())
+    spread = lake.read(SOFT_LABELS).group_by("reward_type").agg(spread=pl.col("soft_label").std())
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
     said = f"every step has the same label by {', '.join(constant)}; give more solutions, or solutions of more steps"
     return dg.AssetCheckResult(

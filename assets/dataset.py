@@ -1,6 +1,14 @@
 """The labelled data set: soft labels over the whole of it, one row per trajectory, its statistics."""
 
-from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
+from cpmi_dagster.contracts.keys import (
+    CPMI_80K,
+    NEGATIVES,
+    SELECTED,
+    SOFT_LABELS,
+    STATISTICS,
+    STEP_REWARDS,
+    TRAJECTORIES,
+)
 from cpmi_dagster.resources.stage import stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.rewards.dataset import cpmi_80k as assemble
@@ -9,22 +17,22 @@ from cpmi_dagster.selection.select import dataset_statistics as count_statistics
 
 
 @stage(
-    "dataset/soft_labels",
-    inputs=["labels/step_rewards"],
+    SOFT_LABELS,
+    inputs=[STEP_REWARDS],
     settings=["soft_labels", "sources.probability_labels"],
     lineage={"soft_label": ["labels/step_rewards.reward"]},
     eager=True,
 )
 def soft_labels(run: StageRun) -> StageOutput:
     """Soft labels: a robust z-score over the whole labelled set, then a sigmoid (Eq. 7)."""
-    rewards, own = run.read("labels/step_rewards"), run.settings.sources.probability_labels
+    rewards, own = run.read(STEP_REWARDS), run.settings.sources.probability_labels
     return StageOutput(normalise(rewards, run.settings.soft_labels, own))
 
 
 @stage(
-    "dataset/cpmi_80k",
+    CPMI_80K,
     code_version="2",
-    inputs=[TRAJECTORIES, SELECTED, "labels/hard_negatives", "labels/step_rewards", "dataset/soft_labels"],
+    inputs=[TRAJECTORIES, SELECTED, NEGATIVES, STEP_REWARDS, SOFT_LABELS],
     settings=["demand.negatives"],
     lineage={
         "hard_negatives": ["labels/hard_negatives.answer"],
@@ -36,13 +44,13 @@ def soft_labels(run: StageRun) -> StageOutput:
 def cpmi_80k(run: StageRun) -> StageOutput:
     """CPMI-80k: each selected trajectory with its step labels as lists."""
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
-    negatives, rewards = run.read("labels/hard_negatives"), run.read("labels/step_rewards")
-    frame = assemble(trajectories, negatives, rewards, run.read("dataset/soft_labels"))
+    negatives, rewards = run.read(NEGATIVES), run.read(STEP_REWARDS)
+    frame = assemble(trajectories, negatives, rewards, run.read(SOFT_LABELS))
     return StageOutput(frame, model=run.models.identity("labeler"))
 
 
 @stage(
-    "dataset/dataset_statistics",
+    STATISTICS,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["selection"],

@@ -18,11 +18,16 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
     BY_PROVER,
     CONTROLS,
+    COSTS,
     LOGPROBS,
     NEGATIVES,
     OWN_LABELS,
+    POLICY_ROLLOUTS,
+    PROVER_ROLLOUTS,
     REJECTED_TRAJECTORIES,
+    SCORES,
     SELECTED,
+    STEP_REWARDS,
     TRAJECTORIES,
 )
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
@@ -173,8 +178,8 @@ def _scoring_alone(run: StageRun, templates: int) -> ProfileScoring:
 
 
 @stage(
-    "labels/template_scores",
-    inputs=["labels/answer_logprobs"],
+    SCORES,
+    inputs=[LOGPROBS],
     settings=AXES[LOGPROBS],
     lineage={
         name: ["labels/answer_logprobs.logprob_sum", "labels/answer_logprobs.token_count"]
@@ -183,7 +188,7 @@ def _scoring_alone(run: StageRun, templates: int) -> ProfileScoring:
 )
 def template_scores(run: StageRun, shard: str) -> StageOutput:
     """CPMI of every step under every template and conditioning (Eq. 3); empty where no hard negatives are scored."""
-    demand, logprobs = run.settings.demand, run.read("labels/answer_logprobs", shard)
+    demand, logprobs = run.settings.demand, run.read(LOGPROBS, shard)
     scored = demand.conditionings if demand.negatives else ()
     return StageOutput(conditionings.template_scores(logprobs, scored), model=run.models.identity("labeler"))
 
@@ -201,8 +206,8 @@ rolls_out = partial(
 
 
 @rolls_out(
-    "labels/policy_rollouts",
-    grows=AXES["labels/policy_rollouts"],
+    POLICY_ROLLOUTS,
+    grows=AXES[POLICY_ROLLOUTS],
     models=["rollouts"],
 )
 def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
@@ -211,8 +216,8 @@ def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
 
 
 @rolls_out(
-    "labels/prover_rollouts",
-    grows=AXES["labels/prover_rollouts"],
+    PROVER_ROLLOUTS,
+    grows=AXES[PROVER_ROLLOUTS],
     models=["prover"],
 )
 def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
@@ -241,16 +246,16 @@ def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) 
 
 
 @stage(
-    "labels/step_rewards",
+    STEP_REWARDS,
     inputs=[
         TRAJECTORIES,
         SELECTED,
-        "labels/answer_logprobs",
-        "labels/template_scores",
+        LOGPROBS,
+        SCORES,
         CONTROLS,
         BY_PROVER,
-        "labels/policy_rollouts",
-        "labels/prover_rollouts",
+        POLICY_ROLLOUTS,
+        PROVER_ROLLOUTS,
         OWN_LABELS,
     ],
     settings=[
@@ -279,10 +284,10 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
     """
     trajectories, given = run.selected(shard), run.read(OWN_LABELS)
     frame = rewards.step_rewards(
-        logprobs=run.read("labels/answer_logprobs", shard),
-        template_scores=run.read("labels/template_scores", shard),
-        policy_rollouts=run.read("labels/policy_rollouts", shard),
-        prover_rollouts=run.read("labels/prover_rollouts", shard),
+        logprobs=run.read(LOGPROBS, shard),
+        template_scores=run.read(SCORES, shard),
+        policy_rollouts=run.read(POLICY_ROLLOUTS, shard),
+        prover_rollouts=run.read(PROVER_ROLLOUTS, shard),
         trajectories=trajectories,
         rewards=run.settings.rewards,
         seed=run.settings.seed,
@@ -301,7 +306,7 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
 
 
 @stage(
-    "labels/labeling_costs",
+    COSTS,
     inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
     settings=["rewards.types", "demand", "cost_basis", "scoring.templates", "rollouts.sample"],
     counts_costs=True,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.keys import SELECTED, SOFT_LABELS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTORIES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.table_plots import draw_training_curves
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @model_stage(
-    "models/process_reward_models",
+    MODELS,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
     models=["backbone"],

@@ -10,7 +10,16 @@ from typing import Any, get_args
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.keys import MODELS, REFERENCES, REJECTED_ROWS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import (
+    CPMI_80K,
+    MODELS,
+    REFERENCES,
+    REJECTED_ROWS,
+    REPORT,
+    RESULTS_DATABASE,
+    STEP_REWARDS,
+    TRAJECTORIES,
+)
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
@@ -82,7 +91,7 @@ LABELS_MADE = r"""
 
 
 @stage(
-    "reports/report",
+    REPORT,
     code_version="6",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
@@ -121,8 +130,8 @@ def report(run: StageRun) -> StageOutput:
 
 
 @stage(
-    "reports/results_database",
-    inputs=["reports/report", *(_artifact_key(name) for name in ARTIFACTS), "dataset/cpmi_80k"],
+    RESULTS_DATABASE,
+    inputs=[REPORT, *(_artifact_key(name) for name in ARTIFACTS), CPMI_80K],
     settings=["home"],
     kinds=("duckdb",),
     eager=True,

@@ -12,6 +12,7 @@ import dagster as dg
 from cpmi_dagster.assets.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
 from cpmi_dagster.assets.idle_runs import IdleRuns
 from cpmi_dagster.assets.shard_schedule import stretches
+from cpmi_dagster.contracts.keys import SHEPHERD, STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError, ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
@@ -126,7 +127,7 @@ def check_shards(lake: Lake, settings: Settings) -> None:
     Raises:
         SettingsError: the home has a shard beyond the profile's.
     """
-    beyond = set(lake.partitions("sources/math_shepherd")) - set(settings.shard_keys)
+    beyond = set(lake.partitions(SHEPHERD)) - set(settings.shard_keys)
     if beyond:
         raise SettingsError(
             f"{settings.home} contains shard {max(beyond)}, but profile `{settings.profile}` has {settings.shards} "
@@ -156,7 +157,7 @@ def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = 
 
 
 def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake) -> str | None:
-    missing = set(settings.shard_keys) - set(shards) - set(lake.partitions("labels/step_rewards"))
+    missing = set(settings.shard_keys) - set(shards) - set(lake.partitions(STEP_REWARDS))
     if phase in (INGEST, LABEL) or not missing:
         return None
     return (

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from cpmi_dagster.contracts.keys import REJECTED_ROWS, SELECTED, TRAJECTORIES
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.resources.stage import stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun
@@ -9,9 +10,9 @@ from cpmi_dagster.selection.select import select_trajectories
 
 
 @stage(
-    "selection/selected_trajectories",
+    SELECTED,
     code_version="2",
-    inputs=["alignment/trajectories", "alignment/rejected_rows"],
+    inputs=[TRAJECTORIES, REJECTED_ROWS],
     settings=["selection", "shards"],
     lineage={
         "shard": ["alignment/trajectories.question_id"],
@@ -21,9 +22,9 @@ from cpmi_dagster.selection.select import select_trajectories
 def selected_trajectories(run: StageRun) -> StageOutput:
     """GSM8K : MATH = 1 : 1, mixed : pure = 7 : 3, spread over questions that are not too hard (appendix B)."""
     settings = run.settings
-    trajectories = run.read("alignment/trajectories")
+    trajectories = run.read(TRAJECTORIES)
     if trajectories.is_empty():
-        raise SourceError(_why_none(run.read("alignment/rejected_rows")))
+        raise SourceError(_why_none(run.read(REJECTED_ROWS)))
     result = select_trajectories(trajectories, settings.selection, settings.seed, settings.shards)
     return StageOutput(result.selected, notes=result.shortfalls)
 

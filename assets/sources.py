@@ -8,6 +8,7 @@ import polars as pl
 
 from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
+from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, REFERENCES, SHEPHERD, TRUTH
 from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.file_states import changed_while_read
@@ -35,7 +36,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 
 
 @stage(
-    "sources/math_shepherd",
+    SHEPHERD,
     code_version="2",
     sources=lambda settings: _named("math_shepherd", settings.sources.math_shepherd),
     settings=["shards"],
@@ -81,7 +82,7 @@ def _versions(run: StageRun) -> dict[str, Any]:
 
 
 @stage(
-    "sources/step_truth",
+    TRUTH,
     code_version="2",
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
@@ -92,7 +93,7 @@ def step_truth(run: StageRun) -> StageOutput:
 
 
 @stage(
-    "sources/step_labels",
+    OWN_LABELS,
     sources=lambda settings: settings.sources.step_labels,
     settings=["sources.probability_labels"],
 )
@@ -106,7 +107,7 @@ def step_labels(run: StageRun) -> StageOutput:
 
 
 @stage(
-    "sources/reference_problems",
+    REFERENCES,
     code_version="3",
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
     settings=["sources.references"],
@@ -129,7 +130,7 @@ def _benchmarks(settings: Settings) -> dict[str, DataSource]:
     return settings.sources.benchmarks
 
 
-@stage("sources/benchmark_problems", sources=_benchmarks)
+@stage(PROBLEMS, sources=_benchmarks)
 def benchmark_problems(run: StageRun) -> StageOutput:
     """Problems of all benchmarks: process benchmarks with steps to judge, question sets with gold answers."""
     read = [read_benchmark(name, run.sources.rows(source)) for name, source in run.settings.sources.benchmarks.items()]

@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)
 COMPARISON = "reports.paper_comparison"
-# the oldest DuckDB that can open the file; it has `getvariable`, which the views use
+# a format that old DuckDB opens; views with `columns` in `coalesce` are read from 1.3 on
 STORAGE_VERSION = "v1.2.0"
 HOME_VARIABLE = "cpmi_home"
 CONFIG: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": STORAGE_VERSION}

@@ -14,15 +14,17 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS
+
 Extent = Mapping[str, Any]
 
 # by table, the settings that say how much of it is asked for
 AXES = {
-    "labels/hard_negatives": ("demand.negatives",),
-    "labels/answer_logprobs": ("demand.conditionings", "scoring.templates", "demand.negatives"),
-    "labels/control_logprobs": ("demand.controls", "scoring.templates"),
-    "labels/policy_rollouts": ("demand.policy_steps", "rollouts.policy_count"),
-    "labels/prover_rollouts": ("demand.prover_steps", "rollouts.prover_count"),
+    NEGATIVES: ("demand.negatives",),
+    LOGPROBS: ("demand.conditionings", "scoring.templates", "demand.negatives"),
+    CONTROLS: ("demand.controls", "scoring.templates"),
+    POLICY_ROLLOUTS: ("demand.policy_steps", "rollouts.policy_count"),
+    PROVER_ROLLOUTS: ("demand.prover_steps", "rollouts.prover_count"),
 }
 # settings that decided extents in earlier versions; what is not named was made whole
 EARLIER_SETTINGS = {"demand.conditionings": "scoring.conditionings", "demand.negatives": "negatives.count"}

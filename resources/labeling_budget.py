@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake import FileRecord, Lake
 
 SECONDS = 3600
 LABEL_TABLES = [key for key, table in TABLES.items() if table.group == "labels"]
-LAST_LABELS = "labels/step_rewards"
+LAST_LABELS = STEP_REWARDS
 EARLIER_SECONDS = "earlier_wall_seconds"
 """Beside the cost of a file: which of its wall's seconds are of rows kept from before the day on which it grew."""
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from cpmi_dagster.cli.tables import facts_table, new_table, table_of
+from cpmi_dagster.contracts.keys import COSTS, REJECTED_ROWS, REJECTED_TRAJECTORIES, TRUTH
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 NAMED = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")
 # what a label of one step was not made from
-ASIDE = ("sources/step_truth", "alignment/rejected_rows", "labels/rejected_trajectories", "labels/labeling_costs")
+ASIDE = (TRUTH, REJECTED_ROWS, REJECTED_TRAJECTORIES, COSTS)
 
 
 def trace_facts(trace: "Trace") -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import polars as pl
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from cpmi_dagster.exports.folders import DATA
 from cpmi_dagster.exports.licences import Licence
 from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.exports.rows import FORMS, hard_labels
@@ -106,7 +105,6 @@ def _metadata(facts: DatasetFacts, rows: int) -> DatasetCardData:
         source_datasets=sorted({source.place for source in facts.sources if source.revision}) or None,
         size_categories=next((size for most, size in SIZES if rows < most), LARGER),
         tags=["process-reward-model", "prm", "step-labels", "cpmi", facts.form],
-        configs=[{"config_name": "default", "data_files": [{"split": "train", "path": DATA}]}],
     )
 
 
