@@ -120,6 +120,14 @@ def test_an_export_is_replaced_by_the_next_one(finished, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
 
 
+def test_datasets_gives_the_rows_of_an_export_that_was_written_again(finished, tmp_path):
+    found = []
+    for reward_type in ("cpmi", "mc"):
+        place = export(finished, ExportRequest(str(tmp_path / "mine"), reward_type=reward_type), silent).place
+        found.append(load_dataset(place, split="train", cache_dir=str(tmp_path / "cache"))["rewards"][:])
+    assert found[0] != found[1]
+
+
 def test_a_reward_type_that_nobody_asked_for_is_named_with_those_there_are(finished, tmp_path):
     with pytest.raises(UsageError, match=r"--reward-type uncommon: no step has such a label; this home has cpmi, "):
         export(finished, ExportRequest(str(tmp_path / "mine"), reward_type="uncommon"), silent)
