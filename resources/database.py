@@ -216,12 +216,12 @@ class Database:
         is_result = copied is not None or (table.group in RESULT_GROUPS and self._lake.exists(table.key))
         provenance = provenance_of(table)
         columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
-        files = self._files(table).relative_to(self._lake.folder)
-        home = quoted(str(self._lake.folder.absolute()))
-        place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
-        read = f"{place} || {quoted(f'/{files}')}"
         if copied is not None:
             read = f"[{', '.join(quoted(str(path.absolute())) for path in copied)}]"
+        else:
+            home = quoted(str(self._lake.folder.absolute()))
+            place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
+            read = f"{place} || {quoted(f'/{self._files(table).relative_to(self._lake.folder)}')}"
         select = f"select {columns} from read_parquet({read}, union_by_name = true, hive_partitioning = false)"
         conditions = [*([] if is_result else [self._is_at_home()]), *self._is_asked_for(table)]
         if conditions:

@@ -19,7 +19,6 @@ import psutil
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.installed import DISTRIBUTION
-from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.doctor_needs import Finding, data_sets, models, needed_models
 from cpmi_dagster.resources.home_files import open_home
@@ -93,7 +92,7 @@ def _existing(folder: Path) -> Path:
 
 def _extras(settings: Settings) -> Iterator[Finding]:
     """The extras that the profile needs."""
-    asked: list[LanguageModel] = [needed.model for needed in needed_models(settings)]
+    asked = [each.model for each in needed_models(settings)]
     trained = [recipe.trained_with(settings.training) for recipe in settings.recipes]
     needed = {
         ("ray", "ray"): settings.orchestration.ray is not None or settings.orchestration.gpus > 1,

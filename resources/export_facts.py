@@ -8,9 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from cpmi_dagster.contracts.keys import BY_PROVER, LOGPROBS, NEGATIVES, SOFT_LABELS, STEP_REWARDS
+from cpmi_dagster.contracts.keys import (
+    BY_PROVER,
+    CONTROLS,
+    LOGPROBS,
+    NEGATIVES,
+    POLICY_ROLLOUTS,
+    PROVER_ROLLOUTS,
+    SOFT_LABELS,
+    STEP_REWARDS,
+)
 from cpmi_dagster.exports.dataset_card import Origin
 from cpmi_dagster.exports.licences import Licence, licence_of
 from cpmi_dagster.miniature.names import MINIATURE
@@ -18,7 +25,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.fingerprints import rows_hash
 from cpmi_dagster.resources.hub import HubLock
-from cpmi_dagster.resources.input_rows import ROWS_OF_EXTENT
+from cpmi_dagster.resources.input_rows import rows_of_extent
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, Needs
 
@@ -115,15 +122,14 @@ def _rewards_behind(lake: Lake, soft: FileRecord) -> list[FileRecord]:
 def _evidence(needs: Needs) -> dict[str, list[str]]:
     """The tables that rewards are made of, by what a model did in them."""
     contrasts = (needs.scores or needs.prover_scores) and needs.negatives != 0
-    scored = [*(["answer_logprobs"] if needs.scores else ()), *(["control_logprobs"] if needs.controls else ())]
     tables = {
-        "labeler": scored,
-        "prover, read for log-probabilities": ["prover_logprobs"] if needs.prover_scores else [],
-        "sampler of hard negatives": ["hard_negatives"] if contrasts else [],
-        "policy, completes solutions": ["policy_rollouts"] if needs.policy_steps != 0 else [],
-        "prover, completes solutions": ["prover_rollouts"] if needs.prover_steps != 0 else [],
+        "labeler": [*([LOGPROBS] if needs.scores else ()), *([CONTROLS] if needs.controls else ())],
+        "prover, read for log-probabilities": [BY_PROVER] if needs.prover_scores else [],
+        "sampler of hard negatives": [NEGATIVES] if contrasts else [],
+        "policy, completes solutions": [POLICY_ROLLOUTS] if needs.policy_steps != 0 else [],
+        "prover, completes solutions": [PROVER_ROLLOUTS] if needs.prover_steps != 0 else [],
     }
-    return {did: [f"labels/{name}" for name in names] for did, names in tables.items() if names}
+    return {did: keys for did, keys in tables.items() if keys}
 
 
 def _maker(lake: Lake, key: str, rewards: FileRecord) -> str:
@@ -137,15 +143,21 @@ def _maker(lake: Lake, key: str, rewards: FileRecord) -> str:
 
 def _sampler(lake: Lake, rewards: FileRecord) -> str:
     """The model that the hard negatives are from, which rewards do not read themselves: their log-probabilities do."""
-    record = lake.intact_record(NEGATIVES, rewards.partition)
-    scored = [lake.intact_record(key, rewards.partition) for key in (LOGPROBS, BY_PROVER)]
-    read = {each.inputs.get("inputs", {}).get(NEGATIVES) for each in scored if each}
-    if record is None or not read:
+    shard = rewards.partition
+    record = lake.intact_record(NEGATIVES, shard)
+    scored = [found for key in (LOGPROBS, BY_PROVER) if (found := lake.intact_record(key, shard))]
+    if record is None or not scored or not all(_has_read(lake, each, record) for each in scored):
         return NOT_RECORDED
-    counts = {each.extent.get(ROWS_OF_EXTENT[NEGATIVES]) for each in scored if each} - {None}
-    rows = lake.read(NEGATIVES, rewards.partition) if counts else None
-    hashes = {rows_hash(rows.filter(pl.col("rank") <= count)) for count in counts} if rows is not None else set()
-    return record.model or NOT_RECORDED if read <= {record.content, *hashes} else NOT_RECORDED
+    return record.model or NOT_RECORDED
+
+
+def _has_read(lake: Lake, scored: FileRecord, negatives: FileRecord) -> bool:
+    """Whether log-probabilities are of these negatives, or of the first of them."""
+    within = rows_of_extent(NEGATIVES, scored.extent)
+    there = negatives.content
+    if within is not None:
+        there = rows_hash(lake.read(NEGATIVES, negatives.partition).filter(within))
+    return scored.inputs.get("inputs", {}).get(NEGATIVES) == there
 
 
 def _settings_of(needs: Needs, made_with: Mapping[str, Any]) -> dict[str, str]:

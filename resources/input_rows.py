@@ -16,6 +16,7 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.tables import Partitioning
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.extent import Extent
 
 
 def _rollouts_asked_for(steps: int | None, count: int) -> pl.Expr:
@@ -47,3 +48,11 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
 
 # an input of which a stage that grows depends on the rows within its extent
 ROWS_OF_EXTENT = {NEGATIVES: "demand.negatives"}
+
+
+def rows_of_extent(key: str, extent: Extent) -> pl.Expr | None:
+    """The rows of an input that a file with this extent depends on; None where its extent does not say."""
+    axis = ROWS_OF_EXTENT.get(key)
+    if axis is None or axis not in extent:
+        return None
+    return pl.lit(True) if extent[axis] is None else pl.col("rank") <= extent[axis]

@@ -106,7 +106,7 @@ class Judge:
         try:
             rows = await run_in_threadpool(judged_rows, self._model, solutions, self._threshold, lambda _: None)
             return list(rows)
-        except Exception as error:
+        except Exception as error:  # whatever a model raises, those that wait are answered
             if len(solutions) == 1:
                 return [error]
         return [answer for solution in solutions for answer in await self._answers([solution])]

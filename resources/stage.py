@@ -46,7 +46,7 @@ from cpmi_dagster.resources.fingerprints import (
     rows_hash,
 )
 from cpmi_dagster.resources.home_files import LateWrite
-from cpmi_dagster.resources.input_rows import ROWS_OF_EXTENT, ROWS_OF_PARTITION
+from cpmi_dagster.resources.input_rows import ROWS_OF_PARTITION, rows_of_extent
 from cpmi_dagster.resources.lake import Begun, Contents, FileRecord
 from cpmi_dagster.resources.materializations import asset_key, materialization
 from cpmi_dagster.resources.pace import Pace
@@ -315,9 +315,8 @@ class Stage(Maker):
     def _input_version(
         self, run: StageRun, key: str, partition: str | None, extent: Extent, hash_of: HashOf
     ) -> str | dict[str, str]:
-        axis = ROWS_OF_EXTENT.get(key)
-        if axis is not None and axis in extent:
-            within = pl.lit(True) if extent[axis] is None else pl.col("rank") <= extent[axis]
+        within = rows_of_extent(key, extent)
+        if within is not None:
             name = f"{key} {content_of(run.lake, key, partition)} {within}"
             return run.once(name, lambda: rows_hash(run.lake.read(key, partition).filter(within)))
         if TABLES[key].partitioning is None:

@@ -5,7 +5,7 @@ A lock saves work. What is written is right without it: fingerprints and renames
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,13 +19,12 @@ LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked(path: Path, say: Callable[[str], object] = LOG.warning, *, stays: bool = True) -> Iterator[None]:
+def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[None]:
     """Hold a lock until the block ends.
 
     Args:
-        path: the lock's file.
+        path: the lock's file; it stays.
         say: takes a sentence where another process holds the lock for long.
-        stays: whether the file stays; one in a folder of the user's is removed while the lock is still held.
 
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
@@ -40,16 +39,12 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning, *, stays: boo
     try:
         yield
     finally:
-        _release(lock, stays)
+        lock.release()
 
 
 @contextmanager
-def locked_if_free(path: Path, *, stays: bool = True) -> Iterator[bool]:
+def locked_if_free(path: Path) -> Iterator[bool]:
     """Hold a lock until the block ends, unless another process holds it: then the block gets False.
-
-    Args:
-        path: the lock's file.
-        stays: see `locked`.
 
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
@@ -63,7 +58,30 @@ def locked_if_free(path: Path, *, stays: bool = True) -> Iterator[bool]:
     try:
         yield True
     finally:
-        _release(lock, stays)
+        lock.release()
+
+
+@contextmanager
+def locked_beside(path: Path, *, waits: bool) -> Iterator[bool]:
+    """Hold the lock of something of the user's, `.NAME.lock` beside it, until the block ends; its file goes then.
+
+    On a disk without locks the block runs all the same.
+
+    Args:
+        path: the file or folder.
+        waits: for another process that holds the lock; the block gets False where it does not wait for one.
+    """
+    lock, is_free = path.with_name(f".{path.name}.lock"), True
+    with ExitStack() as held:
+        with suppress(StorageError):
+            if waits:
+                held.enter_context(locked(lock))
+            else:
+                is_free = held.enter_context(locked_if_free(lock))
+            if is_free:
+                # before it is released: who waits sees that the file it has opened is gone, and locks a new one
+                held.callback(_remove, lock)
+        yield is_free
 
 
 def file_lock(path: Path) -> FileLock:
@@ -71,12 +89,9 @@ def file_lock(path: Path) -> FileLock:
     return FileLock(path, fallback_to_soft=False)
 
 
-def _release(lock: FileLock, stays: bool) -> None:
-    if not stays:
-        # who waits for it sees that the file it has opened is gone, and takes the lock on a new one
-        with suppress(OSError):
-            Path(lock.lock_file).unlink(missing_ok=True)
-    lock.release()
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _acquire(lock: FileLock, timeout: float = -1) -> None:

@@ -12,12 +12,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from cpmi_dagster.errors import SourceError, StorageError
-from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.locks import locked_beside
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -53,11 +53,12 @@ def written_at_once(folder: Path) -> Iterator[Path]:
     `folder` when the block succeeds and removed when it fails.
 
     An existing folder stays until the new one is complete. A second writer waits for the first. What a killed one left
-    is removed first, and a folder that it had just renamed gets its name back.
+    is removed first, and a folder that it had just renamed gets its name back. On a disk without locks nobody else must
+    write the same folder.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial, replaced = (folder.with_name(f".{folder.name}{suffix}") for suffix in (".partial", ".replaced"))
-    with _one_writer(folder):
+    with locked_beside(folder, waits=True):
         _tidy(folder, partial, replaced)
         try:
             partial.mkdir()
@@ -67,14 +68,6 @@ def written_at_once(folder: Path) -> Iterator[Path]:
             partial.rename(folder)
         finally:
             _tidy(folder, partial, replaced)
-
-
-@contextmanager
-def _one_writer(folder: Path) -> Iterator[None]:
-    with ExitStack() as held:
-        with suppress(StorageError):  # on a disk without locks nobody else must write the same folder
-            held.enter_context(locked(folder.with_name(f".{folder.name}.lock"), stays=False))
-        yield
 
 
 def _tidy(folder: Path, partial: Path, replaced: Path) -> None:

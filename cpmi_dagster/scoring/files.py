@@ -9,7 +9,7 @@ again with the same file, model and options, continues after the last of them.
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
@@ -18,10 +18,10 @@ from typing import Annotated, Any, Unpack
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from cpmi_dagster.errors import ScoringError, SourceError, StorageError
+from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.json_lines import read_json_lines
-from cpmi_dagster.files.locks import locked_if_free
+from cpmi_dagster.files.locks import locked_beside
 from cpmi_dagster.files.text import FilledText, Identifier, Text
 from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.installed import own_version
@@ -102,10 +102,7 @@ def score_file(
 @contextmanager
 def _alone(output: Path) -> Iterator[None]:
     """Within the block no other process scores into the same file: it would remove this one's parts."""
-    is_free = True
-    with ExitStack() as held:
-        with suppress(StorageError):  # a disk without locks takes files all the same
-            is_free = held.enter_context(locked_if_free(output.with_name(f".{output.name}.lock"), stays=False))
+    with locked_beside(output, waits=False) as is_free:
         if not is_free:
             raise SourceError(f"another process scores into {output}; wait until it has finished, or give another name")
         yield

@@ -197,7 +197,8 @@ class Snapshots:
         with self._lock:
             if self._current is None or self._current.state != held_state(self._lake, self._database):
                 self._current = Snapshot(self._settings)
-            self._current.look()
+            else:
+                self._current.look()
             return self._current
 
 
