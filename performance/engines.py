@@ -41,6 +41,9 @@ class GenerateEngine:
     model: LoadedModel
     identity: str = "model.generate"
 
+    def prepare(self) -> None:
+        """Nothing: the model is loaded."""
+
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:

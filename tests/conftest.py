@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings as hypothesis_settings
 
 # the models of the tests are tiny: threads that wait for each other would take most of the time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,6 +21,10 @@ from small_run import SMALL, run_all, write_profile
 from store_server import BUCKET, other_variables, s3_server
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
+
+# no time limit on one example: the first use of a library takes time, and machines are busy
+hypothesis_settings.register_profile("cpmi", deadline=None)
+hypothesis_settings.load_profile("cpmi")
 
 _exit_status = 0
 

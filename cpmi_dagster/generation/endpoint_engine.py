@@ -47,6 +47,9 @@ class EndpointEngine:
     identity: str
     load_tokenizer: "Callable[[], PreTrainedTokenizerBase]"
 
+    def prepare(self) -> None:
+        """Nothing: the server has loaded its model."""
+
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:

@@ -43,6 +43,14 @@ class RolloutEngine(Protocol):
         """Model id with its revision or weights hash."""
         ...
 
+    def prepare(self) -> None:
+        """Load what the first call would: weights, tables, kernels. Labels do not cost what a process costs once.
+
+        Raises:
+            ModelError: the model cannot be loaded.
+        """
+        ...
+
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:
@@ -77,6 +85,7 @@ def timed_generate(
     Returns:
         The generations, and their cost: a prompt's tokens count once however many samples continue it.
     """
+    engine.prepare()
     stopwatch = Stopwatch()
     generations = engine.generate(prompts, sampling, samples, seed, stop, first)
     generated = sum(generation.tokens for group in generations for generation in group)

@@ -23,6 +23,11 @@ from cpmi_dagster.models.tokens import prompt_ids
 if TYPE_CHECKING:
     from cpmi_dagster.generation.decoding import Continuation, Start
 
+PREPARED = "prepared to generate"
+"""Key of `LoadedModel.remembered`."""
+FIRST_LINE, FIRST_REPEATS = "One and one is two.\n", (1, 50)
+FIRST_SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=4)
+
 
 @dataclass(frozen=True)
 class TransformersEngine:
@@ -40,6 +45,13 @@ class TransformersEngine:
     def identity(self) -> str:
         """Model id with its revision or weights hash."""
         return self.model.identity
+
+    def prepare(self) -> None:
+        """Continue a short and a long prompt, once for each loaded model; see `RolloutEngine.prepare`."""
+        if PREPARED not in self.model.remembered:
+            self.model.remembered[PREPARED] = True
+            for repeats in FIRST_REPEATS:
+                self.generate([FIRST_LINE * repeats], FIRST_SAMPLING, samples=2, seed=0)
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0

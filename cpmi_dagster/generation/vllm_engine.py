@@ -25,7 +25,7 @@ from cpmi_dagster.models.tokens import prompt_ids
 
 @dataclass(frozen=True)
 class VllmEngine:
-    """A `RolloutEngine` on `vllm.LLM`, which is loaded at the first call.
+    """A `RolloutEngine` on `vllm.LLM`, which is loaded at the first call, or by `prepare`.
 
     Attributes:
         name: local folder, `miniature:NAME`, or hub id.
@@ -42,6 +42,10 @@ class VllmEngine:
     batch_sequences: int
     identity: str
     gpu_memory_share: float = 0.9
+
+    def prepare(self) -> None:
+        """Load the model; see `RolloutEngine.prepare`."""
+        _ = self._tokenizer, self._llm
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0

@@ -93,6 +93,8 @@ def admitted_logprobs(
     Raises:
         ModelError: as `answer_logprobs`.
     """
+    if trajectories.height:
+        _prepare(model, scoring)
     stopwatch = Stopwatch()
     frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
     rejected: list[tuple[str, str]] = []
@@ -162,6 +164,18 @@ def _admitted(
             yield window
         else:
             advance(window.size)
+
+
+def _prepare(model: LoadedModel, scoring: Scoring) -> None:
+    """Let the model read a little before time counts: weights, kernels and how it reads trees take time once."""
+    if scoring.scorer == "tree":
+        from cpmi_dagster.scoring.readers.choice import reader_of
+
+        reader_of(model, longest=0, wanted=scoring.reader)
+        return
+    from cpmi_dagster.scoring.reference import token_logprobs
+
+    token_logprobs(model, (0,), (0,))
 
 
 def _scores(

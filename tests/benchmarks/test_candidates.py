@@ -20,6 +20,9 @@ class Solver:
 
     identity = "solver@0"
 
+    def prepare(self):
+        pass
+
     def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
         return [[Generation(text, 3, False) for text in TEXTS[prompt]] for prompt in prompts]
 

@@ -46,6 +46,12 @@ def test_the_same_seed_gives_the_same_continuations_and_another_seed_others(any_
     assert all(one != two for one, two in zip(first, other, strict=True))
 
 
+def test_what_is_drawn_does_not_depend_on_whether_the_engine_was_prepared(any_engine):
+    before = any_engine.generate(PROMPTS, SAMPLING, 2, 7)
+    any_engine.prepare()
+    assert any_engine.generate(PROMPTS, SAMPLING, 2, 7) == before
+
+
 def test_every_prompt_and_sample_has_continuations_of_its_own(any_engine):
     generations = any_engine.generate(PROMPTS, SAMPLING, 3, 0)
     texts = [one.text for group in generations for one in group]

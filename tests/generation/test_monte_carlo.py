@@ -24,6 +24,9 @@ class ScriptedEngine:
         self.prompts: list[str] = []
         self.seeds: list[int] = []
 
+    def prepare(self):
+        pass
+
     def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
         self.prompts += prompts
         self.seeds.append(seed)

@@ -41,7 +41,7 @@ def assert_as_written_out(logits: torch.Tensor, model, texts: list[list[int]]) -
 
 
 @given(rows=st.lists(st.integers(0, 3), min_size=1, max_size=7))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @torch.inference_mode()
 def test_logits_are_those_of_each_text_written_out_whatever_rows_share_a_prompt(tiny_model, rows):
     states = rows_behind(tiny_model.model, PROMPTS, rows)

@@ -19,7 +19,7 @@ def reference_distribution(logits: torch.Tensor, sampling: Sampling) -> torch.Te
     return scores.softmax(dim=-1)[0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     width=st.integers(2, 200),
     spread=st.floats(0.1, 5),

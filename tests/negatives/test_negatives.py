@@ -130,6 +130,9 @@ class ScriptedEngine:
         self.more = more
         self.asked: list[tuple] = []
 
+    def prepare(self):
+        pass
+
     def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
         self.asked.append((prompts, sampling, samples, seed, stop))
         texts = [["12", f"{len(prompt)}.\nmore", *self.more] for prompt in prompts]

@@ -108,7 +108,7 @@ def test_hours_shares_and_price_by_hand():
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9)), min_size=1, max_size=6))
 def test_a_sample_of_everything_is_exact(sizes):
     chunks = [chunk(f"00{index % 3}", factor, size) for index, (factor, size) in enumerate(sizes)]

@@ -1,5 +1,6 @@
 """One bad trajectory never stops the others, and every row is finite, sorted and of the table's contract."""
 
+import time
 from copy import deepcopy
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from tokenizers import normalizers
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.scoring.logprobs import answer_logprobs, joined
+from cpmi_dagster.scoring.readers import choice
 from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
 from cpmi_dagster.trajectories.templates import render_question
 
@@ -184,3 +186,19 @@ def test_the_released_layout_scores_the_bare_answer_after_numbered_steps(qwen3):
         logits = qwen3.model(input_ids=torch.tensor([ids + answer])).logits[0].log_softmax(-1)
     expected = sum(float(logits[len(ids) + place - 1, token]) for place, token in enumerate(answer))
     assert (row["logprob_sum"], row["token_count"]) == (pytest.approx(expected, abs=1e-4), len(answer))
+
+
+def test_trying_out_how_a_model_reads_trees_is_not_part_of_the_cost(qwen3, monkeypatch):
+    seconds = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: seconds)
+    tried = choice._choose
+
+    def slow(model, wanted):
+        nonlocal seconds
+        seconds += 100
+        return tried(model, wanted)
+
+    monkeypatch.setattr(choice, "_choose", slow)
+    result = score_with(replace(qwen3))
+    assert result.logprobs.height
+    assert (seconds, result.cost.wall_seconds) == (100, 0)

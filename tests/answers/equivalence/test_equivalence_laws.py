@@ -36,14 +36,13 @@ def nested(draw: st.DrawFn) -> str:
 any_text = st.text(max_size=60) | latex_soup | nested()
 
 
-@settings(deadline=None)
 @given(answer=any_text)
 def test_every_answer_equals_itself(answer: str):
     assert is_equivalent(answer, answer)
     assert is_equivalent(f" {answer}\n", answer)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(gold=any_text, candidate=any_text)
 def test_the_exact_comparison_is_symmetric_and_never_fails(gold: str, candidate: str):
     began = time.perf_counter()
@@ -101,7 +100,7 @@ def test_monsters_are_turned_away_quickly(monster: str):
     assert time.perf_counter() - began < PATIENCE
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.lists(any_text | statements, max_size=12).map("".join))
 def test_no_text_breaks_extraction(text: str):
     for answer in (extract_answer(text), boxed_answer(text), hash_answer(text)):
@@ -124,7 +123,7 @@ def test_a_hundred_kilobytes_are_no_trouble(piece: str):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(gold=latex_soup, candidate=latex_soup)
 def test_no_text_breaks_or_holds_up_the_whole_comparison(gold: str, candidate: str):
     is_equivalent("1", r"\sum_{k=1}^{1} k")
