@@ -10,7 +10,8 @@ A finding can tell where the 95 % interval of its difference does not hold 0, an
 below 0.05. Findings without figures are left out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -21,7 +22,7 @@ from cpmi_dagster.reports.html_tables import ADJUSTED_P_VALUE, SIGNIFICANT, form
 from cpmi_dagster.reports.labels import BLIND, FOUND, OPERATION_COLUMNS, WITHOUT_LAST
 from cpmi_dagster.reports.paired_differences import PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.paper import OFFICIAL
-from cpmi_dagster.reports.reward_rows import BASELINE, CHANCE_ROW, METHOD
+from cpmi_dagster.reports.reward_rows import BASELINE, CHANCE_ROW, GOLDLESS_ROWS, METHOD
 
 MOST = 4
 """Findings that are shown."""
@@ -65,6 +66,7 @@ def _labels(frames: Frames) -> Finding | None:
     verdict = _verdict(difference)
     words = {None: "cannot be distinguished from", True: "are better than", False: "are worse than"}[verdict]
     others = [f"{best_control(table, FOUND)}, the best free label, {_percent(free)}"]
+    others += _goldless(table, FOUND, _percent)
     if baseline := _figure(table, BASELINE, FOUND):
         others.append(f"{BASELINE} {_percent(baseline)}{_of_fewer(baseline, ours, 'solutions')}")
     if blind := _figure(table, BLIND, FOUND):
@@ -84,10 +86,18 @@ def _across(frames: Frames) -> Iterator[str]:
     if ours is None or free is None:
         return
     others = [f"{best_control(table, WITHOUT_LAST)} {_shown(free, 2)}"]
+    others += _goldless(table, WITHOUT_LAST, partial(_shown, decimals=2))
     if baseline := _figure(table, BASELINE, WITHOUT_LAST):
         others.append(f"{BASELINE} {_shown(baseline, 2)}{_of_fewer(baseline, ours, 'steps')}")
     steps = f"Over {ours['n']:,} steps of all solutions, last steps excluded,"
     yield f"{steps} its AUC is {_shown(ours, 2)}; {', '.join(others)}."
+
+
+def _goldless(table: pl.DataFrame, column: str, shown: Callable[[Figure], str]) -> Iterator[str]:
+    """The controls that the labeler computes without a gold answer: what reading one should add to."""
+    for row in GOLDLESS_ROWS:
+        if figure := _figure(table, row, column):
+            yield f"{row}, which needs the labeler but no gold answer, {shown(figure)}"
 
 
 def _cost(frames: Frames) -> Iterator[str]:

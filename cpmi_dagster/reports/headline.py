@@ -3,14 +3,15 @@
     reward                        label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
     MC                                0.812             31.4       44.0       62.5        1.00         1.00
     CPMI                              0.747             28.9       47.1       63.8        0.21         0.02
+    Step surprisal                    0.770                –          –          –           –            –
     Best free label                   0.661                –          –          –           –            –
     Majority vote                         –                –          –       64.0           –            –
     Chance                            0.500             19.8       41.0       58.1           –            –
     Ceiling                           1.000            100.0      100.0       80.0           –            –
 
-Chance is uniform random scores, and a blind pick among steps or candidates (Pass@1); the ceiling of best of 8 is
-Pass@8. The best free label may be another one in each column. Every value has its interval in `<column>_low` and
-`<column>_high`.
+Step surprisal takes the labeler, but no gold answer. Chance is uniform random scores, and a blind pick among steps or
+candidates (Pass@1); the ceiling of best of 8 is Pass@8. The best free label may be another one in each column. Every
+value has its interval in `<column>_low` and `<column>_high`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_in
 from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
 from cpmi_dagster.reports.question_sets import BOUNDS
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FREE_ROWS, MAIN_ROWS, main_rows
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FREE_ROWS, GOLDLESS_ROWS, MAIN_ROWS, main_rows
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
 NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
@@ -83,7 +84,7 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
         where no label or reward model has one.
     """
     labels = [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames, recipes)]
-    table = pl.DataFrame({"reward": [*labels, BEST_FREE, MAJORITY, CHANCE_ROW, CEILING]})
+    table = pl.DataFrame({"reward": [*labels, *GOLDLESS_ROWS, BEST_FREE, MAJORITY, CHANCE_ROW, CEILING]})
     for column in HEADLINE_COLUMNS:
         table = table.join(_figures(frames, column), on="reward", how="left", maintain_order="left")
     measured = table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))

@@ -19,6 +19,8 @@ CONTROL_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry
 """Labels that a method has to beat: nothing follows from a bad score of one."""
 FREE_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.is_free)
 """Those of them that take the trajectory alone."""
+GOLDLESS_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_no_gold)
+"""Those that take the labeler, but no gold answer: a method that reads one should do better."""
 
 
 def recipe_row(reward_type: str, objective: str) -> str:

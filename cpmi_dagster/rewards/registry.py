@@ -103,6 +103,11 @@ class RewardType:
         """Whether it has labeling costs: methods, and the control that takes another method's first steps."""
         return self.kind == "method" or self.merge is not None
 
+    @property
+    def reads_no_gold(self) -> bool:
+        """Whether it is a control that takes a model, but neither gold answer nor rollouts."""
+        return self.kind == "control" and self.needs != Needs() and self.needs == Needs(controls=self.needs.controls)
+
 
 SCORES, ROLLOUTS = Needs(scores=True), Needs(policy_steps=None)
 

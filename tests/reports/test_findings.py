@@ -41,6 +41,19 @@ def test_labels_are_held_against_the_best_label_that_costs_nothing(low, high, te
     )
 
 
+def test_a_control_that_reads_no_gold_answer_is_named_beside_the_free_ones():
+    found = "First wrong step found"
+    within = table(("Position", found, 0.2, 0.1, 0.3), ("Step surprisal", found, 0.41, 0.3, 0.5))
+    quality = table(
+        ("Final answer", "Without last steps", 0.72, 0.7, 0.8), ("Step surprisal", "Without last steps", 0.78, 0.7, 0.8)
+    )
+    both = [*answer(WITHIN, 0.30, 0.25, -0.1, 0.1), *answer(ACROSS, 0.61, 0.72, -0.2, 0.0)]
+    (finding,) = findings({"label_evidence": table(*both), "label_within": within, "label_quality": quality})
+    words = "Step surprisal, which needs the labeler but no gold answer,"
+    assert f"{words} 41 % [30, 50]." in finding.text
+    assert f"{words} 0.78 [0.70, 0.80]." in finding.text
+
+
 def test_labels_are_also_compared_across_solutions():
     both = [*answer(WITHIN, 0.30, 0.25, -0.1, 0.1), *answer(ACROSS, 0.61, 0.72, -0.2, 0.0)]
     quality = table(("Final answer", "Without last steps", 0.72, 0.7, 0.8))
