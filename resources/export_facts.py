@@ -65,7 +65,8 @@ def method_of(lake: Lake, reward_type: str) -> dict[str, str]:
                 found[name] = list(dict.fromkeys([*found.get(name, ()), value]))
     if not is_probability(lake, reward_type) and (made_with := soft.settings.get("soft_labels")):
         clip = made_with.get("clip")
-        found["soft labels"] = [f"MAD factor {made_with['mad_factor']:g}, clip {'none' if clip is None else clip}"]
+        unit = f"unit of the z-score: {made_with['mad_factor']:g} median absolute deviations"
+        found["soft labels"] = [f"{unit}; scores are {'not clipped' if clip is None else f'clipped at ±{clip:g}'}"]
     return {name: " or ".join(values) for name, values in found.items()}
 
 
@@ -121,11 +122,10 @@ def _rewards_behind(lake: Lake, soft: FileRecord) -> list[FileRecord]:
 
 def _evidence(needs: Needs) -> dict[str, list[str]]:
     """The tables that rewards are made of, by what a model did in them."""
-    contrasts = (needs.scores or needs.prover_scores) and needs.negatives != 0
     tables = {
         "labeler": [*([LOGPROBS] if needs.scores else ()), *([CONTROLS] if needs.controls else ())],
         "prover, read for log-probabilities": [BY_PROVER] if needs.prover_scores else [],
-        "sampler of hard negatives": [NEGATIVES] if contrasts else [],
+        "sampler of hard negatives": [NEGATIVES] if needs.contrasts else [],
         "policy, completes solutions": [POLICY_ROLLOUTS] if needs.policy_steps != 0 else [],
         "prover, completes solutions": [PROVER_ROLLOUTS] if needs.prover_steps != 0 else [],
     }
@@ -172,4 +172,6 @@ def _settings_of(needs: Needs, made_with: Mapping[str, Any]) -> dict[str, str]:
         found["rollouts of a prefix"] = made_with.get("rollouts.policy_count")
     if needs.prover_steps != 0:
         found["rollouts of a prefix by the prover"] = made_with.get("rollouts.prover_count")
+    if needs.policy_steps != 0 and needs.prover_steps != 0:
+        found["alpha, the weight of the prover's part"] = made_with.get("rewards", {}).get("alpha")
     return {name: NOT_RECORDED if value is None else f"{value}" for name, value in found.items()}

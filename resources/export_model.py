@@ -18,7 +18,7 @@ from cpmi_dagster.prm.model import load_reward_model
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import CARD_NAMES, QUALITY
+from cpmi_dagster.reports.quality import CARD_NAMES, CHANCE, QUALITY
 from cpmi_dagster.resources.export_facts import NOT_RECORDED, benchmark_places, models_of
 from cpmi_dagster.resources.lake import Lake
 
@@ -47,6 +47,7 @@ def write_model(
     record = lake.record(MODELS, recipe.name)
     backbone = row["backbone"].partition("@")[0]
     is_on_hub = _is_on_hub(backbone, (recipe.backbone or settings.models.backbone).name)
+    figures, chance = _figures(lake, settings, recipe.name)
     facts = ModelFacts(
         name=name,
         profile=settings.profile,
@@ -55,7 +56,8 @@ def write_model(
         backbone=row["backbone"],
         base_model=backbone if is_on_hub else None,
         licence=licence_of(backbone, "models", is_on_hub),
-        figures=_figures(lake, settings, recipe.name),
+        figures=figures,
+        chance=chance,
         places=benchmark_places(settings),
         training=_training(record.settings.get("recipe") if record else None, row),
         models=models_of(lake, row["reward_type"], row["data_version"]),
@@ -76,8 +78,8 @@ def _is_on_hub(name: str, in_profile: str) -> bool:
         return False
 
 
-def _figures(lake: Lake, settings: Settings, recipe: str) -> dict[str, Estimate]:
-    """What was measured with these weights; predictions of earlier ones do not count."""
+def _figures(lake: Lake, settings: Settings, recipe: str) -> tuple[dict[str, Estimate], dict[str, float]]:
+    """What was measured with these weights, and what chance has; predictions of earlier ones do not count."""
     model = lake.record(MODELS, recipe)
     predictions = [
         key
@@ -87,7 +89,7 @@ def _figures(lake: Lake, settings: Settings, recipe: str) -> dict[str, Estimate]
         and record.inputs.get("inputs", {}).get(MODELS, model.content) == model.content
     ]
     if not predictions:
-        return {}
+        return {}, {}
     frames = {key: lake.read(key, recipe) for key in predictions}
     inputs = ReportInputs(
         frames={**frames, PROBLEMS: lake.read(PROBLEMS)},
@@ -96,7 +98,9 @@ def _figures(lake: Lake, settings: Settings, recipe: str) -> dict[str, Estimate]
         seed=settings.seed,
     )
     measured = {measure: QUALITY[measure](inputs, recipe) for measure in CARD_NAMES}
-    return {measure: figure for measure, figure in measured.items() if figure is not None}
+    figures = {measure: figure for measure, figure in measured.items() if figure is not None}
+    by_chance = {measure: CHANCE[measure](inputs, recipe) for measure in figures}
+    return figures, {measure: figure.value for measure, figure in by_chance.items() if figure is not None}
 
 
 def _training(made_with: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str, str]:
@@ -108,7 +112,7 @@ def _training(made_with: Mapping[str, Any] | None, row: Mapping[str, Any]) -> di
     """
     found = {
         "objective": row["objective"],
-        "labelled steps": f"{row['train_steps']:,}",
+        "labelled steps trained on": f"{row['train_steps']:,}",
         "data version of the soft labels": row["data_version"] or NOT_RECORDED,
         "weights here": row["weights_fingerprint"],
     }
@@ -117,6 +121,7 @@ def _training(made_with: Mapping[str, Any] | None, row: Mapping[str, Any]) -> di
     training = Training.model_validate(made_with["training"])
     return found | {
         "trained weights": f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
+        "held out for validation": f"{training.validation_share:.0%} of the questions",
         "epochs": f"{training.epochs:g}",
         "learning rate": f"{training.learning_rate:g}, head {training.head_learning_rate:g}",
     }

@@ -68,7 +68,10 @@ def dataset_card(facts: DatasetFacts, labelled: pl.DataFrame) -> str:
         facts=facts,
         entry=entry,
         is_generated=all(source.place.startswith(MINIATURE) for source in facts.sources),
-        form=FORMS[facts.form],
+        read_by=FORMS[facts.form].read_by,
+        meanings=FORMS[facts.form].meanings(
+            is_probability=facts.is_probability, is_contrast=entry is not None and entry.needs.contrasts
+        ),
         statistics=statistics(labelled, facts.threshold),
         md=in_markdown,
     )
@@ -80,6 +83,7 @@ def statistics(labelled: pl.DataFrame, threshold: float) -> dict[str, str]:
     steps = labelled["steps"].list.len()
     soft = labelled["soft_labels"].explode(empty_as_null=False)
     right = labelled.select(hard_labels(pl.col("soft_labels"), threshold).explode(empty_as_null=False)).to_series()
+    all_right = labelled.select(_all_right(threshold)).to_series()
     counted = {
         "trajectories": f"{labelled.height:,}",
         "questions": f"{labelled['question_id'].n_unique():,}",
@@ -87,7 +91,7 @@ def statistics(labelled: pl.DataFrame, threshold: float) -> dict[str, str]:
         "steps of a trajectory": f"{steps.median():g} in the median, {steps.max()} at most",
         "steps that the hard labels call right": f"{right.mean():.1%}",
         "soft labels": f"mean {soft.mean():.3f}, standard deviation {soft.std() or 0:.3f}",
-        "trajectories without a wrong step": f"{labelled.select(_all_right(threshold).mean()).item():.1%}",
+        "trajectories whose steps the hard labels all call right": f"{all_right.mean():.1%}",
     }
     tasks = labelled.group_by("task").len().sort("len", "task", descending=[True, False])
     return counted | {f"task {in_markdown(task)}": f"{count:,} trajectories" for task, count in tasks.iter_rows()}

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET
 from cpmi_dagster.exports.licences import Licence
 from cpmi_dagster.exports.reward_models import PROCESS_REWARD_MODELS, ExportedModel
 from cpmi_dagster.exports.shipped import shipped_text
@@ -21,21 +23,26 @@ TEMPLATE, SNIPPET = "model_card.md.j2", "model_snippet.py.j2"
 
 
 class Benchmark(NamedTuple):
-    """Which benchmark a measure is of: its name in `sources.benchmarks`, on cards, and the metric's on the hub."""
+    """Which benchmark a measure is of: its sets in `sources.benchmarks`, its name, and metric and subset on the hub."""
 
-    source: str
+    sources: tuple[str, ...]
     name: str
     metric: str
+    subset: str | None = None
+
+    def place(self, places: Mapping[str, str]) -> str:
+        """Where its sets are, each place once."""
+        return ", ".join(dict.fromkeys(places[source] for source in self.sources if source in places))
 
 
 MEASURED_ON: Mapping[str, Benchmark] = {
-    "AUC": Benchmark("processbench_math", "ProcessBench, MATH", "roc_auc"),
-    "PB": Benchmark("processbench_math", "ProcessBench", "f1"),
-    "PB (official)": Benchmark("processbench_math", "ProcessBench", "f1"),
-    "PRMB": Benchmark("prmbench", "PRMBench", "prm_score"),
-    "PRMB (best)": Benchmark("prmbench", "PRMBench", "prm_score"),
-    "MATH": Benchmark("math500", "MATH-500", "accuracy"),
-    "MMLU": Benchmark("mmlu_stem", "MMLU-STEM", "accuracy"),
+    "AUC": Benchmark((DISTRIBUTION_SUBSET,), "ProcessBench", "roc_auc", "math"),
+    "PB": Benchmark(AVERAGED_BENCHMARKS, "ProcessBench", "f1"),
+    "PB (official)": Benchmark(AVERAGED_BENCHMARKS, "ProcessBench", "f1"),
+    "PRMB": Benchmark((PRMBENCH,), "PRMBench", "prm_score"),
+    "PRMB (best)": Benchmark((PRMBENCH,), "PRMBench", "prm_score"),
+    "MATH": Benchmark(("math500",), "MATH-500", "accuracy"),
+    "MMLU": Benchmark(("mmlu_stem",), "MMLU-STEM", "accuracy"),
 }
 
 
@@ -48,6 +55,7 @@ class ModelFacts:
         backbone: with its revision or weights hash.
         base_model: the backbone's hub id; None where it is not on the hub.
         figures: what was measured, by the names of `reports.quality.QUALITY`.
+        chance: what random scores, or a blind pick among candidates, have in these measures.
         places: where the profile's benchmarks are, by name: a hub id, a path, or a part of the embedded world.
         training: settings it was trained with, by words.
         models: behind the labels it learned from, by what they did.
@@ -61,6 +69,7 @@ class ModelFacts:
     base_model: str | None
     licence: Licence
     figures: Mapping[str, Estimate]
+    chance: Mapping[str, float]
     places: Mapping[str, str]
     training: Mapping[str, str]
     models: Mapping[str, Sequence[str]]
@@ -111,11 +120,11 @@ def _metadata(facts: ModelFacts) -> ModelCardData:
 def _eval_result(facts: ModelFacts, measure: str, figure: Estimate) -> EvalResult:
     benchmark = MEASURED_ON[measure]
     name, decimals = CARD_NAMES[measure]
-    place = facts.places.get(benchmark.source, "unknown")
     return EvalResult(
         task_type="token-classification",
         task_name="judging the steps of solutions",
-        dataset_type=place,
+        dataset_type=benchmark.place(facts.places) or "unknown",
+        dataset_config=benchmark.subset,
         dataset_name=f"{benchmark.name} as in profile {facts.profile}",
         metric_type=benchmark.metric,
         metric_name=name,
@@ -123,11 +132,12 @@ def _eval_result(facts: ModelFacts, measure: str, figure: Estimate) -> EvalResul
     )
 
 
-def _rows(facts: ModelFacts) -> list[tuple[str, str, str]]:
-    """Of each figure: what it is, value and interval, and where its benchmark is."""
+def _rows(facts: ModelFacts) -> list[tuple[str, str, str, str]]:
+    """Of each figure: what it is, value and interval, that of chance, and where its benchmark is."""
     rows = []
     for measure, figure in facts.figures.items():
         name, decimals = CARD_NAMES[measure]
         value = f"{format_figure(figure.value, decimals)} {format_interval(figure.low, figure.high, decimals)}".strip()
-        rows.append((name, value, facts.places.get(MEASURED_ON[measure].source, "")))
+        by_chance = format_figure(chance, decimals) if (chance := facts.chance.get(measure)) is not None else "–"
+        rows.append((name, value, by_chance, MEASURED_ON[measure].place(facts.places)))
     return rows

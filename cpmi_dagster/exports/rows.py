@@ -56,10 +56,19 @@ class Form:
         """All columns and their types."""
         return {name: dtype for name, (dtype, _) in {**self.columns, **SHARED_COLUMNS}.items()}
 
-    @property
-    def meanings(self) -> dict[str, str]:
-        """All columns and what they hold."""
-        return {name: meaning for name, (_, meaning) in {**self.columns, **SHARED_COLUMNS}.items()}
+    def meanings(self, *, is_probability: bool, is_contrast: bool) -> dict[str, str]:
+        """All columns and what they hold.
+
+        Args:
+            is_probability: whether the rewards are the soft labels as they are.
+            is_contrast: whether the reward contrasts the gold answer with the hard negatives.
+        """
+        found = {name: meaning for name, (_, meaning) in {**self.columns, **SHARED_COLUMNS}.items()}
+        if is_probability:
+            found["rewards"] = "the same as `soft_labels`, since this reward is a probability"
+        if not is_contrast:
+            found["hard_negatives"] = "wrong answers sampled for the question, by rank; this reward does not use them"
+        return found
 
 
 def _marked(question: str, steps: list[str], labels: list[bool]) -> tuple[str, str]:

@@ -28,7 +28,7 @@ A process reward model: for every step of a solution, the probability that the s
 | head | {head} |
 | trained weights | {weights} |
 | soft labels | `{data_version}` |
-| labelled steps | {steps:,} |
+| labelled steps trained on | {steps:,} |
 | epochs | {epochs:g} |
 | batch | {batch_size} x {gradient_accumulation} trajectories{processes} |
 | learning rate | {learning_rate:g}, head {head_learning_rate:g} |

@@ -16,11 +16,16 @@ import polars as pl
 from cpmi_dagster.benchmarks.best_of_n import accuracy
 from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.prmbench import prmbench_scores
-from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol, processbench_scores
+from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_scores
+from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol, processbench_chance, processbench_scores
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate
-from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET, StepDistribution, step_distribution
+from cpmi_dagster.benchmarks.step_distribution import (
+    CHANCE_AUC,
+    DISTRIBUTION_SUBSET,
+    StepDistribution,
+    step_distribution,
+)
 from cpmi_dagster.contracts.keys import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.html_tables import format_figure, format_interval
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs
@@ -73,6 +78,12 @@ def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Es
     return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
 
 
+def processbench_by_chance(inputs: ReportInputs, _recipe: str, protocol: Protocol) -> Estimate:
+    """`processbench_f1` of random step scores."""
+    scores = processbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
+    return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
+
+
 def prmbench_of(
     inputs: ReportInputs, predictions: pl.DataFrame, protocol: PrmProtocol, *, cross_fitted: bool = False
 ) -> pl.DataFrame:
@@ -90,10 +101,18 @@ def prm_score(inputs: ReportInputs, recipe: str, protocol: PrmProtocol) -> Estim
     return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
 
 
-def best_of_n(inputs: ReportInputs, recipe: str, benchmark: str) -> Estimate | None:
-    """Best-of-8 accuracy on one question set by the mean step reward, in percent."""
+def prm_score_by_chance(inputs: ReportInputs, _recipe: str, protocol: PrmProtocol) -> Estimate:
+    """`prm_score` of random step scores."""
+    scores = prmbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
+    return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
+
+
+def best_of_n(
+    inputs: ReportInputs, recipe: str, benchmark: str, aggregation: str = DEFAULT_AGGREGATION
+) -> Estimate | None:
+    """Best-of-8 accuracy on one question set, by the mean step reward unless another rule is named, in percent."""
     choices = inputs.predictions(CHOICES, recipe)
-    choices = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=DEFAULT_AGGREGATION)
+    choices = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=aggregation)
     return next(iter(accuracies(inputs, choices).values()), None)
 
 
@@ -123,6 +142,17 @@ QUALITY: dict[str, Measure] = {
     "MATH": partial(best_of_n, benchmark="math500"),
     "MMLU": partial(best_of_n, benchmark="mmlu_stem"),
 }
+
+CHANCE: dict[str, Measure] = {
+    "AUC": lambda _inputs, _recipe: Estimate(CHANCE_AUC, CHANCE_AUC, CHANCE_AUC, 0),
+    "PB": partial(processbench_by_chance, protocol="paper"),
+    "PB (official)": partial(processbench_by_chance, protocol="official"),
+    "PRMB": partial(prm_score_by_chance, protocol="released"),
+    "PRMB (best)": partial(prm_score_by_chance, protocol="best"),
+    "MATH": partial(best_of_n, benchmark="math500", aggregation="pass_at_1"),
+    "MMLU": partial(best_of_n, benchmark="mmlu_stem", aggregation="pass_at_1"),
+}
+"""What random step scores have in each measure of `QUALITY`, and a blind pick in best of 8."""
 
 CARD_NAMES: dict[str, tuple[str, int]] = {
     "AUC": ("ROC-AUC of step scores on ProcessBench-Math", 3),
@@ -166,11 +196,13 @@ def measurement(row: str, column: str, estimate: Estimate | Difference) -> Measu
 
 
 def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:
-    """For a model card: name, and value with its 95 % interval, of all that was measured with the recipe's model."""
+    """For a model card: name, and value with its 95 % interval and chance, of all that was measured with a model."""
     figures = []
     for measure, (name, decimals) in CARD_NAMES.items():
         estimate = QUALITY[measure](inputs, recipe)
         if estimate is not None:
             interval = format_interval(estimate.low, estimate.high, decimals)
-            figures.append((name, f"{format_figure(estimate.value, decimals)} {interval}".strip()))
+            chance = CHANCE[measure](inputs, recipe)
+            beside = f" (chance {format_figure(chance.value, decimals)})" if chance else ""
+            figures.append((name, f"{format_figure(estimate.value, decimals)} {interval}".strip() + beside))
     return figures

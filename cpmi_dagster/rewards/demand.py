@@ -84,7 +84,7 @@ def demand_of(
         needs = entry.needs
         total |= Demand(
             (needs.conditionings or (default_conditioning,)) if needs.scores else (),
-            negatives if (needs.scores or needs.prover_scores) and needs.negatives != 0 else 0,
+            negatives if needs.contrasts else 0,
             needs.policy_steps,
             needs.prover_steps,
             needs.controls,

@@ -54,6 +54,11 @@ class Needs:
         """Whether it takes the second model."""
         return self.prover_steps != 0 or self.prover_scores
 
+    @property
+    def contrasts(self) -> bool:
+        """Whether the gold answer is contrasted with hard negatives."""
+        return (self.scores or self.prover_scores) and self.negatives != 0
+
 
 class Merge(NamedTuple):
     """Another reward type at a trajectory's first steps."""

@@ -1,5 +1,7 @@
 """A data set's card says what its labels are, and shows texts of data without meaning anything."""
 
+import re
+
 import polars as pl
 import pytest
 from huggingface_hub import DatasetCard
@@ -42,7 +44,7 @@ def test_statistics_count_trajectories_steps_and_right_ones():
     counted = statistics(LABELLED, 0.5)
     assert (counted["trajectories"], counted["questions"], counted["steps"]) == ("3", "2", "6")
     assert counted["steps that the hard labels call right"] == "83.3%"
-    assert counted["trajectories without a wrong step"] == "66.7%"
+    assert counted["trajectories whose steps the hard labels all call right"] == "66.7%"
 
 
 def test_texts_of_data_are_shown_as_they_are():
@@ -79,6 +81,21 @@ def test_every_reward_type_says_in_a_sentence_what_it_is(entry):
     assert ("A shift is" in text) == (entry.needs.scores or entry.needs.prover_scores)
     assert ("Completions are sampled" in text) == bool(entry.needs.policy_steps != 0 or entry.needs.prover_steps != 0)
     assert ("`source_labels` are the source's own" in text) == (entry.name != CORPUS_LABELS)
+
+
+@pytest.mark.parametrize(
+    ("reward_type", "negatives", "rewards"),
+    [
+        ("cpmi", "was contrasted with", "before it was normalised"),
+        ("gold_only", "does not use them", "before it was normalised"),
+        ("mc", "does not use them", "the same as `soft_labels`"),
+        ("pav", "does not use them", "before it was normalised"),
+    ],
+)
+def test_the_meanings_of_columns_are_those_of_this_reward(reward_type, negatives, rewards):
+    text = card(reward_type, REWARD_TYPES[reward_type].is_probability)
+    meanings = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
+    assert negatives in meanings["hard_negatives"] and rewards in meanings["rewards"]
 
 
 def test_labels_of_the_exporters_own_are_not_called_a_methods():

@@ -97,7 +97,7 @@ def test_datasets_reads_plain_texts_and_lists(form, tmp_path):
     read = load_dataset(str(tmp_path / "mine"), split="train", cache_dir=str(tmp_path / "cache"))
     assert read.to_list() == rows.to_dicts()
     assert read.features["gold_answer"] == Value("string")
-    assert set(read.column_names) == set(FORMS[form].meanings)
+    assert set(read.column_names) == set(FORMS[form].schema)
 
 
 def test_exported_rows_are_a_source_of_this_project():

@@ -46,6 +46,7 @@ def card_of(model: LoadedRewardModel, folder: Path) -> str:
         base_model=None,
         licence=licence_of("miniature:labeler", "models"),
         figures={"PRMB": Estimate(51.25, 48.5, 55.0, 240)},
+        chance={"PRMB": 46.0},
         places={"prmbench": "hitsmy/PRMBench_Preview"},
         training={"epochs": "2"},
         models={"labeler": ["miniature:labeler@9107"]},
@@ -105,7 +106,7 @@ def test_a_backbone_without_token_classification_is_named(build_reward_model, tm
 
 def test_figures_are_on_the_card_and_in_its_metadata(build_reward_model, tmp_path):
     card = card_of(reward_model(build_reward_model(), 1), tmp_path)
-    assert "| PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps | 51.2 [48.5, 55.0] |" in card
+    assert "the threshold with the best F1 of wrong steps | 51.2 [48.5, 55.0] | 46.0 | hitsmy/PRMBench" in card
     assert "type: hitsmy/PRMBench_Preview" in card and "value: 51.25" in card
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -54,6 +55,7 @@ def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_pat
         ("mc_prover", ["prover, completes solutions | miniature:prover@", "rollouts of a prefix by the prover |"]),
         ("cpmi_prover", ["prover, read for log-probabilities | miniature:prover@", "conditioning | marginal"]),
         ("position", ["models | none"]),
+        ("pav", ["alpha, the weight of the prover's part | 1.0"]),
     ],
 )
 def test_the_card_names_the_models_that_made_these_labels(finished, tmp_path, reward_type, rows):
@@ -73,7 +75,7 @@ def test_cards_tell_of_the_run_that_made_the_rows_whatever_the_profile_says_now(
         for place, settings in (("then", finished), ("now", later)):
             export(settings, ExportRequest(str(tmp_path / f"{name}-{place}"), recipe=recipe), silent)
     read = {path.name: (path / "README.md").read_text() for path in tmp_path.iterdir()}
-    assert "| seed | 0 |" in read["set-now"] and "MAD factor 1," in read["set-now"]
+    assert "| seed | 0 |" in read["set-now"] and "1 median absolute deviations" in read["set-now"]
     assert f"| epochs | {finished.training.epochs:g} |" in read["prm-now"]
     for kind, part in (("set", "## How the labels were made"), ("prm", "## What it is")):
         now, then = (read[f"{kind}-{place}"].partition(part)[2] for place in ("now", "then"))
@@ -191,8 +193,8 @@ def test_a_reward_model_of_the_home_has_its_figures_on_the_card(finished, tmp_pa
     assert done.what == "reward model `cpmi_bce` as Qwen3Model"
     card = (tmp_path / "prm" / "README.md").read_text()
     before = (finished.folder / "models" / "cpmi_bce" / "README.md").read_text()
-    figures = [line for line in before.splitlines() if "95" not in line and "[" in line and line.startswith("| ")]
-    assert figures and all(line.removesuffix("|").strip() in card for line in figures)
+    figures = [re.sub(r" \(chance (\S+)\) \|", r" | \1 |", line) for line in before.splitlines() if "(chance " in line]
+    assert figures and all(line in card for line in figures)
     head = load_reward_model(finished.folder / "models" / "cpmi_bce").model.head
     from safetensors.torch import load_file
 
