@@ -73,7 +73,7 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=rate >= LOWEST_MATCH_RATE,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{kept:,} of {kept + rejected:,} rows have a gold answer and can be labelled; "
+        description=f"{kept:,} of {kept + rejected:,} rows can be read, have a gold answer, and can be labelled; "
         "`alignment.rejected_rows` says why the others cannot",
         metadata={"match_rate": rate},
     )

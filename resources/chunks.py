@@ -93,7 +93,7 @@ class ChunkJob:
 
 def _among(rows: pl.DataFrame) -> str:
     names = rows["trajectory_id"] if "trajectory_id" in rows.columns and rows.height else pl.Series(values=["?"])
-    return f"at trajectory {names[0]}" if rows.height == 1 else f"among trajectories {names[0]} to {names[-1]}"
+    return f"at trajectory {names[0]}" if rows.height == 1 else f"among {rows.height:,} trajectories from {names[0]} on"
 
 
 def chunk_jobs(

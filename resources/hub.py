@@ -81,7 +81,7 @@ def _resolve(kind: Literal["model", "dataset"], name: str) -> str:
     except (HTTPError, HFValidationError, OSError) as error:
         raise SourceError(
             f"the {kind} `{name}` is not on this disk, and its revision cannot be read from the hub "
-            f"({type(error).__name__}); set `revision` in the profile, or give a local path"
+            f"({type(error).__name__}); check the name and the connection, or name a folder of this disk"
         ) from error
     if info.sha is None:
         raise SourceError(f"the hub gives no revision for the {kind} `{name}`; set `revision` in the profile")

@@ -23,7 +23,7 @@ from rich.progress import (
 )
 
 from cpmi_dagster.files.json_log import logged_as, logs_are_json
-from cpmi_dagster.files.text import printable
+from cpmi_dagster.files.text import counted, printable
 
 LINE_EVERY_SECONDS = 30.0
 LEAST_SECONDS = 1.0
@@ -114,7 +114,7 @@ class TerminalProgress:
             if (is_minor or tally.skipped == tally.partitions) and not logs_are_json():
                 self._left_out += 1
             else:
-                self._line(stage, tally, f"{expected} partitions" if partition else "")
+                self._line(stage, tally, counted(expected, "partition") if partition else "")
         elif time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
             self._line(stage, tally, f"{tally.partitions} of {expected}")
 

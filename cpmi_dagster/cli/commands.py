@@ -81,9 +81,7 @@ def run(
     if logs_are_json():
         ERR.print(f"the run has finished; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
     else:
-        measured = definitions.headline(settings)
-        labels_made = None if measured.height else definitions.labels_made(settings)
-        views.show_results(OUT, measured, labels_made, settings)
+        views.show_results(OUT, definitions.headline(settings), definitions.labels_made(settings), settings)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

@@ -42,8 +42,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[DtypeOrAuto, typer.Option(help="Precision of the weights.")]
 # without a terminal rich assumes 80 columns, too few for the tables
-OUT = SafeConsole(width=None if sys.stdout.isatty() else 160)
-ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True)
+WIDE = 200
+OUT = SafeConsole(width=None if sys.stdout.isatty() else WIDE)
+ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
 def _show_version(wanted: bool) -> None:

@@ -22,7 +22,7 @@ class SafeConsole(Console):
 
     def warn(self, message: str) -> None:
         """What went wrong beside a command's work, as it is: `[red]` in it is text."""
-        self.print(message, highlight=False, markup=False)
+        self.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def complain(self, message: str) -> None:
         """What made a command fail."""

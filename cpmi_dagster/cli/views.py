@@ -112,16 +112,20 @@ def program() -> str:
     return shlex.quote(called) if Path(called).name == "cpmi" and not shutil.which("cpmi") else "cpmi"
 
 
-def show_results(
-    console: Console, headline: "pl.DataFrame", labels: "pl.DataFrame | None", settings: "Settings"
-) -> None:
-    """The headline table, or where nothing could be measured the labels; the report, the database, further commands."""
+def show_results(console: Console, headline: "pl.DataFrame", labels: "pl.DataFrame", settings: "Settings") -> None:
+    """The headline, the labels where it does not measure them; the report, the database, further commands.
+
+    Args:
+        headline: from `definitions.headline`; empty where nothing could be measured.
+        labels: from `definitions.labels_made`; empty without labels.
+    """
+    from cpmi_dagster.reports.headline import measures_labels
+
     if headline.height:
         console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
-    lowest = "…"
-    if labels is not None and labels.height:
-        lowest = labels["lowest at"][0]
+    if labels.height and not measures_labels(headline):
         console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))
+    lowest = labels["lowest at"][0] if labels.height else "…"
     report = settings.folder / "report" / "index.html"
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, markup=False, soft_wrap=True)

@@ -63,6 +63,7 @@ HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
     HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2),
     HeadlineColumn("time_ratio", "Time (MC = 1)", "efficiency", "Time", 2),
 )
+LABEL_ARTIFACTS = ("label_quality", "label_within")
 BEST_FREE, CEILING = "Best free label", "Ceiling"
 MAJORITY = BOUNDS["majority"]
 BOUND_ROWS = {
@@ -112,6 +113,12 @@ def format_headline(table: pl.DataFrame) -> pl.DataFrame:
         texts = {title: f"{cell.ours} {cell.interval}".strip() or "–" for title, cell in cells.items()}
         rows.append({"Reward": row["reward"], **texts})
     return pl.DataFrame(rows, schema=dict.fromkeys(["Reward", *(column.title for column in columns)], pl.String()))
+
+
+def measures_labels(headline: pl.DataFrame) -> bool:
+    """Whether a headline, as `format_headline` gives it, says how good labels are: their steps' truth is known."""
+    titles = {column.title for column in HEADLINE_COLUMNS if column.artifact in LABEL_ARTIFACTS}
+    return not titles.isdisjoint(headline.columns)
 
 
 def headline_cell(row: Mapping[str, Any], column: HeadlineColumn) -> TableCell:

@@ -4,11 +4,12 @@ import io
 import json
 
 import duckdb
+import polars as pl
 import pytest
 
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.tables import show_frame
-from cpmi_dagster.cli.views import show_status
+from cpmi_dagster.cli.views import show_results, show_status
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
@@ -56,3 +57,20 @@ def test_status_says_that_nothing_is_left_only_where_every_label_is_done(tmp_pat
     rewards = AssetStatus("labels/step_rewards", {"000": "done", "001": state}, 5, Cost.zero())
     show_status(console, [rewards], load_settings("miniature", tmp_path))
     assert said in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("headline", "has_labels"),
+    [
+        ({"Reward": ["CPMI"], "Label AUC (true steps)": ["0.77"]}, False),
+        ({"Reward": ["CPMI"], "Time (MC = 1)": ["0.20"]}, True),
+        ({}, True),
+    ],
+)
+def test_a_run_ends_with_its_labels_unless_the_headline_says_how_good_they_are(tmp_path, headline, has_labels):
+    console = SafeConsole(file=io.StringIO(), width=120)
+    labels = pl.DataFrame({"reward": ["cpmi"], "steps": [8], "lowest at": ["t000000003 1"]})
+    show_results(console, pl.DataFrame(headline), labels, load_settings("miniature", tmp_path))
+    shown = console.file.getvalue()
+    assert ("labels made" in shown) == has_labels
+    assert "trace t000000003 1" in shown

@@ -45,7 +45,7 @@ def test_a_hub_out_of_reach_says_what_to_set(tmp_path, monkeypatch, error):
             raise error
 
     monkeypatch.setattr("huggingface_hub.HfApi", Api)
-    with pytest.raises(SourceError, match="set `revision` in the profile, or give a local path"):
+    with pytest.raises(SourceError, match="check the name and the connection, or name a folder of this disk"):
         HubLock(tmp_path).revision("model", "a/b")
 
 

@@ -120,6 +120,7 @@ def test_the_profile_has_the_name_of_the_trajectories_where_none_is_given(tmp_pa
         (("rows.jsonl", "./nowhere"), ModelError, "model folder nowhere does not exist"),
         (("rows.jsonl", "./empty"), ModelError, r"model folder empty has no config\.json"),
         (("rows.jsonl", "a/b/c"), ModelError, "`a/b/c` is neither a folder here nor a hub id"),
+        (("rows.jsonl", "rows.jsonl"), ModelError, r"`rows\.jsonl` is a file, but not a GGUF file"),
         (("rows.jsonl", "miniature:none"), ModelError, "has no model `none`"),
         (("none.jsonl", HUB_MODEL), SourceError, r"there is no data at none\.jsonl"),
         (("rows.jsonl", HUB_MODEL, "paper.yaml"), SettingsError, "`paper` is the name of a shipped profile"),

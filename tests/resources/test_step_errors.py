@@ -67,8 +67,8 @@ def test_each_wait_is_announced_where_cpmi_shows_it(caplog):
 
 def test_bad_input_is_not_tried_again_and_names_the_trajectories():
     error = ScoringError("a value is not finite")
-    error.add_note("among trajectories t1 to t9")
-    assert attempts(error, 2) == (1, "a value is not finite (among trajectories t1 to t9)")
+    error.add_note("among 9 trajectories from t1 on")
+    assert attempts(error, 2) == (1, "a value is not finite (among 9 trajectories from t1 on)")
 
 
 def test_a_fault_of_ours_is_not_tried_again_and_keeps_its_traceback():
