@@ -44,6 +44,7 @@ TABLES_SHOWN = """
 FORMATS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv")
 NO_FILES = "LocalFileSystem has been disabled"
 SUGGESTION = re.compile(r'^Did you mean "?(.+?)"?\??$', re.MULTILINE)
+INTERNAL = ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema.")
 # in this order: settings of files are refused once files are, and everything once the last is set
 LOCKS = {
     "enable_progress_bar": "false",
@@ -109,7 +110,8 @@ def check_files(files: Sequence[Path]) -> None:
     names = [_view_name(file) for file in files]
     for file, name in zip(files, names, strict=True):
         if not file.is_file():
-            raise SourceError(f"there is no file {file}; --file accepts {', '.join(FORMATS)}")
+            found = f"{file} is a folder" if file.is_dir() else f"there is no file {file}"
+            raise SourceError(f"{found}; --file accepts {', '.join(FORMATS)}")
         if not file.name.lower().removesuffix(".gz").endswith(FORMATS):
             raise SourceError(f"the format of {file} is not known; --file accepts {', '.join(FORMATS)}")
         if not name or not file.name.isprintable() or set(file.name) & MEANS_MORE:
@@ -177,11 +179,12 @@ def quoted(text: str) -> str:
 
 def _show_file(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
     """Create the view of a file that the user gave."""
-    place = quoted(f"{HOME}/{GIVEN}/{file.name}")
+    inside = f"{HOME}/{GIVEN}/{file.name}"
+    place = quoted(inside)
     try:
         connection.execute(f'create temp view "{_view_name(file)}" as select * from {place}')
     except duckdb.Error as error:
-        raise SourceError(f"{file} cannot be read: {_reason(error)}") from error
+        raise SourceError(f"{file} cannot be read: {_reason(error).replace(inside, file.name)}") from error
 
 
 def _view_name(file: Path) -> str:
@@ -222,11 +225,13 @@ def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float) -> Ite
 
 
 def _reason(error: Exception) -> str:
-    """DuckDB's first line and the name it suggests; the last line where it passes on an error of the lake's files."""
+    """DuckDB's first line and a table it suggests; the last line where it passes on an error of the lake's files."""
     lines = str(error).strip().splitlines()
     if NO_FILES in str(error):
         return "it reads the tables of this home and what is given with --file, and no other file or address"
     if lines and lines[0].startswith("Traceback"):
         return lines[-1].partition(": ")[2] or lines[-1]
     suggestion = SUGGESTION.search(str(error))
+    if suggestion and suggestion[1].startswith(INTERNAL):
+        return f"{first_line(error)} `show tables` lists the tables."
     return f"{first_line(error)} Did you mean {suggestion[1]}?" if suggestion else first_line(error)

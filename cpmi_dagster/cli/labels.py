@@ -128,6 +128,8 @@ def judge(
     if not quiet:
         console, place = (ERR, "") if str(output) == STANDARD else (OUT, f" in {output}")
         console.print(f"{counted(done.judged, 'solution')} judged{place}", highlight=False, markup=False)
+    if done.rejected and not done.judged:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Example: `cpmi serve-judge --prm models/cpmi_bce --port 8300`")

@@ -73,7 +73,9 @@ def parse_line(text: str, form: type[Form], place: str) -> Form:
     except RecursionError as error:
         raise SourceError(f"{place} is nested too deeply; correct or remove the line") from error
     except json.JSONDecodeError as error:
-        raise SourceError(f"{place} is not JSON ({error.msg}); correct or remove the line") from error
+        raise SourceError(
+            f"{place} is not JSON ({error.msg}, column {error.colno}); correct or remove the line"
+        ) from error
     except ValidationError as error:
         raise SourceError(f"{place}: {first_complaint(error)}; correct or remove the line") from error
     except ValueError as error:

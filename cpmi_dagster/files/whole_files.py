@@ -22,6 +22,7 @@ from cpmi_dagster.files.locks import locked_beside
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 TOKEN_CHARACTERS = 8
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 @contextmanager
@@ -117,11 +118,15 @@ def check_writable(*paths: Path) -> None:
     """Find out before the work whether its outputs can be written.
 
     Raises:
-        SourceError: a path is a folder, or its folder takes no files.
+        SourceError: a path is a folder, its folder is not there or takes no files, or its name promises compression.
     """
     for path in paths:
         if path.is_dir():
             raise SourceError(f"the output {path} is a folder; give a file name")
+        if not path.parent.is_dir():
+            raise SourceError(f"there is no folder {path.parent} for the output {path.name}; create it first")
+        if path.suffix in COMPRESSED:
+            raise SourceError(f"the output {path} would not be compressed; give a name without {path.suffix}")
         try:
             try_to_write(path.parent)
         except OSError as error:

@@ -235,7 +235,7 @@ def _check_folder(place: str) -> None:
     folder = Path(place)
     looks_local = place.startswith((".", "/", "~"))
     if folder.is_file():
-        raise ModelError(f"model `{place}` is a file, but not a GGUF file; give a GGUF file, a model folder or a hub id")
+        raise ModelError(f"model `{place}` is a file, but not GGUF; give a GGUF file, a model folder or a hub id")
     if looks_local and not folder.is_dir():
         raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
     if folder.is_dir() and not (folder / "config.json").is_file():

@@ -34,6 +34,8 @@ from cpmi_dagster.prm.judging import (
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
+GZIP = "\x1f\udc8b"
+"""How compressed bytes begin when read with `surrogateescape`."""
 AT_ONCE = 256
 WAITING = 4 * AT_ONCE
 
@@ -152,6 +154,8 @@ def _batches(stream: IO[str]) -> Iterator[list[Solution | Unread]]:
 def _read(stream: IO[str], queue: "Queue[Read]") -> None:
     try:
         for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
+            if number == 1 and text.startswith(GZIP):
+                raise SourceError("standard input is compressed; pipe it through `gunzip -c` first")
             if not is_whole:
                 reason = f"line {number} is longer than {DEFAULT_LIMITS.line_characters:,} characters"
                 queue.put(Unread(None, reason))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cpmi_dagster.errors import StorageError
-from cpmi_dagster.files.whole_files import remove_unfinished, whole_file, write_whole, written_at_once
+from cpmi_dagster.errors import SourceError, StorageError
+from cpmi_dagster.files.whole_files import check_writable, remove_unfinished, whole_file, write_whole, written_at_once
 
 
 def test_a_written_file_is_all_that_is_left(tmp_path):
@@ -140,3 +140,17 @@ def test_a_disk_without_locks_takes_folders(tmp_path, monkeypatch):
     monkeypatch.setattr("fcntl.flock", refuse)
     write_folder(tmp_path / "model", "new")
     assert {path.name for path in tmp_path.iterdir()} == {"model", ".model.lock"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nosuch/out.jsonl", "there is no folder .*nosuch"),
+        ("out.gz", "would not be compressed"),
+        ("", "is a folder"),
+    ],
+)
+def test_an_output_that_could_not_be_written_as_named_is_refused_before_the_work(tmp_path, name, message):
+    with pytest.raises(SourceError, match=message):
+        check_writable(tmp_path / "out.jsonl", tmp_path / name)
+    assert not list(tmp_path.iterdir())

@@ -39,7 +39,7 @@ def request_of(trained: TrainedModel, tmp_path: Path):
     def build(lines: Sequence[dict[str, Any] | str], **options: Any) -> JudgeRequest:
         texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         (tmp_path / "in.jsonl").write_text("\n".join(texts), encoding="utf-8")
-        return JudgeRequest(str(trained.path), tmp_path / "in.jsonl", tmp_path / "out" / "judged.jsonl", **options)
+        return JudgeRequest(str(trained.path), tmp_path / "in.jsonl", tmp_path / "judged.jsonl", **options)
 
     return build
 
@@ -239,6 +239,15 @@ def test_a_damaged_file_is_named_also_by_the_filter(request_of, trained):
     result = CliRunner().invoke(app, ["judge", "--prm", str(trained.path), "--input", str(damaged)])
     assert isinstance(result.exception, SourceError)
     assert "damaged.jsonl.gz is damaged" in str(result.exception) and "fetch it again" in str(result.exception)
+
+
+def test_a_filter_that_judged_nothing_fails_and_names_compressed_input(trained):
+    command = ["judge", "--prm", str(trained.path)]
+    nothing = CliRunner().invoke(app, command, input="no JSON\n")
+    assert nothing.exit_code == 1 and "not JSON" in json.loads(nothing.stdout)["reason"]
+    packed = CliRunner().invoke(app, command, input=gzip.compress(json.dumps(SOLUTIONS[0]).encode()))
+    assert isinstance(packed.exception, SourceError) and "gunzip -c" in str(packed.exception)
+    assert CliRunner().invoke(app, command, input="").exit_code == 0
 
 
 def test_without_files_the_command_is_a_filter_and_stdout_holds_nothing_but_rows(request_of, trained):

@@ -311,6 +311,23 @@ def test_a_table_without_its_schema_is_suggested_with_it(home):
         ask(connection, "from step_rewards")
 
 
+def test_tables_of_duckdb_itself_are_not_suggested(home):
+    with (
+        Database(Lake(home)).reader() as connection,
+        pytest.raises(CpmiError, match=r"nope does not exist! `show tables` lists the tables\."),
+    ):
+        ask(connection, "from nope")
+
+
+def test_what_is_wrong_with_a_file_that_is_given_is_said_by_its_own_name(home):
+    settings = load_settings("miniature", home)
+    (damaged := home.parent / "damaged.json").write_text("no JSON")
+    with pytest.raises(CpmiError, match=r'Malformed JSON in file "damaged\.json"'):
+        query(settings, "from damaged", files=[damaged])
+    with pytest.raises(CpmiError, match="is a folder; --file accepts"):
+        query(settings, "from damaged", files=[home.parent])
+
+
 def test_a_file_that_is_given_is_read_and_no_other_beside_it(home):
     rows, other = home.parent / "rows.jsonl", home.parent / "other.jsonl"
     rows.write_text(json.dumps({"id": "t1", "mine": 7}))

@@ -88,6 +88,7 @@ def test_paths_are_those_from_the_folder_of_the_profile(tmp_path, monkeypatch):
     model.mkdir(parents=True)
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         (model / name).touch()
+    Path("profiles").mkdir()
     path = write_starter(Path("rows.jsonl"), str(model), Path("profiles/mine.yaml")).path
     assert "{path: ../rows.jsonl}" in path.read_text(encoding="utf-8")
     monkeypatch.chdir("/")
@@ -120,7 +121,7 @@ def test_the_profile_has_the_name_of_the_trajectories_where_none_is_given(tmp_pa
         (("rows.jsonl", "./nowhere"), ModelError, "model folder nowhere does not exist"),
         (("rows.jsonl", "./empty"), ModelError, r"model folder empty has no config\.json"),
         (("rows.jsonl", "a/b/c"), ModelError, "`a/b/c` is neither a folder here nor a hub id"),
-        (("rows.jsonl", "rows.jsonl"), ModelError, r"`rows\.jsonl` is a file, but not a GGUF file"),
+        (("rows.jsonl", "rows.jsonl"), ModelError, r"`rows\.jsonl` is a file, but not GGUF"),
         (("rows.jsonl", "miniature:none"), ModelError, "has no model `none`"),
         (("none.jsonl", HUB_MODEL), SourceError, r"there is no data at none\.jsonl"),
         (("rows.jsonl", HUB_MODEL, "paper.yaml"), SettingsError, "`paper` is the name of a shipped profile"),
