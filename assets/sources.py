@@ -37,7 +37,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 
 @stage(
     SHEPHERD,
-    code_version="2",
+    code_version="3",
     sources=lambda settings: _named("math_shepherd", settings.sources.math_shepherd),
     settings=["shards"],
 )

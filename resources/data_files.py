@@ -10,7 +10,7 @@ with other types than the first ones.
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,17 +44,22 @@ class ReadRow(NamedTuple):
 
 
 def local_files(path: Path) -> list[Path]:
-    """The file, or the data files of the folder in name order.
+    """The file, or the data files of the folder in name order, else those of its `data`, where the hub has them.
 
     Raises:
         SourceError: there is none.
     """
-    candidates = [path] if path.is_file() else sorted(path.glob("*"))
-    files = [file for file in candidates if file.is_file() and file.name.lower().endswith(SUFFIXES)]
+    files = (
+        _with_data([path]) if path.is_file() else _with_data(path.glob("[!.]*")) or _with_data(path.glob("data/[!.]*"))
+    )
     if not files:
         found = f"{path} ends in none of" if path.is_file() else f"there is no data at {path}; give a file or folder of"
         raise SourceError(f"{found} {', '.join(SUFFIXES)}{'; rename it' if path.is_file() else ''}")
     return files
+
+
+def _with_data(paths: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in paths if path.is_file() and path.name.lower().endswith(SUFFIXES))
 
 
 def read_files(files: Sequence[Path], limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[ReadRow]:

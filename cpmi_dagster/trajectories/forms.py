@@ -10,9 +10,10 @@ r"""The forms a trajectory source may have, each brought into Math-Shepherd's.
     any others     {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a7", "gold_answer": 5, "labels": ["+"]}
     -> RawRow(input="2 + 3?\n2 + 3 = 5.", value=["+"], source_id="a7", question="2 + 3?", steps=["2 + 3 = 5."], …)
 
-Rows of question and steps need no more than that: `id`, `gold_answer`, `labels`, `task` and `split` may be left out.
-Their question and steps are taken as they are, without markers and headers. So are those of ProcessBench, whose `label`
-(the first wrong step by people's judgement) is a truth that labels are measured against, and no label itself.
+Rows of Math-Shepherd and TRL may have a `gold_answer` too. Rows of question and steps need no more than that: `id`,
+`gold_answer`, `labels`, `task` and `split` may be left out. Their question and steps are taken as they are, without
+markers and headers. So are those of ProcessBench, whose `label` (the first wrong step by people's judgement) is a truth
+that labels are measured against, and no label itself.
 """
 
 import re
@@ -38,7 +39,7 @@ MARKS = {True: "+", False: "-", "+": "+", "-": "-"}
 class RawRow(NamedTuple):
     """A row as `sources.math_shepherd` holds it; `defect` says why it cannot become a trajectory, if that is known.
 
-    What follows `defect` is of rows of question and steps, and of ProcessBench, alone.
+    What follows `defect` is of rows of question and steps, and of ProcessBench, alone, but for the gold answer.
     """
 
     input: str
@@ -53,6 +54,28 @@ class RawRow(NamedTuple):
     split: str | None = None
 
 
+def answer_text(value: Any) -> str | None:
+    """A gold answer as text; a number is an answer too, a blank text is none.
+
+    Raises:
+        ValueError: it is neither, as a truth value, a list, or what is not a finite number.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return clean(encodable(value)) or None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or (isinstance(value, float) and not isfinite(value))
+    ):
+        raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write text or a number")
+    return number_text(value)
+
+
+Answer = Annotated[str | None, BeforeValidator(answer_text)]
+
+
 class MathShepherdRow(BaseModel):
     """Question and steps with `ки` behind every step; labels in the same text, in a list, or in both."""
 
@@ -60,6 +83,7 @@ class MathShepherdRow(BaseModel):
     label: Text | None = None
     task: Text | None = None
     value: list[Text] | None = None
+    gold_answer: Answer = None
 
     @model_validator(mode="after")
     def _is_labelled(self) -> "MathShepherdRow":
@@ -69,7 +93,7 @@ class MathShepherdRow(BaseModel):
 
     def raw(self) -> RawRow:
         """The row as it is."""
-        return RawRow(self.input, self.label or "", self.task or "", self.value)
+        return RawRow(self.input, self.label or "", self.task or "", self.value, gold_answer=self.gold_answer)
 
 
 class TrlRow(BaseModel):
@@ -78,6 +102,8 @@ class TrlRow(BaseModel):
     prompt: Text
     completions: list[Text]
     labels: list[bool]
+    gold_answer: Answer = None
+    task: Text | None = None
 
     @model_validator(mode="after")
     def _is_sound(self) -> "TrlRow":
@@ -94,7 +120,8 @@ class TrlRow(BaseModel):
             for number, step in enumerate(self.completions, start=1)
         ]
         marks = ["+" if label else "-" for label in self.labels]
-        return RawRow(_joined(self.prompt, steps, [MARKER] * len(steps)), _joined(self.prompt, steps, marks))
+        texts = (_joined(self.prompt, steps, [MARKER] * len(steps)), _joined(self.prompt, steps, marks))
+        return RawRow(*texts, clean(self.task or ""), gold_answer=self.gold_answer)
 
 
 def _joined(prompt: str, steps: Sequence[str], marks: Sequence[str]) -> str:
@@ -156,25 +183,6 @@ class Prm800kRow(BaseModel):
         return TrlRow(prompt=self.question.problem, completions=steps, labels=labels).raw()
 
 
-def answer_text(value: Any) -> str | None:
-    """A gold answer as text; a number is an answer too, a blank text is none.
-
-    Raises:
-        ValueError: it is neither, as a truth value, a list, or what is not a finite number.
-    """
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return clean(encodable(value)) or None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or (isinstance(value, float) and not isfinite(value))
-    ):
-        raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write text or a number")
-    return number_text(value)
-
-
 def _mark(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str) or value not in MARKS:
         raise ValueError("a label is true, false, 1, 0, `+` or `-`")
@@ -196,7 +204,7 @@ class QuestionRow(BaseModel):
     question: Filled
     steps: list[Filled] = Field(min_length=1)
     id: Identifier | None = None
-    gold_answer: Annotated[str | None, BeforeValidator(answer_text)] = None
+    gold_answer: Answer = None
     labels: list[Annotated[str, BeforeValidator(_mark)]] | None = None
     task: Text | None = None
     split: Text | None = None

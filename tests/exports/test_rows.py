@@ -10,8 +10,9 @@ from datasets import Value, load_dataset
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.exports.folders import CARD, DATA, RECORD, check_replaceable, write_record, write_rows
 from cpmi_dagster.exports.rows import FORMS, exported_rows, labelled_trajectories
-from cpmi_dagster.trajectories.forms import TrlRow, form_of
+from cpmi_dagster.resources.data_files import local_files, read_files
 from cpmi_dagster.trajectories.math_shepherd import parse_row
+from cpmi_dagster.trajectories.rows import read_row
 
 STEPS = [["2 + 3 = 5.", "The answer is: 5"], ["3 * 4 = 13."]]
 TRAJECTORIES = pl.DataFrame(
@@ -100,8 +101,14 @@ def test_datasets_reads_plain_texts_and_lists(form, tmp_path):
     assert set(read.column_names) == set(FORMS[form].schema)
 
 
-def test_exported_rows_are_a_source_of_this_project():
-    assert form_of(exported_rows(labelled(), "trl", 0.5).rows.row(0, named=True)) is TrlRow
+@pytest.mark.parametrize("form", ["trl", "math-shepherd"])
+def test_exported_rows_are_a_source_of_this_project_and_keep_their_gold_answers(form, tmp_path):
+    exported = exported_rows(labelled(), form, 0.5).rows
+    write_rows(exported, tmp_path / "mine", lambda count, total: None)
+    write_record(tmp_path / "mine", "dataset", {})
+    rows = [read_row(row) for row, _, _ in read_files(local_files(tmp_path / "mine"))]
+    assert [row.gold_answer for row in rows] == exported["gold_answer"].to_list()
+    assert [row.defect for row in rows] == [None] * len(rows)
 
 
 def test_a_folder_of_ones_own_is_not_replaced(tmp_path):
