@@ -6,7 +6,6 @@
 --prm cpmi_bce --to prm              a reward model that needs no code of ours; to the hub: hf://me/prm
 """
 
-import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -143,7 +142,7 @@ def _export_database(lake: Lake, settings: Settings, request: ExportRequest, adv
     }
     tables = Database(lake, settings).export(path, facts, advance)
     what = f"{tables['rows'].sum():,} rows in {tables.height} tables"
-    return Exported(what, str(path), f'duckdb {shlex.quote(str(path))} "from cpmi_export"')
+    return Exported(what, str(path), f'duckdb.connect("{path}").sql("from cpmi_export")')
 
 
 Written = tuple[str, str, tuple[str, ...]]

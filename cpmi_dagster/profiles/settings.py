@@ -42,6 +42,7 @@ from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.profiles.sources import Sources
+from cpmi_dagster.profiles.spelling import settings_beside
 from cpmi_dagster.rewards.costs import CostBasis
 from cpmi_dagster.rewards.demand import Demand, demand_of
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
@@ -385,7 +386,7 @@ def _explain(profile: str, error: ValidationError) -> str:
     if not place:
         return f"profile `{profile}`: {reason}"
     if kind == "extra_forbidden":
-        return f"{_place(profile, place)}: `{place}` is not a setting; remove it or check its spelling"
+        return f"{_place(profile, place)}: `{place}` is not a setting; {settings_beside(Settings, place)}"
     if kind == "missing":
         return f"profile `{profile}`: the setting `{place}` is missing; add it"
     return f"{_place(profile, place)}: `{place}` is wrong: {reason}"

@@ -102,9 +102,18 @@ def test_paths_count_from_the_profile_they_stand_in(tmp_path):
     assert settings.models.prover.name == "miniature:prover"
 
 
-def test_an_unknown_key_is_named(tmp_path):
-    with pytest.raises(SettingsError, match=r"`scoring\.row_token` is not a setting"):
-        load_settings(write(tmp_path, "extends: miniature\nscoring: {row_token: 5}\n"))
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("scoring: {row_token: 5}", r"`scoring\.row_token` is not a setting; did you mean `scoring\.row_tokens`\?"),
+        ("soft_labels: {mad: 2}", r"`soft_labels\.mad` is not a setting; `soft_labels` has clip, .*mad_factor"),
+        ("softlabels: {}", r"`softlabels` is not a setting; did you mean `soft_labels`\?"),
+        ("qqq: 1", "`qqq` is not a setting; remove it or check its spelling"),
+    ],
+)
+def test_an_unknown_key_is_named_beside_what_it_could_be(tmp_path, key, message):
+    with pytest.raises(SettingsError, match=message):
+        load_settings(write(tmp_path, f"extends: miniature\n{key}\n"))
 
 
 @pytest.mark.parametrize(
