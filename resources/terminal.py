@@ -127,7 +127,7 @@ class TerminalProgress:
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
         some = f", {tally.skipped} unchanged" if tally.skipped else ""
-        result = f"{tally.rows:>9,} rows {tally.seconds:>7.1f} s{some}"
+        result = f"{tally.rows:>9,} {'row ' if tally.rows == 1 else 'rows'} {tally.seconds:>7.1f} s{some}"
         with logged_as(stage=stage, rows=tally.rows, seconds=round(tally.seconds, 1)):
             self._print(f"  {stage:<28}{parts:>14}  {result}")
 

@@ -3,7 +3,7 @@
 html = render_report("miniature", "2026-01-31", comparisons, inputs)
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import polars as pl
@@ -27,6 +27,8 @@ HEADLINE = "headline"
 COMPARISONS_OF_MODELS = ("differences", "training_seeds")
 OPEN = ("label_evidence", "label_quality")
 """Artifacts that are not folded."""
+OPEN_WITHOUT_TRUTH = ("reward_distribution",)
+"""Those where nobody knows which steps are right: what there is to look at."""
 
 
 def render_report(
@@ -54,6 +56,8 @@ def render_report(
     headline = headline_table(comparisons, inputs.recipes)
     plots = report_plots(inputs, comparisons)
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
+    has_truth = bool(frames["label_quality"]["measured"].count())
+    opened = OPEN if has_truth else OPEN_WITHOUT_TRUTH
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(shipped_text("report.html.j2"))
     return template.render(
         css=Markup(shipped_text("report.css")),
@@ -64,8 +68,8 @@ def render_report(
         findings=findings(comparisons),
         pictures=[plot for plot in plots if plot.artifact == HEADLINE],
         groups=[
-            (title, text, [_section(ARTIFACTS[name], frames[name], inputs, plots) for name in names])
-            for title, text, names in _groups()
+            (title, text, [_section(ARTIFACTS[name], frames[name], inputs, plots, opened) for name in names])
+            for title, text, names in _groups(has_truth)
         ],
         alignment=_alignment_tables(alignment),
         conditionings=_conditionings(),
@@ -78,22 +82,26 @@ def render_report(
     )
 
 
-def _groups() -> list[tuple[str, str, list[str]]]:
+def _groups(has_truth: bool) -> list[tuple[str, str, list[str]]]:
     """Title, explanation and artifacts of the parts of the report."""
+    about_labels = (
+        "Measured on steps whose truth is known, before any reward model is trained."
+        if has_truth
+        else "How the labels are distributed. How good they are cannot be measured, since nothing says which steps are "
+        "truly right; the setting sources.step_truth names what does."
+    )
     papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
     labels = [name for name in ARTIFACTS if name not in papers and name not in COMPARISONS_OF_MODELS]
     return [
-        (
-            "The labels themselves",
-            "Measured on steps whose truth is known, before any reward model is trained.",
-            labels,
-        ),
+        ("The labels themselves", about_labels, labels),
         ("The paper's tables and figures", "Each next to our figures. Click one to open it.", papers),
         ("Which differences count", "Between reward models of this profile.", list(COMPARISONS_OF_MODELS)),
     ]
 
 
-def _section(artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs, plots: list[Plot]) -> dict[str, Any]:
+def _section(
+    artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs, plots: list[Plot], opened: Collection[str]
+) -> dict[str, Any]:
     """One artifact as the template shows it; `untrained` are rows that the profile trains no reward model for."""
     is_best_of_n = artifact.name == "best_of_n"
     folded = (
@@ -105,7 +113,7 @@ def _section(artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs,
         "paper": artifact.paper,
         "untrained": artifact.untrained(inputs),
         "measured": comparison["measured"].count() > 0,
-        "open": artifact.name in OPEN,
+        "open": artifact.name in opened,
         "table": comparison_table(artifact.paper, comparison, folded),
         "folded": "Other ways to weigh the steps of a candidate" if is_best_of_n else "At the fixed threshold 0.5",
         "plots": [plot for plot in plots if plot.artifact == artifact.name],

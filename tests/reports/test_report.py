@@ -183,6 +183,15 @@ def test_columns_without_a_figure_of_ours_are_left_out(comparisons: Comparisons,
     ]  # fmt: skip
 
 
+def test_a_report_without_truth_says_so_and_opens_the_distribution(comparisons: Comparisons):
+    without = {name: frame for name, frame in comparisons.items() if not name.startswith("label_")}
+    for known, frames in ((True, comparisons), (False, without)):
+        html = render_report("mine", "2026-01-31", frames)
+        assert ("Measured on steps whose truth is known" in html) == known
+        assert ("How good they are cannot be measured" in html) != known
+        assert ('id="reward_distribution" open' in html) != known
+
+
 def test_the_headline_of_nothing_is_empty(empty_comparisons: Comparisons):
     assert headline_table(empty_comparisons).is_empty()
     assert format_headline(headline_table({})).is_empty()
