@@ -123,7 +123,7 @@ def check_writable(*paths: Path) -> None:
     for path in paths:
         if path.is_dir():
             raise SourceError(f"the output {path} is a folder; give a file name")
-        if not path.parent.is_dir():
+        if not path.parent.exists():
             raise SourceError(f"there is no folder {path.parent} for the output {path.name}; create it first")
         if path.suffix in COMPRESSED:
             raise SourceError(f"the output {path} would not be compressed; give a name without {path.suffix}")

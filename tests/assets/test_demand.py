@@ -44,6 +44,7 @@ def prompts(monkeypatch):
         return generate(self, asked, sampling, samples, seed, stop, first)
 
     monkeypatch.setattr(TransformersEngine, "generate", counted)
+    monkeypatch.setattr(TransformersEngine, "prepare", lambda self: None)  # its prompts are of no label
     return counts
 
 
