@@ -17,11 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.locks import locked
-from cpmi_dagster.models.quiet import quiet_transformers
-from cpmi_dagster.models.safe_loading import DATA_ONLY
+from cpmi_dagster.models.safe_loading import DATA_ONLY, REPORTED, check_loaded, reading_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -96,28 +95,30 @@ def _convert(file: Path, folder: Path) -> None:
         raise ModelError(
             f"the model file {file} needs the package gguf; install the extra, `pip install cpmi-dagster[evidence]`"
         )
-    try:
-        # the bar of this conversion shows whatever the verbosity is
-        with quiet_transformers(), redirect_stderr(io.StringIO()):
-            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, **DATA_ONLY)
-            if read_gguf_metadata(str(file))[0].get("tokenizer.ggml.pre") in DIGITS_APART:
-                _split_at_digits(tokenizer)
-            read: Any = AutoModelForCausalLM.from_pretrained(
-                file.parent,
-                gguf_file=file.name,
-                **DATA_ONLY,
-                dtype=torch.float32,
-                quantization_config=GgufConfig(dequantize=True),
-                output_loading_info=True,
-            )
-            model, loaded = read
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            saved = AutoTokenizer.from_pretrained(folder, **DATA_ONLY)
-    except (ImportError, OSError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
-        raise ModelError(f"the model file {file} cannot be read by transformers: {first_line(error)}") from error
-    if loaded["missing_keys"]:
-        raise ModelError(f"the model file {file} lacks weights, {min(loaded['missing_keys'])} among them; get another")
+    # the bar of this conversion shows whatever the verbosity is
+    with reading_model(f"the model file {file}", "get another file"), redirect_stderr(io.StringIO()):
+        metadata, tensors = read_gguf_metadata(str(file))
+        # transformers would make the layers that a header promises, and pass over those that it does not
+        layers = len({name.split(".")[1] for name in tensors if name.startswith("blk.")})
+        promised = metadata.get(f"{metadata.get('general.architecture')}.block_count", layers)
+        if promised != layers:
+            raise ModelError(f"the model file {file} has {layers} layers and says {promised}; get another file")
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, **DATA_ONLY)
+        if metadata.get("tokenizer.ggml.pre") in DIGITS_APART:
+            _split_at_digits(tokenizer)
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            file.parent,
+            gguf_file=file.name,
+            **DATA_ONLY,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+            **REPORTED,
+        )
+        model, report = read
+        check_loaded(f"the model file {file}", report)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        saved = AutoTokenizer.from_pretrained(folder, **DATA_ONLY)
     _check(file, model.eval(), tokenizer, saved)
 
 

@@ -16,8 +16,13 @@ from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.gguf import PACKAGE, converted, gguf_file
 from cpmi_dagster.models.model_files import reading_hash, weights_files, weights_hash
-from cpmi_dagster.models.quiet import quiet_transformers
-from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_weights_index, loading_failure
+from cpmi_dagster.models.safe_loading import (
+    DATA_ONLY,
+    SAFE_WEIGHTS,
+    check_loaded,
+    check_weights_index,
+    reading_model,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -147,30 +152,30 @@ def load_language_model(
         device_map: accelerate's, for a model larger than one device (auto, balanced, ...); then `device` is not used.
 
     Raises:
-        ModelError: the folder, its weights or its tokenizer is missing or unreadable, or changed meanwhile.
+        ModelError: the folder, its tokenizer or some of its weights are missing or unreadable, or changed meanwhile.
     """
     import torch
-    from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     place = model_folder(str(name))
     _check_folder(place)
     _check_hub(place, revision)
     revision = hub_commit(place, revision)
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
+    with reading_model(f"the config of model `{name}`"):
+        AutoConfig.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
     straight = {"": target} if target.startswith("cuda") else None
     placement = {"device_map": device_map or straight} if device_map or straight else {}
     check_device(str(name), target)
-    try:
-        with quiet_transformers():
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                place, revision=revision or "main", dtype=dtype, **DATA_ONLY, **SAFE_WEIGHTS, **placement
-            )
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(f"model `{name}` cannot be loaded: {loading_failure(error)}") from error
+    with reading_model(f"model `{name}`"):
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            place, revision=revision or "main", dtype=dtype, **DATA_ONLY, **SAFE_WEIGHTS, **placement
+        )
+    model, report = read
+    check_loaded(f"model `{name}`", report)
     model = model.eval() if device_map else model.to(target).eval()
     context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
     if (model_identity(str(name), revision), reading_identity(str(name))) != (identity, reading):
@@ -206,12 +211,8 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
 
     if Path(place).is_dir():
         _check_tokenizer(Path(place))
-    try:
+    with reading_model(f"the tokenizer of `{place}`", TOKENIZER_ADVICE):
         return AutoTokenizer.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"the tokenizer of `{place}` cannot be loaded ({loading_failure(error)}); {TOKENIZER_ADVICE}"
-        ) from error
 
 
 def check_device(name: str, device: str) -> None:

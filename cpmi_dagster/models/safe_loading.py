@@ -1,24 +1,71 @@
-"""A model is data: its own code is never run, no pickle is read, and its files lie in its folder."""
+"""A model is data: its own code is never run, no pickle is read, its files lie in its folder, and are all of it."""
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.errors import CpmiError, ModelError, described
+from cpmi_dagster.models.quiet import quiet_transformers
 
 INDEX = "model.safetensors.index.json"
 OWN_CODE = "trust_remote_code"
 # of every `from_pretrained`; without, transformers asks on the terminal whether to run the code of a model
 DATA_ONLY: dict[str, Any] = {"trust_remote_code": False}
-# of every `from_pretrained` of weights; others are pickles
-SAFE_WEIGHTS: dict[str, Any] = {"use_safetensors": True}
+# of every `from_pretrained` of weights, for `check_loaded`; shapes that differ are in the report, and not in a log
+REPORTED: dict[str, Any] = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+# of those of folders and the hub; others are pickles
+SAFE_WEIGHTS: dict[str, Any] = {"use_safetensors": True, **REPORTED}
 
 
-def loading_failure(error: Exception) -> str:
-    """Why transformers cannot load a model, in one line."""
+@contextmanager
+def reading_model(what: str, advice: str = "") -> Iterator[None]:
+    """Within the block transformers is quiet, and whatever it raises over a model's files is one sentence.
+
+    Args:
+        what: cannot be loaded, as the sentence names it.
+        advice: what to do.
+
+    Raises:
+        ModelError: the files cannot be read.
+    """
+    try:
+        with quiet_transformers():
+            yield
+    except CpmiError:
+        raise
+    except Exception as error:  # a damaged file makes configs, tokenizers and readers of weights raise anything
+        raise ModelError(f"{what} cannot be loaded: {_reason(error)}{advice and f'; {advice}'}") from error
+
+
+def check_loaded(what: str, report: Mapping[str, Any]) -> None:
+    """Refuse weights that are not those of the model's class: absent ones would be random numbers.
+
+    Args:
+        report: `output_loading_info` of transformers; tied weights are not in it.
+
+    Raises:
+        ModelError: some are absent, of another shape, or foreign; the first is named.
+    """
+    shapes = {name: f"{list(there)} in place of {list(wanted)}" for name, there, wanted in report["mismatched_keys"]}
+    found = (
+        ("lacks", sorted(report["missing_keys"])),
+        ("has, in the wrong shape,", [f"{name} ({shape})" for name, shape in sorted(shapes.items())]),
+        ("has, for no layer of its class,", sorted(report["unexpected_keys"])),
+    )
+    for verb, names in found:
+        if names:
+            more = f" and {len(names) - 1} more" if names[1:] else ""
+            raise ModelError(f"{what} {verb} the weights {names[0]}{more}; get it again, or save it from its class")
+
+
+def _reason(error: Exception) -> str:
     if OWN_CODE in str(error):
         return "it brings code of its own, which is never run; give a model whose class is in transformers"
-    return first_line(error)
+    # huggingface_hub says in its last line what is wrong, and before it where
+    reason = str(error).rpartition(":\n")[2].strip().partition("\n")[0].removesuffix(".")
+    return reason if " " in reason else described(error)
 
 
 def check_weights_index(folder: Path) -> set[str]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.names import Dtype
-from cpmi_dagster.models.quiet import quiet_transformers
-from cpmi_dagster.models.safe_loading import DATA_ONLY, loading_failure
+from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
 from cpmi_dagster.models.settings import LanguageModel
 
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ def planned_model(
             f"tokenizer (`hf download {model.name} --include '*.json' '*.txt'`, no weights), {otherwise}"
         )
     if config is not None:
-        shape = _shape(config, model.dtype)
+        with reading_model(f"the config of model `{model.name}`"):
+            shape = _shape(config, model.dtype)
     else:
         shape = ModelShape(0, 0, 0, 0, 0, 0, _dtype(model.dtype, "bfloat16"), UNLIMITED_CONTEXT)
     if parameters is not None:
@@ -110,11 +110,12 @@ def _config(name: str, place: str, revision: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
-    except (OSError, ValueError, KeyError) as error:
-        if isinstance(error, OSError) and not Path(place).is_dir() and not place.startswith((".", "/", "~")):
+        with reading_model(f"the config of model `{name}`"):
+            return AutoConfig.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
+    except ModelError as error:
+        if isinstance(error.__cause__, OSError) and not Path(place).is_dir() and not place.startswith((".", "/", "~")):
             return None
-        raise ModelError(f"the config of model `{name}` cannot be read: {loading_failure(error)}") from error
+        raise
 
 
 def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTokenizerBase":
@@ -160,7 +161,7 @@ def _parameters(config: Any) -> tuple[int, int, int]:
     import torch
     from transformers import AutoModelForCausalLM
 
-    with quiet_transformers(), torch.device("meta"):
+    with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config, **DATA_ONLY)
     head = model.get_output_embeddings().weight
     apart = {id(parameter) for parameter in (head, model.get_input_embeddings().weight)}

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from huggingface_hub.dataclasses import strict
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.activations import ACT2FN
@@ -27,8 +26,13 @@ from transformers.utils.generic import ModelOutput
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.language_models import load_tokenizer, model_identity
-from cpmi_dagster.models.quiet import quiet_transformers
-from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_weights_index, loading_failure
+from cpmi_dagster.models.safe_loading import (
+    DATA_ONLY,
+    SAFE_WEIGHTS,
+    check_loaded,
+    check_weights_index,
+    reading_model,
+)
 from cpmi_dagster.prm.shared_prefix import hidden_states
 
 
@@ -174,16 +178,15 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
     identity = model_identity(str(place))
     tokenizer = load_tokenizer(str(place))
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    with quiet_transformers():
-        try:
-            config = AutoConfig.from_pretrained(place, **DATA_ONLY)
-            if not isinstance(config, RewardModelConfig):
-                raise ModelError(
-                    f"{place} contains a `{config.model_type}`, not a reward model as training "
-                    "writes it, HOME/models/RECIPE; exported ones are loaded as their README.md says"
-                )
-            model = RewardModel.from_pretrained(place, config=config, dtype=dtype, **SAFE_WEIGHTS)
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise ModelError(f"the reward model in {place} cannot be loaded: {loading_failure(error)}") from error
-    placed = model.to(target)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    with reading_model(f"the reward model in {place}"):
+        config = AutoConfig.from_pretrained(place, **DATA_ONLY)
+        if not isinstance(config, RewardModelConfig):
+            raise ModelError(
+                f"{place} contains a `{config.model_type}`, not a reward model as training "
+                "writes it, HOME/models/RECIPE; exported ones are loaded as their README.md says"
+            )
+        read: Any = RewardModel.from_pretrained(place, config=config, dtype=dtype, **SAFE_WEIGHTS)
+    model, report = read
+    check_loaded(f"the reward model in {place}", report)
+    placed = model.to(target)
     return LoadedRewardModel(placed.eval(), tokenizer, identity)

@@ -123,6 +123,43 @@ def test_without_the_package_that_reads_it_the_extra_is_named(tmp_path, cache, m
         load_language_model(str(tmp_path / "a.gguf"))
 
 
+def without(data: bytes, name: bytes) -> bytes:
+    """The file with another key in place of one."""
+    return data.replace(name, name[:-1] + b"_", 1)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda data: b"GGUF",
+        lambda data: data[:24],
+        lambda data: data[:2000],
+        lambda data: data[:-500],
+        lambda data: without(data, b"tokenizer.ggml.tokens"),
+        lambda data: without(data, b"tokenizer.ggml.merges"),
+        lambda data: without(data, b"llama.embedding_length"),
+        lambda data: without(data, b"blk.0.attn_q.weight"),
+        lambda data: data.replace(b"general.architecture", b"general.\xff\xfehitecture", 1),
+    ],
+)
+def test_a_file_that_is_not_what_its_header_says_is_one_sentence(tmp_path, cache, damaged):
+    file = write_tiny(tmp_path / "tiny.gguf")
+    file.write_bytes(damaged(file.read_bytes()))
+    with pytest.raises(ModelError, match=r"^the model file .*tiny\.gguf [^\n]+; get (another file|it again)"):
+        load_language_model(str(file), device="cpu")
+
+
+@pytest.mark.parametrize("promised", [0, 9, 2**32 - 1])
+def test_a_file_has_the_layers_that_its_header_promises(tmp_path, cache, promised):
+    file = write_tiny(tmp_path / "tiny.gguf")
+    key = b"llama.block_count" + (4).to_bytes(4, "little")
+    data = file.read_bytes()
+    assert key + (1).to_bytes(4, "little") in data
+    file.write_bytes(data.replace(key + (1).to_bytes(4, "little"), key + promised.to_bytes(4, "little")))
+    with pytest.raises(ModelError, match=f"has 1 layers and says {promised}"):
+        load_language_model(str(file), device="cpu")
+
+
 def test_a_gguf_file_scores_as_the_weights_in_it(tmp_path, cache):
     file = write_tiny(tmp_path / "tiny.gguf")
     loaded = load_language_model(str(file), device="cpu")
@@ -157,8 +194,8 @@ def test_a_file_is_converted_once_and_an_interrupted_conversion_leaves_nothing(t
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"architecture": "nonsense"}, "cannot be read by transformers: .*nonsense"),
-        ({"without": "blk.0.ffn_up"}, r"lacks weights, model\.layers\.0\.mlp\.up_proj\.weight among them"),
+        ({"architecture": "nonsense"}, "cannot be loaded: .*nonsense"),
+        ({"without": "blk.0.ffn_up"}, r"lacks the weights model\.layers\.0\.mlp\.up_proj\.weight;"),
         ({"spoil": float("nan")}, "weights or logits that are not finite"),
     ],
 )

@@ -5,11 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.models.language_models import load_language_model, load_tokenizer, model_on_disk
 
+DOWN = "model.layers.1.mlp.down_proj.weight"
 CODE = """
 from pathlib import Path
 Path({ran!r}).touch()
@@ -87,3 +89,56 @@ def test_an_index_that_is_none_is_named(folder, text):
     (folder / "model.safetensors.index.json").write_text(text)
     with pytest.raises(ModelError, match="is not an index of weights"):
         model_on_disk(str(folder))
+
+
+def change_weights(folder: Path, change) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop(DOWN), f"lacks the weights {DOWN};"),
+        (
+            lambda weights: weights.update(foreign=weights[DOWN].clone()),
+            "for no layer .* the weights foreign;",
+        ),
+        (
+            lambda weights: weights.update({DOWN: weights[DOWN][:, 1:].contiguous()}),
+            rf"wrong shape, the weights {DOWN} ",
+        ),
+    ],
+)
+def test_weights_that_are_not_those_of_the_model_are_refused_by_name(folder, change, message):
+    change_weights(folder, change)
+    with pytest.raises(ModelError, match=message):
+        load_language_model(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config.json", "[]"),
+        ("config.json", "[" * 100_000),
+        ("config.json", {"hidden_size": "x"}),
+        ("config.json", {"num_attention_heads": 0}),
+        ("config.json", {"vocab_size": 0}),
+        ("config.json", {"dtype": "banana"}),
+        ("config.json", {"layer_types": ["banana"]}),
+        ("config.json", {"quantization_config": {"quant_method": "gptq", "bits": 4}}),
+        ("tokenizer.json", "[]"),
+        ("tokenizer.json", "[" * 100_000),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", {"tokenizer_class": 3}),
+        ("added_tokens.json", "[3]"),
+    ],
+)
+def test_a_folder_whose_files_are_wrong_is_one_sentence(folder, file, text):
+    if isinstance(text, dict):
+        edit(folder / file, **text)
+    else:
+        (folder / file).write_text(text)
+    with pytest.raises(ModelError, match=r"cannot be loaded: [^\n]+$"):
+        load_language_model(str(folder), device="cpu")

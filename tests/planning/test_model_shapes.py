@@ -88,5 +88,5 @@ def test_a_model_that_is_not_on_this_disk_says_what_to_do():
         planned_model("policy", away)
     with pytest.raises(ModelError, match="the tokenizer of the policy `nobody/no-such-model` is not on this disk"):
         planned_model("policy", away, parameters=10)
-    with pytest.raises(ModelError, match=r"the config of model `\./nowhere` cannot be read"):
+    with pytest.raises(ModelError, match=r"the config of model `\./nowhere` cannot be loaded"):
         planned_model("policy", LanguageModel(name="./nowhere"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 
 from cpmi_dagster.errors import ModelError
@@ -97,6 +98,16 @@ def test_truncated_weights_are_named(trained: TrainedModel, tmp_path: Path) -> N
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ModelError, match=r"the reward model in .* cannot be loaded"):
         load_reward_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["head.output.weight", "backbone.layers.1.mlp.down_proj.weight"])
+def test_a_model_without_some_of_its_weights_is_refused(trained: TrainedModel, tmp_path: Path, name: str) -> None:
+    folder = shutil.copytree(trained.path, tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    del weights[name]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match=f"lacks the weights {name};"):
+        load_reward_model(folder, device="cpu")
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "llama", "qwen2"])
