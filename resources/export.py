@@ -20,7 +20,7 @@ from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.exports.dataset_card import DatasetFacts, dataset_card
 from cpmi_dagster.exports.folders import CARD, check_replaceable, write_record, write_rows
 from cpmi_dagster.exports.names import FormName
-from cpmi_dagster.exports.rows import DEFAULT_FORM, DEFAULT_THRESHOLD, exported_rows, labelled_trajectories
+from cpmi_dagster.exports.rows import DEFAULT_FORM, HardLabels, exported_rows, labelled_trajectories
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once
 from cpmi_dagster.installed import own_version
@@ -45,7 +45,7 @@ class ExportRequest:
         to: folder, file that ends in .duckdb, or address on the hub.
         form: of a data set's rows, a key of `exports.rows.FORMS`.
         reward_type: whose labels a data set has.
-        threshold: soft labels from here on are right in the hard labels.
+        threshold: soft labels from here on are right in the hard labels; see `HardLabels`.
         recipe: the reward model to export instead of a data set.
     """
 
@@ -153,19 +153,17 @@ def _write_dataset(
     lake: Lake, settings: Settings, request: ExportRequest, folder: Path, name: str, advance: Advance
 ) -> Written:
     reward_type, form = request.reward_type or DATASET_REWARD, request.form or DEFAULT_FORM
-    threshold = DEFAULT_THRESHOLD if request.threshold is None else request.threshold
     labelled = _labelled(lake, settings, reward_type)
-    exported = exported_rows(labelled, form, threshold)
+    hard = HardLabels(reward_type, request.threshold, is_probability(lake, reward_type))
+    exported = exported_rows(labelled, form, hard)
     if exported.rows.is_empty():
         raise UsageError(f"no trajectory can be written as `{form}`, whose marker is in every text; give --form trl")
     facts = DatasetFacts(
         name=name,
         profile=settings.profile,
-        reward_type=reward_type,
         form=form,
-        threshold=threshold,
+        hard=hard,
         version=own_version(),
-        is_probability=is_probability(lake, reward_type),
         models=models_of(lake, reward_type, content_of(lake, SOFT_LABELS, None)),
         method=method_of(lake, reward_type),
         sources=origins_of(settings, reward_type),
@@ -174,12 +172,13 @@ def _write_dataset(
     write_rows(exported.rows, folder, advance)
     kept = labelled.join(exported.rows.select("trajectory_id"), on="trajectory_id", how="semi")
     (folder / CARD).write_text(dataset_card(facts, kept), encoding="utf-8")
-    options = {"form": form, "reward_type": reward_type, "threshold": threshold}
+    options = {"form": form, "reward_type": reward_type, "threshold": request.threshold}
     write_record(folder, "dataset", {"profile": settings.profile, "version": facts.version, **options})
     steps = kept["steps"].list.len().sum()
     warnings = (f"{exported.left_out:,} trajectories whose text contains the form's marker were left out",)
+    what = f"{kept.height:,} trajectories with {steps:,} labelled steps (`{reward_type}`, form {form})"
     return (
-        f"{kept.height:,} trajectories with {steps:,} labelled steps (`{reward_type}`, form {form})",
+        f"{hard.words(kept)}\n{what}",
         "datasets.load_dataset({place!r})",
         warnings if exported.left_out else (),
     )

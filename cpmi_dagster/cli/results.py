@@ -109,7 +109,12 @@ def export(
     reward_type: Annotated[str | None, typer.Option(help="Reward type of the labels; cpmi by default.")] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Soft labels at or above this value count as right; 0.5 by default."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Soft labels at or above this value count as right; by default rewards that are differences count at "
+            "or above 0, and soft labels of others at or above 0.5.",
+        ),
     ] = None,
     profile: ProfileOption = None,
     quiet: QuietOption = False,

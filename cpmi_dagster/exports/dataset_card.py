@@ -9,7 +9,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from cpmi_dagster.exports.licences import Licence
 from cpmi_dagster.exports.names import FormName
-from cpmi_dagster.exports.rows import FORMS, hard_labels
+from cpmi_dagster.exports.rows import FORMS, HardLabels
 from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
@@ -35,7 +35,7 @@ class DatasetFacts:
 
     Attributes:
         name: of the data set, its folder's or hub id's.
-        is_probability: whether the rewards are soft labels as they are.
+        hard: which steps the hard labels call right.
         models: behind the labels, with revisions or weights hashes, by what they did.
         method: settings that the labels depend on, by words.
         sources: the data sets behind it.
@@ -44,10 +44,8 @@ class DatasetFacts:
 
     name: str
     profile: str
-    reward_type: str
     form: FormName
-    threshold: float
-    is_probability: bool
+    hard: HardLabels
     version: str
     models: Mapping[str, Sequence[str]]
     method: Mapping[str, str]
@@ -61,29 +59,32 @@ def dataset_card(facts: DatasetFacts, labelled: pl.DataFrame) -> str:
     Args:
         labelled: rows from `labelled_trajectories`.
     """
-    entry = REWARD_TYPES.get(facts.reward_type)
+    hard = facts.hard
+    entry = REWARD_TYPES.get(hard.reward_type)
     card = DatasetCard.from_template(
         _metadata(facts, labelled.height),
         template_str=shipped_text(TEMPLATE),
         facts=facts,
+        hard=hard,
+        hard_words=hard.words(labelled),
         entry=entry,
         is_generated=all(source.place.startswith(MINIATURE) for source in facts.sources),
         read_by=FORMS[facts.form].read_by,
         meanings=FORMS[facts.form].meanings(
-            is_probability=facts.is_probability, is_contrast=entry is not None and entry.needs.contrasts
+            is_probability=hard.is_probability, is_contrast=entry is not None and entry.needs.contrasts
         ),
-        statistics=statistics(labelled, facts.threshold),
+        statistics=statistics(labelled, hard),
         md=in_markdown,
     )
     return f"{card}\n"
 
 
-def statistics(labelled: pl.DataFrame, threshold: float) -> dict[str, str]:
+def statistics(labelled: pl.DataFrame, hard: HardLabels) -> dict[str, str]:
     """What is counted in a data set, by words."""
     steps = labelled["steps"].list.len()
     soft = labelled["soft_labels"].explode(empty_as_null=False)
-    right = labelled.select(hard_labels(pl.col("soft_labels"), threshold).explode(empty_as_null=False)).to_series()
-    all_right = labelled.select(_all_right(threshold)).to_series()
+    right = labelled.select(hard.is_right.explode(empty_as_null=False)).to_series()
+    all_right = labelled.select(hard.is_right.list.all()).to_series()
     counted = {
         "trajectories": f"{labelled.height:,}",
         "questions": f"{labelled['question_id'].n_unique():,}",
@@ -95,10 +96,6 @@ def statistics(labelled: pl.DataFrame, threshold: float) -> dict[str, str]:
     }
     tasks = labelled.group_by("task").len().sort("len", "task", descending=[True, False])
     return counted | {f"task {in_markdown(task)}": f"{count:,} trajectories" for task, count in tasks.iter_rows()}
-
-
-def _all_right(threshold: float) -> pl.Expr:
-    return hard_labels(pl.col("soft_labels"), threshold).list.all()
 
 
 def _metadata(facts: DatasetFacts, rows: int) -> DatasetCardData:

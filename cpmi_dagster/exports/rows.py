@@ -15,17 +15,19 @@ import polars as pl
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.rewards.dataset import KEY, negative_lists, step_lists
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.forms import MARKS, TrlRow
 from cpmi_dagster.trajectories.step_segments import MARKER
 
 DEFAULT_FORM: FormName = "trl"
-DEFAULT_THRESHOLD = 0.5
+MIDDLE = 0.5
+"""Of a soft label: of a probability the even chance, of any other reward the median of the set."""
 TEXTS = pl.List(pl.String())
 NUMBERS = pl.List(pl.Float64())
 FLAGS = pl.List(pl.Boolean())
 
 SHARED_COLUMNS: Mapping[str, tuple[pl.DataType, str]] = {
-    "soft_labels": (NUMBERS, "soft label of each step, in [0, 1]; what the hard labels are cut from"),
+    "soft_labels": (NUMBERS, "soft label of each step, in [0, 1]"),
     "rewards": (NUMBERS, "reward of each step as measured, before it was normalised"),
     "gold_answer": (pl.String(), "gold answer of the question"),
     "hard_negatives": (TEXTS, "wrong answers that the gold answer was contrasted with, by rank; none where not needed"),
@@ -110,6 +112,53 @@ class ExportedRows:
     left_out: int
 
 
+@dataclass(frozen=True)
+class HardLabels:
+    """Which steps are right in the hard labels of a reward type.
+
+    Attributes:
+        threshold: soft labels from here on are; by default rewards that are differences from 0 on, and soft labels of
+            other rewards from 0.5 on.
+        is_probability: whether the rewards are soft labels as they are.
+    """
+
+    reward_type: str
+    threshold: float | None
+    is_probability: bool
+
+    @property
+    def is_right(self) -> pl.Expr:
+        """A list for each trajectory, from its columns `soft_labels` and `rewards`."""
+        by_soft_label = _each(pl.col("soft_labels"), MIDDLE if self.threshold is None else self.threshold)
+        if not self._is_cut_at_zero:
+            return by_soft_label
+        first = merge.steps if (merge := REWARD_TYPES[self.reward_type].merge) else 0
+        return pl.concat_list(by_soft_label.list.head(first), _each(pl.col("rewards"), 0).list.slice(first))
+
+    def words(self, labelled: pl.DataFrame) -> str:
+        """Which steps are right, and what share of these, as a sentence."""
+        share = labelled.select(self.is_right.explode(empty_as_null=False)).to_series().mean()
+        first = REWARD_TYPES[self.reward_type].merge if self._is_cut_at_zero else None
+        if self._is_cut_at_zero:
+            rule = "its reward, a difference, is at least 0"
+        else:
+            rule = f"its soft label is at least {MIDDLE if self.threshold is None else self.threshold:g}"
+        if first:
+            rule += f" (the first {first.steps}: their soft label, by `{first.first}`, at least {MIDDLE:g})"
+        if not self._is_cut_at_zero and not self.is_probability:
+            rule += f"; {MIDDLE:g} is the median of this set, whatever share of its steps is right"
+        return f"Hard labels call {share:.1%} of the steps right: a step is where {rule}."
+
+    @property
+    def _is_cut_at_zero(self) -> bool:
+        entry = REWARD_TYPES.get(self.reward_type)
+        return self.threshold is None and entry is not None and entry.is_difference
+
+
+def _each(values: pl.Expr, least: float) -> pl.Expr:
+    return values.list.eval(pl.element() >= least)
+
+
 def labelled_trajectories(
     trajectories: pl.DataFrame,
     negatives: pl.DataFrame,
@@ -153,13 +202,12 @@ def labelled_trajectories(
     return rows
 
 
-def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: float) -> ExportedRows:
+def exported_rows(labelled: pl.DataFrame, form: FormName, hard: HardLabels) -> ExportedRows:
     """Labelled trajectories in a form.
 
     Args:
         labelled: from `labelled_trajectories`.
         form: a key of `FORMS`.
-        threshold: steps whose soft label is at least this are right in the hard labels.
     """
     chosen = FORMS[form]
     is_marked = form != DEFAULT_FORM
@@ -167,7 +215,7 @@ def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: float) -> E
         MARKER, literal=True
     )
     kept = labelled.filter(~holds_marker) if is_marked else labelled
-    texts = kept.select("question", "steps", hard_labels(pl.col("soft_labels"), threshold)).iter_rows()
+    texts = kept.select("question", "steps", hard.is_right).iter_rows()
     own = pl.DataFrame(
         [chosen.own(*row) for row in texts],
         schema={name: dtype for name, (dtype, _) in chosen.columns.items()},
@@ -175,8 +223,3 @@ def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: float) -> E
     )
     rows = pl.concat([own, kept.select(*SHARED_COLUMNS)], how="horizontal")
     return ExportedRows(rows.cast(pl.Schema(chosen.schema)), labelled.height - kept.height)
-
-
-def hard_labels(soft_labels: pl.Expr, threshold: float) -> pl.Expr:
-    """Lists of whether each soft label is at least the threshold."""
-    return soft_labels.list.eval(pl.element() >= threshold)

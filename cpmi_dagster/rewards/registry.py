@@ -104,6 +104,11 @@ class RewardType:
         return (formula.__doc__ or "").strip().partition("\n")[0] + given
 
     @property
+    def is_difference(self) -> bool:
+        """Whether it is a difference of log-probabilities: above 0, the step speaks for the answer."""
+        return (self.needs.scores or self.needs.prover_scores) and not self.is_probability
+
+    @property
     def is_billed(self) -> bool:
         """Whether it has labeling costs: methods, and the control that takes another method's first steps."""
         return self.kind == "method" or self.merge is not None

@@ -8,6 +8,7 @@ from huggingface_hub import DatasetCard
 
 from cpmi_dagster.exports.dataset_card import DatasetFacts, Origin, dataset_card, statistics
 from cpmi_dagster.exports.licences import licence_of
+from cpmi_dagster.exports.rows import HardLabels
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES
 
@@ -17,6 +18,7 @@ LABELLED = pl.DataFrame(
         "task": ["GSM8K", "GSM8K", "<b>![x](//evil.example)"],
         "steps": [["a", "b"], ["c"], ["d", "e", "f"]],
         "soft_labels": [[0.9, 0.2], [0.5], [0.6, 0.7, 0.8]],
+        "rewards": [[0.9, -0.2], [0.1], [0.2, 0.3, 0.4]],
     }
 )
 HUB = Origin("gold answers", "openai/gsm8k", "e53f", licence_of("openai/gsm8k", "datasets"))
@@ -28,10 +30,8 @@ def card(reward_type: str = "cpmi", is_probability: bool = False, sources: tuple
     facts = DatasetFacts(
         name="mine",
         profile="toy",
-        reward_type=reward_type,
         form="trl",
-        threshold=0.5,
-        is_probability=is_probability,
+        hard=HardLabels(reward_type, None, is_probability),
         version="0.1.0",
         models={"labeler": ["Qwen/Qwen3-8B-Base@49e3"]},
         method={"seed": "0"},
@@ -41,10 +41,15 @@ def card(reward_type: str = "cpmi", is_probability: bool = False, sources: tuple
 
 
 def test_statistics_count_trajectories_steps_and_right_ones():
-    counted = statistics(LABELLED, 0.5)
+    counted = statistics(LABELLED, HardLabels("cpmi", None, is_probability=False))
     assert (counted["trajectories"], counted["questions"], counted["steps"]) == ("3", "2", "6")
     assert counted["steps that the hard labels call right"] == "83.3%"
     assert counted["trajectories whose steps the hard labels all call right"] == "66.7%"
+
+
+def test_the_card_opens_with_what_the_hard_labels_call_right():
+    _, _, body = card().partition("\n# mine\n\n")
+    assert body.startswith("Hard labels call 83.3% of the steps right: a step is where its reward, a difference, is")
 
 
 def test_texts_of_data_are_shown_as_they_are():

@@ -1,7 +1,9 @@
 """Labelled trajectories are written in forms that their readers, this project among them, take for what they are."""
 
 import json
+import re
 
+import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +11,7 @@ from datasets import Value, load_dataset
 
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.exports.folders import CARD, DATA, RECORD, check_replaceable, write_record, write_rows
-from cpmi_dagster.exports.rows import FORMS, exported_rows, labelled_trajectories
+from cpmi_dagster.exports.rows import FORMS, HardLabels, exported_rows, labelled_trajectories
 from cpmi_dagster.resources.data_files import local_files, read_files
 from cpmi_dagster.trajectories.math_shepherd import parse_row
 from cpmi_dagster.trajectories.rows import read_row
@@ -37,6 +39,7 @@ REWARDS = pl.DataFrame(
         "reward": [-1.5, 2.0, 0.25],
     }
 )
+HARD = HardLabels("cpmi", None, is_probability=False)
 SOFT = REWARDS.drop("reward").with_columns(soft_label=pl.Series([0.2, 0.9, 0.5]))
 
 
@@ -45,28 +48,62 @@ def labelled(trajectories: pl.DataFrame = TRAJECTORIES, rewards: pl.DataFrame = 
 
 
 def test_rows_of_trl_have_a_hard_label_for_every_step_and_what_it_is_cut_from():
-    first, second = exported_rows(labelled(), "trl", threshold=0.5).rows.to_dicts()
+    first, second = exported_rows(labelled(), "trl", HARD).rows.to_dicts()
     assert (first["prompt"], first["completions"], first["labels"]) == ("What is 2 + 3?", STEPS[0], [True, False])
     assert (first["soft_labels"], first["rewards"]) == ([0.9, 0.2], [2.0, -1.5])
     assert (first["gold_answer"], first["hard_negatives"], first["source_id"]) == ("5", ["6", "7"], "a")
     assert (second["labels"], second["hard_negatives"], second["source_labels"]) == ([True], [], None)
 
 
-def test_a_higher_threshold_calls_fewer_steps_right():
-    rows = exported_rows(labelled(), "trl", threshold=0.6).rows
+def test_a_threshold_cuts_the_soft_labels():
+    rows = exported_rows(labelled(), "trl", HardLabels("cpmi", 0.6, is_probability=False)).rows
     assert rows["labels"].to_list() == [[True, False], [False]]
+
+
+@pytest.mark.parametrize(
+    ("reward_type", "is_probability", "right", "words"),
+    [
+        (
+            "cpmi",
+            False,
+            [True, True, True, False],
+            "75.0% of the steps right: .* its reward, a difference",
+        ),
+        ("gold_only", False, [True, True, True, False], "at least 0"),
+        ("cpmi_merge1", False, [True, True, True, False], "the first 1: their soft label, by `mc`, at least 0.5"),
+        ("cpmi_merge2", False, [True, False, True, False], "the first 2: "),
+        ("pav", False, [True, False, False, False], "0.5 is the median of this set, whatever share"),
+        ("step_length", False, [True, False, False, False], "0.5 is the median of this set, whatever share"),
+        ("mc", True, [True, False, False, False], r"its soft label is at least 0.5\.$"),
+        ("labels_of_mine", False, [True, False, False, False], "0.5 is the median of this set"),
+    ],
+)
+def test_hard_labels_of_differences_are_right_from_zero_on_and_those_of_others_say_where_they_are_cut(
+    reward_type, is_probability, right, words
+):
+    hard = HardLabels(reward_type, None, is_probability)
+    frame = pl.DataFrame({"soft_labels": [[0.6, 0.4, 0.3, 0.1]], "rewards": [[0.9, 0.2, 0.1, -0.2]]})
+    assert frame.select(hard.is_right).item().to_list() == right
+    assert re.search(words, hard.words(frame))
+
+
+def test_half_of_the_steps_are_not_wrong_because_they_are_half_of_the_steps():
+    rewards = np.random.default_rng(0).normal(1.5, 1, 400)
+    soft = 1 / (1 + np.exp(-(rewards - np.median(rewards))))
+    frame = pl.DataFrame({"soft_labels": [soft.tolist()], "rewards": [rewards.tolist()]})
+    assert np.mean(frame.select(HARD.is_right).item().to_list()) == np.mean(rewards >= 0) > 0.9
 
 
 def test_rows_of_math_shepherd_are_read_as_they_were_written():
     for row, steps, labels in zip(
-        exported_rows(labelled(), "math-shepherd", 0.5).rows.to_dicts(), STEPS, [[True, False], [True]], strict=True
+        exported_rows(labelled(), "math-shepherd", HARD).rows.to_dicts(), STEPS, [[True, False], [True]], strict=True
     ):
         read = parse_row(row["input"], row["label"])
         assert (list(read.steps), list(read.shepherd_labels)) == (steps, labels)
 
 
 def test_rows_of_openrlhf_have_a_value_for_every_marker():
-    for row in exported_rows(labelled(), "openrlhf", 0.5).rows.to_dicts():
+    for row in exported_rows(labelled(), "openrlhf", HARD).rows.to_dicts():
         assert row["input"].count("ки") == len(row["value"]) == len(row["soft_labels"])
         read = parse_row(row["input"], "", row["value"])
         assert ["+" if label else "-" for label in read.shepherd_labels] == row["value"]
@@ -75,7 +112,7 @@ def test_rows_of_openrlhf_have_a_value_for_every_marker():
 @pytest.mark.parametrize(("form", "left_out"), [("trl", 0), ("openrlhf", 1), ("math-shepherd", 1)])
 def test_a_text_that_holds_the_marker_is_left_out_of_forms_that_use_it(form, left_out):
     marked = TRAJECTORIES.with_columns(question=pl.Series(["Сколько ки?", "What is 3 * 4?"]))
-    exported = exported_rows(labelled(marked), form, 0.5)
+    exported = exported_rows(labelled(marked), form, HARD)
     assert (exported.left_out, exported.rows.height) == (left_out, 2 - left_out)
 
 
@@ -90,7 +127,7 @@ def test_rewards_of_other_steps_than_the_soft_labels_are_refused():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_datasets_reads_plain_texts_and_lists(form, tmp_path):
-    rows = exported_rows(labelled(), form, 0.5).rows
+    rows = exported_rows(labelled(), form, HARD).rows
     counted = []
     write_rows(rows, tmp_path / "mine", lambda count, total: counted.append((count, total)))
     assert counted == [(2, 2)]
@@ -103,7 +140,7 @@ def test_datasets_reads_plain_texts_and_lists(form, tmp_path):
 
 @pytest.mark.parametrize("form", ["trl", "math-shepherd"])
 def test_exported_rows_are_a_source_of_this_project_and_keep_their_gold_answers(form, tmp_path):
-    exported = exported_rows(labelled(), form, 0.5).rows
+    exported = exported_rows(labelled(), form, HARD).rows
     write_rows(exported, tmp_path / "mine", lambda count, total: None)
     write_record(tmp_path / "mine", "dataset", {})
     rows = [read_row(row) for row, _, _ in read_files(local_files(tmp_path / "mine"))]
@@ -124,7 +161,7 @@ def test_a_folder_of_ones_own_is_not_replaced(tmp_path):
 def folder(tmp_path):
     """An export that nobody has touched."""
     folder = tmp_path / "mine"
-    write_rows(exported_rows(labelled(), "trl", 0.5).rows, folder, lambda count, total: None)
+    write_rows(exported_rows(labelled(), "trl", HARD).rows, folder, lambda count, total: None)
     (folder / CARD).write_text("the card")
     write_record(folder, "dataset", {})
     check_replaceable(folder)

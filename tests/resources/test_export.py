@@ -37,7 +37,8 @@ def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_pat
     for theirs, own in {"prompt": "question", "completions": "steps", "rewards": "rewards"}.items():
         assert rows[theirs][:] == ours[own].to_list()
     assert rows["hard_negatives"][:] == ours["hard_negatives"].to_list()
-    assert rows["labels"][:] == [[label >= 0.5 for label in labels] for labels in ours["soft_labels"].to_list()]
+    assert rows["labels"][:] == [[reward >= 0 for reward in rewards] for rewards in ours["rewards"].to_list()]
+    assert done.what.startswith("Hard labels call ")
     card = (tmp_path / "mine" / "README.md").read_text()
     for fact in (f"| trajectories | {ours.height} |", "miniature:labeler@", "generated arithmetic", "apache-2.0"):
         assert fact in card
