@@ -131,7 +131,8 @@ def first_complaint(error: "ValidationError") -> Complaint:
     place = ".".join(map(str, first["loc"]))
     words = first["msg"].removeprefix("Value error, ")
     words = words.partition(" or instance of ")[0].partition(", unable to parse ")[0]
-    reason = PLAIN_REASONS.get(words, words.replace("Input should be", "it must be"))
+    plain = words.replace("Input should be", "it must be").replace("List should have", "it must have")
+    reason = PLAIN_REASONS.get(words, plain.partition(" after validation, ")[0])
     return Complaint(place, reason, first["type"], first["input"])
 
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Identifier, Text
 
@@ -37,7 +38,7 @@ class JudgedLine(BaseModel):
     id: Identifier | None = None
     idx: Identifier | None = None
     classification: Text | None = None
-    probabilities: list[float] | None
+    probabilities: BoundedList[float] | None
     reason: Text | None = None
 
     @property

@@ -11,7 +11,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Annotated, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,8 +21,13 @@ GZIP_MAGIC = b"\x1f\x8b"
 # some programs put one at the start of a text; where files were joined, it is within
 BYTE_ORDER_MARK = "\ufeff"
 # a file that holds less than this may grow by any factor
-ALWAYS_ALLOWED = 64 * 2**20
+ALWAYS_ALLOWED = 8 * 2**20
 SKIPPED_AT_ONCE = 2**20
+MOST_ITEMS = 10_000
+
+Item = TypeVar("Item")
+BoundedList = Annotated[list[Item], Field(max_length=MOST_ITEMS, fail_fast=True)]
+"""A list in a row or a request of others: steps, labels, messages. The first wrong item is the only one named."""
 
 
 class ReadingLimits(BaseModel):

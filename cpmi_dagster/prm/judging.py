@@ -20,6 +20,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
@@ -43,7 +44,7 @@ class Solution(BaseModel):
     id: Identifier
     question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
     # blank steps too: ProcessBench and PRMBench have thirteen
-    steps: list[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
+    steps: BoundedList[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
 
     @model_validator(mode="before")
     @classmethod

@@ -19,6 +19,7 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from cpmi_dagster.errors import ScoringError, SourceError
+from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.locks import locked_beside
@@ -54,9 +55,9 @@ class InputLine(BaseModel):
 
     id: Identifier
     question: Text
-    steps: list[FilledText]
+    steps: BoundedList[FilledText]
     gold_answer: Annotated[Text, BeforeValidator(_as_text)]
-    negative_answers: list[Text] | None = None
+    negative_answers: BoundedList[Text] | None = None
 
 
 def score_file(

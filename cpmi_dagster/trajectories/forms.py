@@ -23,6 +23,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
+from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.text import Identifier, Text, encodable, number_text
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, has_header
 
@@ -82,7 +83,7 @@ class MathShepherdRow(BaseModel):
     input: Text
     label: Text | None = None
     task: Text | None = None
-    value: list[Text] | None = None
+    value: BoundedList[Text] | None = None
     gold_answer: Answer = None
 
     @model_validator(mode="after")
@@ -100,8 +101,8 @@ class TrlRow(BaseModel):
     """The form of TRL's stepwise supervision: one completion and one label a step."""
 
     prompt: Text
-    completions: list[Text]
-    labels: list[bool]
+    completions: BoundedList[Text]
+    labels: BoundedList[bool]
     gold_answer: Answer = None
     task: Text | None = None
 
@@ -138,7 +139,7 @@ class Completion(BaseModel):
 class RatedStep(BaseModel):
     """The completions that PRM800K's labeler saw at one step, and the one that the solution continues with."""
 
-    completions: list[Completion] | None = None
+    completions: BoundedList[Completion] | None = None
     chosen_completion: int | None = None
     human_completion: Completion | None = None
 
@@ -162,7 +163,7 @@ class Prm800kQuestion(BaseModel):
 class Prm800kLabel(BaseModel):
     """The labelled steps of a PRM800K row."""
 
-    steps: list[RatedStep]
+    steps: BoundedList[RatedStep]
 
 
 class Prm800kRow(BaseModel):
@@ -202,10 +203,10 @@ class QuestionRow(BaseModel):
     """A question and its steps, from whatever source; all else may be left out."""
 
     question: Filled
-    steps: list[Filled] = Field(min_length=1)
+    steps: BoundedList[Filled] = Field(min_length=1)
     id: Identifier | None = None
     gold_answer: Answer = None
-    labels: list[Annotated[str, BeforeValidator(_mark)]] | None = None
+    labels: BoundedList[Annotated[str, BeforeValidator(_mark)]] | None = None
     task: Text | None = None
     split: Text | None = None
 
@@ -233,7 +234,7 @@ class ProcessBenchRow(BaseModel):
     """A solution in which people have marked the first wrong step, from 0; -1 where there is none."""
 
     problem: Filled
-    steps: list[Filled] = Field(min_length=1)
+    steps: BoundedList[Filled] = Field(min_length=1)
     label: int = Field(ge=NO_ERROR, strict=True)
     id: Identifier | None = None
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
 from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.identifiers import trajectory_id_of
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
@@ -28,7 +29,7 @@ class StepLabelRow(BaseModel):
 
     trajectory_id: str | None = None
     row_number: Annotated[int, Field(ge=0)] | None = None
-    rewards: list[FiniteFloat] = Field(min_length=1)
+    rewards: BoundedList[FiniteFloat] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _names_one_trajectory(self) -> "StepLabelRow":

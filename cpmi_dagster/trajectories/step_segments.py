@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from cpmi_dagster.errors import MalformedRow
+from cpmi_dagster.files.bounded_reading import MOST_ITEMS
 
 MARKER = "ки"
 
@@ -38,6 +39,8 @@ def split_row(segments: tuple[str, ...]) -> SplitRow:
     """
     if len(segments) < 2:
         raise MalformedRow(f"no step: the input has no `{MARKER}` marker")
+    if len(segments) > MOST_ITEMS + 1:
+        raise MalformedRow(f"{len(segments) - 1:,} markers; a row may have at most {MOST_ITEMS:,} steps")
     if clean(segments[-1]):
         raise MalformedRow(f"text after the last `{MARKER}` marker: {clean(segments[-1])[:40]!r}")
     question, first_step, skipped = split_question(segments)

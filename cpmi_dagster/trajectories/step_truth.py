@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.forms import ProcessBenchRow, form_of
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
@@ -27,9 +28,9 @@ class StepTruthRow(BaseModel):
     """The truth about the steps of one row of the trajectory source; null for a step that nobody has judged."""
 
     row_number: Annotated[int, Field(ge=0)]
-    correct: list[bool | None]
-    kind: list[str | None] | None = None
-    operations_left: list[int] | None = None
+    correct: BoundedList[bool | None]
+    kind: BoundedList[str | None] | None = None
+    operations_left: BoundedList[int] | None = None
 
     @model_validator(mode="after")
     def _lists_fit(self) -> "StepTruthRow":

@@ -8,16 +8,41 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.benchmarks.judges import JudgedLine
+from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files import bounded_reading
 from cpmi_dagster.files.bounded_reading import ReadingLimits, bounded_lines, open_text
 from cpmi_dagster.files.json_lines import read_json_lines
+from cpmi_dagster.prm.judging import Solution
 from cpmi_dagster.resources.data_files import read_file
+from cpmi_dagster.scoring.files import InputLine
+from cpmi_dagster.trajectories import forms
+from cpmi_dagster.trajectories.own_labels import StepLabelRow
 from cpmi_dagster.trajectories.rows import Unreadable
+from cpmi_dagster.trajectories.step_truth import StepTruthRow
 
 MIB = 2**20
+ALWAYS_ALLOWED = bounded_reading.ALWAYS_ALLOWED
+LISTS = [
+    (forms.MathShepherdRow, {"input": "a"}, "value", "+"),
+    (forms.TrlRow, {"prompt": "a", "labels": []}, "completions", "a"),
+    (forms.TrlRow, {"prompt": "a", "completions": []}, "labels", True),
+    (forms.RatedStep, {}, "completions", {"text": "a"}),
+    (forms.Prm800kLabel, {}, "steps", {}),
+    (forms.QuestionRow, {"question": "a"}, "steps", "a"),
+    (forms.QuestionRow, {"question": "a", "steps": ["a"]}, "labels", "+"),
+    (forms.ProcessBenchRow, {"problem": "a", "label": -1}, "steps", "a"),
+    (StepTruthRow, {"row_number": 1}, "correct", True),
+    (StepTruthRow, {"row_number": 1, "correct": []}, "kind", "a"),
+    (StepTruthRow, {"row_number": 1, "correct": []}, "operations_left", 1),
+    (StepLabelRow, {"row_number": 1}, "rewards", 0.5),
+    (Solution, {"id": 1, "question": "a"}, "steps", "a"),
+    (InputLine, {"id": 1, "question": "a", "gold_answer": "2"}, "steps", "a"),
+    (InputLine, {"id": 1, "question": "a", "gold_answer": "2", "steps": ["a"]}, "negative_answers", "a"),
+    (JudgedLine, {"id": 1}, "probabilities", 0.5),
+]
 LIMITS = ReadingLimits(line_characters=1_000, json_characters=5_000, expansion=20)
 
 
@@ -126,3 +151,21 @@ def test_a_judged_or_scored_file_names_its_long_line(tmp_path, monkeypatch, kind
     assert next(lines)[1].id == "a"
     with pytest.raises(SourceError, match=r"line 2 is longer than 1,000 characters"):
         next(lines)
+
+
+def test_little_that_becomes_ten_megabytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(bounded_reading, "ALWAYS_ALLOWED", ALWAYS_ALLOWED)
+    file = tmp_path / "rows.json.gz"
+    file.write_bytes(gzip.compress(b"[" + b'{"a": 1},' * MIB + b'{"a": 1}]'))
+    with pytest.raises(SourceError, match="expands to more than 200 times"):
+        rows_of(file, ReadingLimits())
+
+
+@pytest.mark.parametrize(("form", "others", "name", "item"), LISTS)
+def test_of_a_list_of_others_the_first_wrong_item_is_named_and_too_many_are_refused(form, others, name, item):
+    with pytest.raises(ValidationError) as caught:
+        form.model_validate({**others, name: [[]] * 3})
+    assert len(caught.value.errors()) == 1
+    with pytest.raises(ValidationError) as caught:
+        form.model_validate({**others, name: [item] * 10_001})
+    assert str(first_complaint(caught.value)) == f"`{name}`: it must have at most 10000 items"

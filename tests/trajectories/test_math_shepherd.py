@@ -121,6 +121,7 @@ def test_a_value_list_stands_in_for_inline_labels(label: str):
         (INPUT, "", ["+"], "2 steps but 1 labels in `value`"),
         (INPUT, "", ["+", "?"], "neither"),
         ("", "", None, "no step"),
+        ("What? Step 1: a " + "ки" * 10_001, "", None, "10,001 markers; a row may have at most 10,000 steps"),
     ],
 )
 def test_a_malformed_row_says_what_is_wrong(text: str, label: str, value: list[str] | None, reason: str):
