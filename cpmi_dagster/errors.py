@@ -22,6 +22,10 @@ class SourceError(CpmiError):
     """A data source cannot be read, or its rows lack a field."""
 
 
+class RepeatedField(SourceError):
+    """A JSON object has a field twice; only one of the values would be read."""
+
+
 class MalformedRow(CpmiError, ValueError):
     """A source row that cannot become a trajectory; it goes to `rejected_rows` with this message as the reason."""
 

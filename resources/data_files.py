@@ -10,11 +10,12 @@ with other types than the first ones.
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cpmi_dagster.errors import SourceError, first_line
+from cpmi_dagster.errors import RepeatedField, SourceError, first_line
 from cpmi_dagster.files.bounded_reading import (
     BYTE_ORDER_MARK,
     DEFAULT_LIMITS,
@@ -23,6 +24,7 @@ from cpmi_dagster.files.bounded_reading import (
     open_text,
     too_expanded,
 )
+from cpmi_dagster.files.json_lines import DECODER
 from cpmi_dagster.files.text import NOT_UTF8, encodable
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
@@ -33,6 +35,7 @@ SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
 # few, since a batch is in memory before its size is known
 PARQUET_BATCH = 16
 SHOWN_CHARACTERS = 1_000
+NEXT_SIGN = re.compile(r"[^ \t\n\r]|\Z")
 
 
 class ReadRow(NamedTuple):
@@ -129,7 +132,7 @@ def _check_rows(file: Path, batch: "pa.RecordBatch", first: int, limits: Reading
 
 
 def _json_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
-    """A JSON array of objects; it is read whole."""
+    """A JSON array of objects; its text is read whole, and its rows are made one after the other."""
     with open_text(file, limits) as stream:
         text = stream.read(limits.json_characters + 1)
     if len(text) > limits.json_characters:
@@ -137,17 +140,35 @@ def _json_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
             f"{file} is larger than {limits.json_characters:,} characters and would be read whole; write one object "
             "per line, in a .jsonl file, or raise `sources.limits.json_characters` in the profile"
         )
-    try:
-        rows = json.loads(text.removeprefix(BYTE_ORDER_MARK))
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{file} is not JSON: {error}") from error
-    if not isinstance(rows, list):
+    text = text.removeprefix(BYTE_ORDER_MARK).strip()
+    if not text.startswith("["):
         raise SourceError(
             f"{file} must contain a JSON array of objects; a file with one object per line must be named .jsonl"
         )
-    for number, row in enumerate(rows, start=1):
-        place = f"row {number}"
-        yield ReadRow(_row(row, json.dumps(row), f"{file}, {place}"), number / len(rows), place)
+    try:
+        for number, (item, share) in enumerate(_items(text), start=1):
+            place = f"row {number}"
+            yield ReadRow(_read_line(item, f"{file}, {place}"), share, place)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{file} is not JSON: {error}") from error
+
+
+def _items(text: str) -> Iterator[tuple[str, float]]:
+    """The values of a JSON array as texts, with the share of it that has been read."""
+
+    def next_sign(position: int) -> int:
+        return next(NEXT_SIGN.finditer(text, position)).start()
+
+    decoder, start, last = json.JSONDecoder(), next_sign(1), len(text) - 1
+    is_over = start == last and text[start] == "]"
+    while not is_over:
+        _, end = decoder.raw_decode(text, start)
+        after = next_sign(end)
+        is_over = after == last and text[after] == "]"
+        if not is_over and not text.startswith(",", after):
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, after)
+        yield text[start:end], (after + 1) / len(text)
+        start = next_sign(after + 1)
 
 
 def _lines(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
@@ -170,7 +191,9 @@ def _read_line(line: str, place: str) -> Row:
     if NOT_UTF8.search(line):
         return Unreadable(line, "not UTF-8; save the file as UTF-8", place)
     try:
-        return _row(json.loads(line), line, place)
+        return _row(DECODER.decode(line), line, place)
+    except RepeatedField as error:
+        return Unreadable(line, str(error), place)
     except json.JSONDecodeError as error:
         return Unreadable(line, f"not JSON ({error.msg}, column {error.colno})", place)
     except RecursionError:

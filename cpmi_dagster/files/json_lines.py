@@ -6,6 +6,7 @@ The form is a pydantic model; blank lines are skipped, and so are byte order mar
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
@@ -13,11 +14,25 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.errors import RepeatedField, SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
-from cpmi_dagster.files.text import NOT_UTF8
+from cpmi_dagster.files.text import NOT_UTF8, cut, encodable
 
 Form = TypeVar("Form", bound=BaseModel)
+NAME_CHARACTERS = 60
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise RepeatedField(f"the field `{cut(encodable(name), NAME_CHARACTERS)}` occurs twice")
+    return fields
+
+
+# made once: `json.loads` would make one for every line
+DECODER = json.JSONDecoder(object_pairs_hook=_fields)
+"""Reads JSON; raises RepeatedField where an object has a field twice."""
 
 
 def open_json_lines(path: Path, holds: str) -> TextIOWrapper:
@@ -66,10 +81,12 @@ def parse_line(text: str, form: type[Form], place: str) -> Form:
     if NOT_UTF8.search(text):
         raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or correct or remove the line")
     try:
-        row: Any = json.loads(text)
+        row: Any = DECODER.decode(text)
         if not isinstance(row, dict):
             raise SourceError(f"{place} is not a JSON object of fields and values; correct or remove the line")
         return form.model_validate(row)
+    except RepeatedField as error:
+        raise SourceError(f"{place}: {error}; correct or remove the line") from error
     except RecursionError as error:
         raise SourceError(f"{place} is nested too deeply; correct or remove the line") from error
     except json.JSONDecodeError as error:

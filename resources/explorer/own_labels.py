@@ -7,34 +7,33 @@ Steps in `judged` have the reader's word, 1 for right and 0 for wrong; the other
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.bounded_reading import BoundedList
+from cpmi_dagster.files.json_lines import parse_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import whole_file
 
 Verdict = Literal["right", "wrong", "clear"]
 
 
-@dataclass(frozen=True)
-class OwnLabel:
+class OwnLabel(BaseModel):
     """What the reader says of a trajectory; steps count from 0."""
 
+    model_config = ConfigDict(frozen=True)
+
     trajectory_id: str
-    rewards: list[float]
-    judged: list[int]
+    rewards: BoundedList[FiniteFloat]
+    judged: BoundedList[int]
     reward_type: str
 
     def verdict(self, step: int) -> Verdict | None:
         """What the reader says of a step."""
         return None if step not in self.judged else "right" if self.rewards[step] else "wrong"
-
-
-_READ = TypeAdapter(OwnLabel)
 
 
 class OwnLabels:
@@ -79,20 +78,20 @@ class OwnLabels:
             if verdict != "clear":
                 said[step] = float(verdict == "right")
             rewards = [float(said.get(each, label)) for each, label in enumerate(shown)]
-            labels[trajectory_id] = OwnLabel(trajectory_id, rewards, sorted(said), reward_type)
+            labels[trajectory_id] = OwnLabel(
+                trajectory_id=trajectory_id, rewards=rewards, judged=sorted(said), reward_type=reward_type
+            )
             if not said:
                 del labels[trajectory_id]
+            lines = lines_of(label.model_dump() for label in labels.values())
             with whole_file(self.path) as unfinished:
-                unfinished.write_text("".join(lines_of(map(asdict, labels.values()))), encoding="utf-8")
+                unfinished.write_text("".join(lines), encoding="utf-8")
 
     def _label(self, number: int, line: str) -> OwnLabel:
         try:
-            label = _READ.validate_json(line)
-        except ValidationError as error:
-            raise SourceError(
-                f"{self.path}, line {number}: {first_complaint(error)}; correct or remove the line, or give another "
-                "file with --labels"
-            ) from error
+            label = parse_line(line, OwnLabel, f"{self.path}, line {number}")
+        except SourceError as error:
+            raise SourceError(f"{error}, or give another file with --labels") from error
         if any(not 0 <= step < len(label.rewards) for step in label.judged):
             raise SourceError(f"{self.path}, line {number}: `judged` names a step that has no reward; correct the line")
         return label

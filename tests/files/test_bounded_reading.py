@@ -17,6 +17,7 @@ from cpmi_dagster.files.bounded_reading import ReadingLimits, bounded_lines, ope
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.prm.judging import Solution
 from cpmi_dagster.resources.data_files import read_file
+from cpmi_dagster.resources.explorer.own_labels import OwnLabel
 from cpmi_dagster.scoring.files import InputLine
 from cpmi_dagster.trajectories import forms
 from cpmi_dagster.trajectories.own_labels import StepLabelRow
@@ -42,6 +43,8 @@ LISTS = [
     (InputLine, {"id": 1, "question": "a", "gold_answer": "2"}, "steps", "a"),
     (InputLine, {"id": 1, "question": "a", "gold_answer": "2", "steps": ["a"]}, "negative_answers", "a"),
     (JudgedLine, {"id": 1}, "probabilities", 0.5),
+    (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "judged": []}, "rewards", 0.5),
+    (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "rewards": []}, "judged", 1),
 ]
 LIMITS = ReadingLimits(line_characters=1_000, json_characters=5_000, expansion=20)
 
@@ -159,6 +162,22 @@ def test_little_that_becomes_ten_megabytes_is_refused(tmp_path, monkeypatch):
     file.write_bytes(gzip.compress(b"[" + b'{"a": 1},' * MIB + b'{"a": 1}]'))
     with pytest.raises(SourceError, match="expands to more than 200 times"):
         rows_of(file, ReadingLimits())
+
+
+def test_a_row_of_a_json_array_is_made_when_it_is_asked_for(tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text('\ufeff [ {"a": 1} ,\n{"a": "],"}, oops]\n', encoding="utf-8")
+    rows = read_file(file, LIMITS)
+    assert [next(rows).row, next(rows).row] == [{"a": 1}, {"a": "],"}]
+    with pytest.raises(SourceError, match="is not JSON"):
+        next(rows)
+
+
+@pytest.mark.parametrize("text", ["[", "[1", "[1,]", "[,]", "[1 2]", "[1] 2]", "[]]", "[{]", '["a]'])
+def test_what_is_no_json_array_is_refused(tmp_path, text):
+    (tmp_path / "rows.json").write_text(text)
+    with pytest.raises(SourceError, match=r"rows\.json is not JSON"):
+        rows_of(tmp_path / "rows.json")
 
 
 @pytest.mark.parametrize(("form", "others", "name", "item"), LISTS)

@@ -127,6 +127,7 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
         ({"id": True, "question": "x", "steps": []}, "line 2: `id`: it must be text or a whole number"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1 too; give each line its own"),
         ("[]", "line 2 is not a JSON object"),
+        ('{"id": "b", "question": "x", "steps": ["a"], "steps": []}', "line 2: the field `steps` occurs twice"),
         ('{"id": ' + "9" * 5_000 + "}", "line 2 has a number of too many digits"),
     ],
 )

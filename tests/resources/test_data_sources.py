@@ -84,6 +84,17 @@ def test_a_broken_line_is_named(tmp_path, sources):
         sources.rows(DataSource(path=str(tmp_path / "rows.jsonl")))
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
+def test_a_row_with_a_field_twice_is_rejected_and_the_next_ones_are_read(tmp_path, sources, name):
+    rows = ['{"a": 1, "a": 2}', '{"b": [{"c": 1, "d": 2, "c": 1}]}', '{"a": 3}']
+    text = "\n".join(rows) if name.endswith("jsonl") else f"[{', '.join(rows)}]"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    first, nested, last = (row for row, _ in sources.stream(DataSource(path=str(tmp_path / name))))
+    assert (first.text, first.reason) == (rows[0], "the field `a` occurs twice")
+    assert nested.reason == "the field `c` occurs twice"
+    assert last == {"a": 3}
+
+
 def test_a_line_that_is_no_object_is_named(tmp_path, sources):
     (tmp_path / "rows.jsonl").write_text("[1]\n", encoding="utf-8")
     with pytest.raises(SourceError, match="line 1: not a JSON object"):

@@ -281,7 +281,10 @@ def test_the_whole_file_labels_every_selected_trajectory(client, settings):
     ]
 
 
-@pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", None])
+OWN_LABEL = b'{"trajectory_id": "t", "rewards": [%s], "judged": [], "reward_type": "mc"}'
+
+
+@pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", None, OWN_LABEL % b"NaN", OWN_LABEL % b"1e999"])
 def test_a_file_that_holds_no_labels_is_refused_before_anything_is_served(settings, labels, content):
     labels.mkdir() if content is None else labels.write_bytes(content)
     with pytest.raises(SourceError, match=r"own_labels\.jsonl.* give another file with --labels"):
