@@ -13,15 +13,15 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from uuid import uuid4
 
 import uvicorn
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -29,7 +29,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cpmi_dagster.errors import first_complaint
+from cpmi_dagster.errors import RepeatedField, first_complaint
+from cpmi_dagster.files.bounded_reading import BoundedList
+from cpmi_dagster.files.json_lines import DECODER
 from cpmi_dagster.files.text import Text, encodable
 from cpmi_dagster.prm.judging import Solution, judged_rows, load_judge
 from cpmi_dagster.resources.own_pages_only import LOCALHOST, guard
@@ -38,10 +40,13 @@ if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
 STEP_TAG = "<extra_0>"
-CHAT_TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)<\|im_end\|>", re.DOTALL)
+TURN_START = re.compile(r"<\|im_start\|>(\w+)\n")
+TURN_END = "<|im_end|>"
 LONGEST_BODY = 32 * 2**20
 MOST_SOLUTIONS = 1024
 AT_ONCE = 256
+
+Read = TypeVar("Read")
 
 
 class Message(BaseModel):
@@ -51,13 +56,20 @@ class Message(BaseModel):
     content: Text
 
 
+def _listed(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
 class PoolingRequest(BaseModel):
     """What clients send to vLLM's `/pooling`; fields that decide nothing here are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
-    messages: list[Message] | None = None
-    input: Text | list[Text] | None = Field(default=None, description="texts of Qwen's chat form")
+    messages: BoundedList[Message] | None = None
+    # a text is a list of one, and no union of both: each member of a union has its own complaint
+    input: Annotated[BoundedList[Text] | None, BeforeValidator(_listed)] = Field(
+        default=None, description="texts of Qwen's chat form"
+    )
 
 
 @dataclass(frozen=True)
@@ -119,22 +131,22 @@ def judge_application(model: "LoadedRewardModel", name: str, threshold: float) -
         name: of the model, for clients that ask.
     """
     judge = Judge(model, threshold)
+    one_at_a_time = asyncio.Lock()
+
+    async def read(request: Request, reader: Callable[[bytes], Read]) -> Read:
+        """What a reader makes of the body, beside the event loop, so that others are answered meanwhile."""
+        body = await _body(request)
+        async with one_at_a_time:
+            return await run_in_threadpool(reader, body)
 
     async def judged(request: Request) -> Response:
-        body = await _body(request)
-        several = body if isinstance(body, list) else [body]
-        _check_count(several)
-        rows = await judge.rows([_solution(row, number) for number, row in enumerate(several)])
-        text = json.dumps(rows if isinstance(body, list) else rows[0], ensure_ascii=False, allow_nan=False)
+        solutions, is_list = await read(request, _solutions)
+        rows = await judge.rows(solutions)
+        text = json.dumps(rows if is_list else rows[0], ensure_ascii=False, allow_nan=False)
         return Response(encodable(text), media_type="application/json")
 
     async def pooling(request: Request) -> JSONResponse:
-        try:
-            asked = PoolingRequest.model_validate(await _body(request))
-        except ValidationError as error:
-            raise HTTPException(400, str(first_complaint(error))) from error
-        solutions = [_conversation(messages) for messages in _conversations(asked)]
-        rows = await judge.rows(solutions)
+        rows = await judge.rows(await read(request, _conversations))
         for number, row in enumerate(rows):
             if row["probabilities"] is None:
                 raise HTTPException(400, f"text {number}: {row['reason']}")
@@ -196,14 +208,20 @@ def _settle(future: "asyncio.Future[dict[str, Any]]", answer: "dict[str, Any] | 
         future.set_result(answer)
 
 
-async def _body(request: Request) -> Any:
+async def _body(request: Request) -> bytes:
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > LONGEST_BODY:
             raise HTTPException(413, f"the body is longer than {LONGEST_BODY // 2**20} MiB; send less at once")
+    return bytes(body)
+
+
+def _parsed(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return DECODER.decode(body.decode("utf-8-sig"))
+    except RepeatedField as error:
+        raise HTTPException(400, f"the body: {error}") from error
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, "the body is not JSON") from error
 
@@ -212,6 +230,14 @@ def _check_count(several: Sequence[object]) -> None:
     """Refuse too many solutions before any of them is looked at."""
     if len(several) > MOST_SOLUTIONS:
         raise HTTPException(413, f"{len(several):,} solutions; send at most {MOST_SOLUTIONS:,} at once")
+
+
+def _solutions(body: bytes) -> tuple[list[Solution], bool]:
+    """The solutions of a request to `/judge`, and whether it is a list."""
+    given = _parsed(body)
+    several = given if isinstance(given, list) else [given]
+    _check_count(several)
+    return [_solution(row, number) for number, row in enumerate(several)], isinstance(given, list)
 
 
 def _solution(row: Any, number: int) -> Solution:
@@ -230,19 +256,30 @@ def _solution(row: Any, number: int) -> Solution:
     return solution
 
 
-def _conversations(asked: PoolingRequest) -> list[Sequence[Message]]:
-    if asked.messages is not None:
-        return [asked.messages]
-    texts = [asked.input] if isinstance(asked.input, str) else asked.input or []
-    if not texts:
-        raise HTTPException(400, "give `messages`, or `input` with texts")
-    _check_count(texts)
-    return [[Message(role=role, content=text) for role, text in CHAT_TURN.findall(text)] for text in texts]
+def _conversations(body: bytes) -> list[Solution]:
+    """The solutions of a request to `/pooling`."""
+    try:
+        asked = PoolingRequest.model_validate(_parsed(body))
+        if asked.messages is not None:
+            return [_conversation((message.role, message.content) for message in asked.messages)]
+        if not asked.input:
+            raise HTTPException(400, "give `messages`, or `input` with texts")
+        _check_count(asked.input)
+        return [_conversation(_turns(text)) for text in asked.input]
+    except ValidationError as error:
+        raise HTTPException(400, str(first_complaint(error))) from error
 
 
-def _conversation(messages: Sequence[Message]) -> Solution:
+def _turns(text: str) -> Iterable[tuple[str, str]]:
+    """Role and content of the turns of a text that are ended."""
+    for part in text.split(TURN_END)[:-1]:
+        if start := TURN_START.search(part):
+            yield start[1], part[start.end() :]
+
+
+def _conversation(turns: Iterable[tuple[str, str]]) -> Solution:
     """The question of a conversation, and the steps of its last turn."""
-    said = {message.role: message.content for message in messages}
+    said = dict(turns)
     if not {"user", "assistant"} <= said.keys() or STEP_TAG not in said["assistant"]:
         raise HTTPException(
             400, f"a conversation needs a user turn and an assistant turn whose steps end with {STEP_TAG}; see /judge"

@@ -18,6 +18,7 @@ from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.prm.judging import Solution
 from cpmi_dagster.resources.data_files import read_file
 from cpmi_dagster.resources.explorer.own_labels import OwnLabel
+from cpmi_dagster.resources.judge_server import PoolingRequest
 from cpmi_dagster.scoring.files import InputLine
 from cpmi_dagster.trajectories import forms
 from cpmi_dagster.trajectories.own_labels import StepLabelRow
@@ -43,6 +44,8 @@ LISTS = [
     (InputLine, {"id": 1, "question": "a", "gold_answer": "2"}, "steps", "a"),
     (InputLine, {"id": 1, "question": "a", "gold_answer": "2", "steps": ["a"]}, "negative_answers", "a"),
     (JudgedLine, {"id": 1}, "probabilities", 0.5),
+    (PoolingRequest, {}, "messages", {"role": "user", "content": "a"}),
+    (PoolingRequest, {}, "input", "a"),
     (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "judged": []}, "rewards", 0.5),
     (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "rewards": []}, "judged", 1),
 ]

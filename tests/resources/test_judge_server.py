@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import model_validator
 from starlette.testclient import TestClient
 
 from cpmi_dagster.prm.judging import Solution
 from cpmi_dagster.resources import judge_server
-from cpmi_dagster.resources.judge_server import LONGEST_BODY, Judge, judge_application
+from cpmi_dagster.resources.judge_server import LONGEST_BODY, Judge, _turns, judge_application
 
 QUESTION, STEPS = "1 + 1?", ["1 + 1 = 3.", "So 3."]
 TAGGED = "".join(f"{step}<extra_0>" for step in STEPS)
@@ -86,12 +91,48 @@ def test_a_client_of_vllms_reward_models_has_two_figures_a_step(client, asked):
         ("/pooling", b'{"input": "1 + 1 = 2"}', 400, "whose steps end with <extra_0>"),
         ("/pooling", b"{}", 400, "give `messages`"),
         ("/pooling", b'{"messages": [{"role": "user"}]}', 400, "it is missing"),
+        ("/pooling", b'{"input": [3, 4]}', 400, "`input.0`: it must be text"),
+        ("/pooling", json.dumps({"messages": [{"role": "a", "content": ""}] * 10_001}).encode(), 400, "`messages`: it"),
+        ("/pooling", json.dumps({"input": TURNS.replace(TAGGED, "<extra_0>" * 10_001)}).encode(), 400, "at most 10000"),
+        ("/judge", b'{"question": "?", "steps": ["a"], "x": {"y": 1, "y": 2}}', 400, "the field `y` occurs twice"),
+        ("/pooling", b'{"input": "a", "input": "b"}', 400, "the field `input` occurs twice"),
     ],
 )
 def test_a_wrong_request_is_answered_in_a_sentence(client, path, body, status, reason):
     answer = client.post(path, content=body)
     assert answer.status_code == status
     assert reason in answer.json()["error"]["message"]
+
+
+@given(st.lists(st.sampled_from(["<|im_start|>", "<|im_end|>", "<|im_", "user", "a", "\n", " "]), max_size=14))
+def test_turns_are_those_between_a_start_with_a_role_and_the_next_end(parts):
+    text = "".join(parts)
+    assert list(_turns(text)) == re.findall(r"<\|im_start\|>(\w+)\n(.*?)<\|im_end\|>", text, re.DOTALL)
+
+
+def test_a_text_of_starts_without_an_end_is_answered(client):
+    answer = client.post("/pooling", json={"input": "<|im_start|>a\n" * 500_000})
+    assert answer.status_code == 400 and "whose steps end with <extra_0>" in answer.text
+
+
+def test_others_are_answered_while_a_body_is_validated(client, monkeypatch):
+    started, answered, waited = threading.Event(), threading.Event(), []
+
+    class Slow(Solution):
+        @model_validator(mode="after")
+        def _waits(self) -> "Slow":
+            started.set()
+            waited.append(answered.wait(30))
+            return self
+
+    monkeypatch.setattr(judge_server, "Solution", Slow)
+    with ThreadPoolExecutor(1) as thread:
+        judged = thread.submit(client.post, "/judge", json={"question": QUESTION, "steps": STEPS})
+        assert started.wait(60)
+        assert client.get("/health").status_code == 200
+        answered.set()
+        assert judged.result().status_code == 200
+    assert waited == [True]
 
 
 def test_requests_of_other_sites_are_refused(client):
