@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,13 +19,12 @@ from cpmi_dagster.models.language_models import LoadedModel
 
 @dataclass
 class Answer:
-    """What the server says to one request, `delay` seconds after it; with a `pause`, byte by byte."""
+    """What the server says to one request; with `breaks_off`, half of it, after which it calls that and waits."""
 
     body: Any
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    delay: float = 0
-    pause: float = 0
+    breaks_off: Callable[[], object] | None = None
 
     def payload(self) -> bytes:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
@@ -59,7 +57,6 @@ def serve(answer: Callable[[dict[str, Any]], Answer]) -> Iterator[Server]:
                 server.at_once += 1
                 server.most_at_once = max(server.most_at_once, server.at_once)
             said = answer(body)
-            time.sleep(said.delay)
             with lock:
                 server.at_once -= 1
             payload = said.payload()
@@ -69,9 +66,12 @@ def serve(answer: Callable[[dict[str, Any]], Answer]) -> Iterator[Server]:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(payload)))
                 self.end_headers()
-                for piece in [payload[i : i + 1] for i in range(len(payload))] if said.pause else [payload]:
-                    self.wfile.write(piece)
-                    time.sleep(said.pause)
+                if said.breaks_off is None:
+                    self.wfile.write(payload)
+                else:
+                    self.wfile.write(payload[: len(payload) // 2])
+                    said.breaks_off()
+                    self.rfile.read()  # until the client closes the connection
             except OSError:
                 self.close_connection = True
 

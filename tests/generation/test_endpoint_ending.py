@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,8 +17,7 @@ from cpmi_dagster.generation.completions_client import Endpoint
 
 pytestmark = pytest.mark.slow
 
-LONG = 30
-SOON = 5
+LONG = 120
 ASKS_FOR = """
 import signal, sys, threading
 # a process started in the background of a shell would ignore interrupts
@@ -39,15 +37,14 @@ class Mixed:
 
     def __init__(self) -> None:
         self.hanging, self.released = threading.Event(), threading.Event()
-        self.refused_at = 0.0
+        self.was_waited_for = False
 
     def __call__(self, body: dict[str, Any]) -> Answer:
         if body["prompt"] == "hangs":
             self.hanging.set()
-            self.released.wait(LONG)
+            self.was_waited_for |= not self.released.wait(LONG)
         if body["prompt"] == "refused":
             self.hanging.wait(LONG)
-            self.refused_at = time.monotonic()
             return Answer({"error": {"message": "Incorrect API key provided"}}, 401)
         return Answer(completion(body["prompt"]))
 
@@ -78,23 +75,22 @@ def start_script(server: Server, *prompts: str) -> subprocess.Popen[str]:
 def test_a_refusal_ends_the_call_while_another_request_hangs(server, mixed):
     with pytest.raises(ModelError, match="refused prompt 2 of 3 with status 401"):
         complete(server, "hangs", "refused", "hangs")
-    assert time.monotonic() - mixed.refused_at < SOON
+    assert not mixed.was_waited_for
     assert not [thread for thread in threading.enumerate() if "completions" in thread.name]
 
 
-def test_a_process_ends_soon_after_a_refusal(server, mixed):
-    said, _ = start_script(server, "hangs", "refused").communicate(timeout=LONG - SOON)
-    assert time.monotonic() - mixed.refused_at < SOON
+def test_a_process_ends_after_a_refusal_while_another_request_hangs(server, mixed):
+    said, _ = start_script(server, "hangs", "refused").communicate(timeout=2 * LONG)
+    assert not mixed.was_waited_for
     assert said == "ModelError threads: 1\n"
 
 
-def test_a_process_ends_soon_after_an_interrupt(server, mixed):
+def test_a_process_ends_after_an_interrupt_while_a_request_hangs(server, mixed):
     script = start_script(server, "hangs")
-    assert mixed.hanging.wait(LONG - SOON)
+    assert mixed.hanging.wait(LONG)
     script.send_signal(signal.SIGINT)
-    interrupted = time.monotonic()
-    said, _ = script.communicate(timeout=LONG - SOON)
-    assert time.monotonic() - interrupted < SOON
+    said, _ = script.communicate(timeout=2 * LONG)
+    assert not mixed.was_waited_for
     assert said == "KeyboardInterrupt threads: 1\n"
 
 

@@ -1,5 +1,7 @@
 """What an endpoint may answer, and what the engine makes of it. Scripted servers on this machine."""
 
+import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ SAMPLING = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=16)
 KEY = "sk-very-secret"
 USAGE = {"prompt_tokens": 5, "completion_tokens": 4}
 GOOD = Answer(completion("fine", usage=USAGE))
+LONG = 120
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +39,7 @@ def no_tokenizer() -> Any:
 
 
 def engine_of(server: Server, load_tokenizer: Callable[[], Any] = no_tokenizer, **changes: Any) -> EndpointEngine:
-    settings = {"timeout_seconds": 5, "max_retries": 2, **changes}
+    settings = {"max_retries": 2, **changes}
     return EndpointEngine(Endpoint(server.url, "tiny", KEY, **settings), "tiny@here", load_tokenizer)
 
 
@@ -105,16 +108,22 @@ class FakeTokenizer:
         return text.split()
 
 
-def test_a_reply_that_does_not_come_in_time_is_asked_for_again():
-    with serve(in_turn(Answer(GOOD.body, delay=0.6), GOOD)) as server:
-        (group,) = engine_of(server, timeout_seconds=0.2).generate(["a"], SAMPLING, 1, 0)
-    assert group[0].text == "fine" and len(server.requests) == 2
+def test_a_reply_that_is_not_whole_in_time_is_asked_for_again(monkeypatch):
+    begin_limit, limits = asyncio.timeout, []
 
+    def timeout(seconds: float) -> asyncio.Timeout:
+        limits.append((seconds, begin_limit(None), asyncio.get_running_loop()))
+        return limits[-1][1]
 
-def test_a_reply_that_trickles_is_late_as_a_whole():
-    with serve(in_turn(Answer(GOOD.body, pause=0.05), GOOD)) as server:
-        (group,) = engine_of(server, timeout_seconds=0.3).generate(["a"], SAMPLING, 1, 0)
+    def pass_limit() -> None:
+        _, limit, loop = limits[-1]
+        loop.call_soon_threadsafe(limit.reschedule, 0)
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    with serve(in_turn(Answer(GOOD.body, breaks_off=pass_limit), GOOD)) as server:
+        (group,) = engine_of(server, timeout_seconds=LONG).generate(["a"], SAMPLING, 1, 0)
     assert group[0].text == "fine" and len(server.requests) == 2
+    assert [(seconds, limit.expired()) for seconds, limit, _ in limits] == [(LONG, True), (LONG, False)]
 
 
 def test_after_the_last_try_the_error_names_endpoint_prompt_reason_and_what_to_do():
@@ -130,9 +139,12 @@ def test_after_the_last_try_the_error_names_endpoint_prompt_reason_and_what_to_d
 
 
 def test_a_server_that_is_not_there_is_an_error_that_says_so():
-    with serve(in_turn(GOOD)) as server:
-        pass
-    with pytest.raises(ServerUnreachable, match=r"prompt 1 of 1, at last with: ConnectError"):
+    with (
+        socket.socket() as silent,
+        pytest.raises(ServerUnreachable, match=r"prompt 1 of 1, at last with: ConnectError"),
+    ):
+        silent.bind(("127.0.0.1", 0))  # nobody else can listen there
+        server = Server(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
         engine_of(server, max_retries=1).generate(["a"], SAMPLING, 1, 0)
 
 
@@ -174,10 +186,17 @@ def test_nothing_of_an_openai_account_is_sent_to_a_server_that_asks_for_no_key(m
 
 
 def test_results_keep_the_order_of_the_prompts_and_few_requests_are_in_flight():
-    def answer(body: dict[str, Any]) -> Answer:
-        return Answer(completion(body["prompt"].upper(), usage=USAGE), delay=0.02 * (6 - int(body["prompt"][1])))
-
     prompts = [f"p{number}" for number in range(6)]
+    three, answered = threading.Barrier(3, timeout=LONG), {prompt: threading.Event() for prompt in prompts}
+
+    def answer(body: dict[str, Any]) -> Answer:
+        prompt = body["prompt"]
+        three.wait()
+        # of three requests in flight, the last is answered first
+        assert prompt in ("p2", "p5") or answered[prompts[prompts.index(prompt) + 1]].wait(LONG)
+        answered[prompt].set()
+        return Answer(completion(prompt.upper(), usage=USAGE))
+
     with serve(answer) as server:
         generations = engine_of(server, requests_in_flight=3).generate(prompts, SAMPLING, 1, 0)
     assert [group[0].text for group in generations] == [prompt.upper() for prompt in prompts]
@@ -291,13 +310,27 @@ def test_servers_words_for_a_prompt_without_room(status, message, no_room):
     assert has_no_room(status, message) is no_room
 
 
-@pytest.mark.parametrize(("asked", "seconds"), [("0.3", 0.3), ("-3", 0), ("soon", 0), (None, 1)])
-def test_the_wait_is_no_shorter_than_the_server_asks_for_in_seconds_or_by_date(asked, seconds):
-    began = time.time()
-    busy = Answer({"error": "busy"}, 429, {"Retry-After": asked or formatdate(began + 2, usegmt=True)})
+NOW = 1_800_000_000.0
+FIRST_WAIT = 0.01
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "most"),
+    [("30", 30, 30), ("-3", 0, FIRST_WAIT), ("soon", 0, FIRST_WAIT), (formatdate(NOW + 60, usegmt=True), 60, 60)],
+)
+def test_the_wait_is_what_the_server_asks_for_in_seconds_or_by_date(monkeypatch, asked, least, most):
+    waits = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(openai._base_client.anyio, "sleep", sleep)
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    busy = Answer({"error": "busy"}, 429, {"Retry-After": asked})
     with serve(in_turn(busy, GOOD)) as server:
         engine_of(server).generate(["a"], SAMPLING, 1, 0)
-    assert seconds <= time.time() - began < seconds + 5
+    (wait,) = waits
+    assert least <= wait <= most
 
 
 def test_a_server_that_asks_for_an_hour_is_not_waited_for():

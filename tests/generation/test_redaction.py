@@ -44,7 +44,7 @@ def shows(message: str) -> bool:
 def test_no_error_of_an_endpoint_shows_a_key_or_a_header(kind, status):
     for body in ({"error": {"message": SAID[kind]}}, SAID[kind].encode(), {"choices": [], "detail": SAID[kind]}):
         with serve(lambda _, body=body: Answer(body, status)) as server, pytest.raises(ModelError) as caught:
-            endpoint = Endpoint(server.url, "tiny", KEY, timeout_seconds=5, max_retries=0)
+            endpoint = Endpoint(server.url, "tiny", KEY, max_retries=0)
             endpoint.complete([{"prompt": "a", "n": 1}])
         assert not shows(str(caught.value)), str(caught.value)
         assert "\x1b" not in str(caught.value)
