@@ -1,6 +1,8 @@
 """Laws of the comparison, and no text that breaks it or holds it up."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -36,6 +38,14 @@ def nested(draw: st.DrawFn) -> str:
 any_text = st.text(max_size=60) | latex_soup | nested()
 
 
+@contextmanager
+def little_work() -> Iterator[None]:
+    """The block takes this thread few seconds of a processor, however long it waits for one."""
+    began = time.thread_time()
+    yield
+    assert time.thread_time() - began < PATIENCE
+
+
 @given(answer=any_text)
 def test_every_answer_equals_itself(answer: str):
     assert is_equivalent(answer, answer)
@@ -45,11 +55,10 @@ def test_every_answer_equals_itself(answer: str):
 @settings(max_examples=300)
 @given(gold=any_text, candidate=any_text)
 def test_the_exact_comparison_is_symmetric_and_never_fails(gold: str, candidate: str):
-    began = time.perf_counter()
-    verdict = decide(gold, candidate)
-    assert verdict in {True, False, None}
-    assert decide(candidate, gold) is verdict
-    assert time.perf_counter() - began < PATIENCE
+    with little_work():
+        verdict = decide(gold, candidate)
+        assert verdict in {True, False, None}
+        assert decide(candidate, gold) is verdict
 
 
 @given(value=st.fractions(max_denominator=1000))
@@ -94,10 +103,9 @@ MONSTERS = [
 
 @pytest.mark.parametrize("monster", MONSTERS)
 def test_monsters_are_turned_away_quickly(monster: str):
-    began = time.perf_counter()
-    assert decide("18", monster) in {False, None}
-    assert decide(f"{monster}+1", monster) in {False, None}
-    assert time.perf_counter() - began < PATIENCE
+    with little_work():
+        assert decide("18", monster) in {False, None}
+        assert decide(f"{monster}+1", monster) in {False, None}
 
 
 @settings(max_examples=200)
@@ -114,22 +122,19 @@ def test_no_text_breaks_extraction(text: str):
 )
 def test_a_hundred_kilobytes_are_no_trouble(piece: str):
     text = piece * (100_000 // len(piece))
-    began = time.perf_counter()
-    extract_answer(text)
-    boxed_answer(text)
-    assert is_equivalent(text, text)
-    assert not is_equivalent("18", text)
-    assert time.perf_counter() - began < PATIENCE
+    with little_work():
+        extract_answer(text)
+        boxed_answer(text)
+        assert is_equivalent(text, text)
+        assert not is_equivalent("18", text)
 
 
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(gold=latex_soup, candidate=latex_soup)
 def test_no_text_breaks_or_holds_up_the_whole_comparison(gold: str, candidate: str):
-    is_equivalent("1", r"\sum_{k=1}^{1} k")
-    began = time.perf_counter()
-    assert is_equivalent(gold, candidate) in {True, False}
-    assert time.perf_counter() - began < PATIENCE
+    with little_work():
+        assert is_equivalent(gold, candidate) in {True, False}
 
 
 def test_many_pairs_are_judged_in_order():
