@@ -1,6 +1,7 @@
 """A PostgreSQL of its own for a measurement or a test: a temporary folder, a free port on 127.0.0.1, no trace."""
 
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -17,7 +18,9 @@ from pathlib import Path
 import psycopg2
 
 USER = "dagster"
-START_SECONDS = 30
+START_SECONDS = 300
+# below those that Linux gives out
+PORTS = range(10_000, 32_768)
 # the server refuses to run as root; the package makes this user
 UNPRIVILEGED = "postgres"
 
@@ -65,10 +68,11 @@ def temporary_server() -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of 127.0.0.1 that nobody listens on now, and that the system gives to nobody who asks for any."""
+    while True:
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", random.SystemRandom().choice(PORTS)))
+            return probe.getsockname()[1]
 
 
 def _as_user() -> dict:

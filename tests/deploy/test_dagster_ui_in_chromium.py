@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine"),
 ]
 REWARDS = "labels/step_rewards"
-SECONDS, TOAST = 60_000, 8_000
+LONGEST, TOAST = 600_000, 8_000
 WIDTH, HEIGHT = 1300, 800
 
 
@@ -41,7 +41,7 @@ def served(home: Path, profile: str, log: Path) -> Iterator[str]:
     with log.open("w") as stream:
         process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream, start_new_session=True)
         try:
-            wait_until(lambda: "Serving dagster-webserver" in log.read_text(), 120, "the UI does not start")
+            wait_until(lambda: "Serving dagster-webserver" in log.read_text(), 600, "the UI does not start")
             yield f"http://127.0.0.1:{port}"
         finally:
             os.killpg(process.pid, signal.SIGKILL)
@@ -55,7 +55,8 @@ def page(own_copy, small_profile, tmp_path):
     with served(own_copy.home, small_profile, tmp_path / "ui.log") as address, playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = browser.new_context(base_url=address, viewport={"width": WIDTH, "height": HEIGHT})
-        context.set_default_timeout(SECONDS)
+        context.set_default_timeout(LONGEST)
+        playwright.expect.set_options(timeout=LONGEST)
         yield context.new_page()
         browser.close()
 
@@ -74,7 +75,7 @@ def test_a_shard_is_materialized_seen_green_checked_and_followed_upstream(page):
     expect = playwright.expect
     page.goto("/asset-groups")
     for group in ("sources", "alignment", "selection", "labels", "dataset", "models", "benchmarks", "reports"):
-        expect(text(page, group, exact=True)).to_be_visible(timeout=SECONDS)
+        expect(text(page, group, exact=True)).to_be_visible()
 
     page.goto("/assets/labels/step_rewards?view=partitions&partition=000")
     page.get_by_role("button", name=re.compile("Materialize")).first.click()
@@ -82,11 +83,11 @@ def test_a_shard_is_materialized_seen_green_checked_and_followed_upstream(page):
     run = text(page, re.compile("Launched run")).inner_text().split()[-1]
     text(page, "View", exact=True).click()
     page.wait_for_url(re.compile(f"/runs/{run}"))
-    expect(text(page, "Success", exact=True)).to_be_visible(timeout=SECONDS)
+    expect(text(page, "Success", exact=True)).to_be_visible()
     picture(page, "ui-run")
 
     page.goto("/assets/labels/step_rewards?view=partitions&partition=000")
-    expect(page.get_by_role("link", name=run)).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_role("link", name=run)).to_be_visible()
     expect(text(page, "Materialized", exact=True)).to_be_visible()
     text(page, "[Show Markdown]").click()
     expect(text(page, "from smallest to largest")).to_be_visible()
@@ -94,17 +95,17 @@ def test_a_shard_is_materialized_seen_green_checked_and_followed_upstream(page):
     picture(page, "ui-rewards")
 
     page.goto("/assets/labels/step_rewards?view=checks&checkDetail=on_disk")
-    expect(text(page, "Execute", exact=True)).to_be_visible(timeout=SECONDS)
+    expect(text(page, "Execute", exact=True)).to_be_visible()
     expect(page.get_by_text("Passed")).to_have_count(0)
     text(page, "Execute", exact=True).click()
-    expect(text(page, "Passed")).to_be_visible(timeout=SECONDS)
+    expect(text(page, "Passed")).to_be_visible()
 
     for asset, origin in (
         ("labels/step_rewards", r"labels/template_scores\.cpmi"),
         ("labels/template_scores", r"labels/answer_logprobs\.logprob_sum"),
     ):
         page.goto(f"/assets/{asset}?view=overview")
-        expect(text(page, re.compile(origin))).to_be_visible(timeout=SECONDS)
+        expect(text(page, re.compile(origin))).to_be_visible()
 
 
 def test_the_launchpad_changes_settings_for_one_run(page, own_copy):
@@ -112,16 +113,16 @@ def test_the_launchpad_changes_settings_for_one_run(page, own_copy):
     page.goto("/locations/cpmi/jobs/label_shards")
     page.get_by_role("button", name=re.compile("Materialize")).first.click(modifiers=["Shift"])
     settings = page.locator(".CodeMirror", has_text="reward_types").first
-    expect(settings).to_contain_text(f"negatives: {own_copy.negatives.count}", timeout=SECONDS)
+    expect(settings).to_contain_text(f"negatives: {own_copy.negatives.count}")
     settings.click()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text("ops: {labels: {config: {reward_types: [cpmi], templates: 1}}}")
-    expect(text(page, "No errors")).to_be_visible(timeout=SECONDS)
+    expect(text(page, "No errors")).to_be_visible()
     page.get_by_placeholder("Partition").click()
     page.keyboard.insert_text("000")
     page.keyboard.press("Enter")
     page.get_by_text("Materialize", exact=True).last.click()
     page.wait_for_url(re.compile("/runs/"))
-    expect(text(page, "Success", exact=True)).to_be_visible(timeout=SECONDS)
+    expect(text(page, "Success", exact=True)).to_be_visible()
     assert lake.read(REWARDS, "000")["reward_type"].unique().to_list() == ["cpmi"]
     assert lake.read("labels/template_scores", "000")["template"].unique().to_list() == [0]

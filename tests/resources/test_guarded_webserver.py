@@ -4,17 +4,20 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from cpmi_dagster.resources.guarded_webserver import AS_MODULE, guarded_command
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
+from postgres_server import free_port
+
+SECONDS = 900
 MUTATION = "mutation%20%7BsetNuxSeen%7D"
 
 
@@ -33,13 +36,8 @@ def test_a_file_where_the_user_stands_is_not_imported(tmp_path):
     assert "dagster-webserver, version" in done.stdout
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 def ask(port: int, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         reply = connection.getresponse()
@@ -62,21 +60,21 @@ def port(tmp_path_factory) -> Iterator[int]:
             stderr=log,
             start_new_session=True,
         )
+
+    def answers() -> bool:
+        assert ui.poll() is None, (folder / "log").read_text()
+        try:
+            return ask(number, "GET", "/server_info")[0] == 200
+        except OSError:
+            return False
+
     try:
-        for _ in range(240):
-            try:
-                if ask(number, "GET", "/server_info")[0] == 200:
-                    break
-            except OSError:
-                time.sleep(0.5)
-            assert ui.poll() is None, (folder / "log").read_text()
-        else:
-            pytest.fail((folder / "log").read_text())
+        wait_until(answers, SECONDS, "the UI does not answer", every=0.5)
         yield number
     finally:
         os.killpg(ui.pid, signal.SIGINT)
         try:
-            ui.wait(20)
+            ui.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(ui.pid, signal.SIGKILL)
             ui.wait()

@@ -22,6 +22,7 @@ from postgres_server import programs, temporary_server
 from waiting import wait_until
 
 HOME, TABLE = "s3://bucket/home", "labels/hard_negatives"
+LONG = 120
 UNREACHED = Postgres(host="127.0.0.1", port=9)
 needs_server = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)")
 HOLD_AND_DIE = """
@@ -62,7 +63,7 @@ def test_a_lock_is_free_when_its_process_is_gone(postgres):
     command = [sys.executable, "-c", HOLD_AND_DIE, HOME, str(postgres.port)]
     assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == "True\n"
     locks = SharedLocks(HOME, postgres)
-    wait_until(lambda: not locks.is_held("table"), 30, "the server does not notice that the process has gone")
+    wait_until(lambda: not locks.is_held("table"), LONG, "the server does not notice that the process has gone")
     with closing(locks.hold("table")) as lock:
         assert lock is not None
 
@@ -73,19 +74,18 @@ def test_many_locks_of_a_process_take_one_connection_which_goes_with_the_last(po
     held = [locks.hold(f"shard {number}") for number in range(200)]
     assert all(held)
     assert locks.hold("shard 7") is None
-    assert _connections(postgres) == 1
+    wait_until(lambda: _connections(postgres) == 1, LONG, "the connections of other tests stay, or there are many")
     for lock in held:
         lock.close()
     assert not locks.is_held("shard 7")
-    wait_until(lambda: _connections(postgres) == 0, 10, "the connection stays")
+    wait_until(lambda: _connections(postgres) == 0, LONG, "the connection stays")
 
 
 @needs_server
 def test_locks_of_a_lost_connection_are_free_and_later_ones_have_a_new_one(postgres):
     locks = SharedLocks(HOME, postgres)
     lost = locks.hold("one")
-    with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
-        cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+    _drop_connections(postgres)
     with pytest.raises(StorageError, match="locks' database failed"):
         locks.hold("two")
     with closing(locks.hold("one")):
@@ -94,13 +94,20 @@ def test_locks_of_a_lost_connection_are_free_and_later_ones_have_a_new_one(postg
     assert not locks.is_held("one")
 
 
+OTHERS = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+
+
 def _connections(postgres: Postgres) -> int:
     """Of other processes and objects than the one that asks."""
     with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
-        )
+        cursor.execute(f"select count(*) {OTHERS}")
         return cursor.fetchone()[0]
+
+
+def _drop_connections(postgres: Postgres) -> None:
+    """End those of others, and return when they have ended."""
+    with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"select pg_terminate_backend(pid, {LONG * 1000}) {OTHERS}")
 
 
 @needs_server
@@ -166,7 +173,7 @@ def test_a_run_of_another_machine_lives_as_long_as_it_holds_its_lock(postgres, t
     record = Record("0b0b0b0b-0000-0000-0000-000000000000")
     with closing(hold_run(tmp_path / "one machine", record.dagster_run.run_id)):
         assert not has_died(tmp_path / "another machine", record)
-    assert has_died(tmp_path / "another machine", record)
+    wait_until(lambda: has_died(tmp_path / "another machine", record), LONG, "the lock of the run stays")
 
 
 @needs_server
@@ -174,10 +181,9 @@ def test_a_kept_lock_is_taken_again_when_the_database_has_dropped_its_connection
     monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.1)
     locks = SharedLocks(HOME, postgres)
     with closing(locks.keep("run")):
-        with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
-            cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
-        wait_until(lambda: locks.is_held("run"), 10, "the lock is not taken again")
-    assert not locks.is_held("run")
+        _drop_connections(postgres)
+        wait_until(lambda: locks.is_held("run"), LONG, "the lock is not taken again")
+    wait_until(lambda: not locks.is_held("run"), LONG, "the lock stays")
 
 
 @needs_server
@@ -189,27 +195,30 @@ def test_a_kept_lock_that_another_process_has_taken_is_said_once_and_taken_back_
     connection = postgres_locks._holding(postgres, key)
     with closing(postgres_locks.KeptLock("run", connection, lambda: None)) as kept:
         connection.close()
+        wait_until(lambda: not locks.is_held("run"), LONG, "the lock stays")
         with closing(locks.hold("run")):
-            wait_until(lambda: "another process holds the lock of the run" in caplog.text, 20, "it is not said")
+            wait_until(lambda: "another process holds the lock of the run" in caplog.text, LONG, "it is not said")
         kept._retake = lambda: postgres_locks._holding(postgres, key)
-        wait_until(lambda: locks.is_held("run"), 10, "the lock is not taken back")
+        wait_until(lambda: locks.is_held("run"), LONG, "the lock is not taken back")
     assert caplog.text.count("another process holds") == 1
 
 
 def test_a_server_that_does_not_answer_does_not_keep_a_lock_from_being_closed(monkeypatch):
     monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(postgres_locks, "CLOSE_SECONDS", 0.1)
-    asked, answered = threading.Event(), threading.Event()
+    asked, answered, waited_for = threading.Event(), threading.Event(), threading.Event()
 
     def silence(*_: object) -> bool:
         asked.set()
-        return answered.wait(30)
+        if not answered.wait(LONG):
+            waited_for.set()
+        return True
 
     monkeypatch.setattr(postgres_locks, "_first", silence)
     kept = postgres_locks.KeptLock("run", Connection(), lambda: None)
-    assert asked.wait(5)
+    assert asked.wait(LONG)
     kept.close()
-    assert not answered.is_set()
+    assert not waited_for.is_set()
     answered.set()
 
 
