@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 # the models of the tests are tiny: threads that wait for each other would take most of the time
@@ -22,8 +23,8 @@ from store_server import BUCKET, other_variables, s3_server
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
 
-# no time limit on one example: the first use of a library takes time, and machines are busy
-hypothesis_settings.register_profile("cpmi", deadline=None)
+# no time limit on examples: the first use of a library takes time, and machines are busy
+hypothesis_settings.register_profile("cpmi", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("cpmi")
 
 _exit_status = 0

@@ -6,20 +6,27 @@ import time
 from pathlib import Path
 
 import polars as pl
+from waiting import wait_until
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.resources.chunks import Advance, ChunkRun
 from cpmi_dagster.resources.stage_run import StageOutput
 
+LONGEST_SECONDS = 600
 
-def reward(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, log: str = "", seconds: float = 0) -> StageOutput:
-    """A reward for each trajectory; a line of the log says that the chunk was begun."""
+
+def reward(
+    own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, log: str = "", seconds: float = 0, until: str = ""
+) -> StageOutput:
+    """A reward for each trajectory, once a file is there; a line of the log says that the chunk was begun."""
     ids = chunk["trajectory_id"].to_list()
     if log:
         with Path(log).open("a", encoding="utf-8") as lines:
             lines.write(f"{ids[0]}\n")
     time.sleep(seconds)
+    if until:
+        wait_until(Path(until).exists, LONGEST_SECONDS, f"nobody made {until}")
     rows = {"trajectory_id": ids, "step_index": 0, "reward_type": "mc", "reward": [hash_of(name) for name in ids]}
     advance(len(ids))
     return StageOutput(pl.DataFrame(rows), f"process {os.getpid()}", Cost(1.0, len(ids), 0))
@@ -50,7 +57,8 @@ def break_down(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOut
     raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
-def dawdle(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-    """Takes longer than any test waits."""
-    time.sleep(600)
-    raise AssertionError
+def meet(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, folder: str) -> StageOutput:
+    """A reward for each trajectory, once two processes have begun chunks."""
+    (Path(folder) / str(os.getpid())).touch()
+    wait_until(lambda: len(list(Path(folder).iterdir())) > 1, LONGEST_SECONDS, "no other process begins a chunk")
+    return reward(own, chunk, advance)

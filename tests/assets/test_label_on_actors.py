@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import psutil
 import pytest
 import yaml
 from small_run import SMALL, run_all, write_profile
+from waiting import wait_until
 
 from cpmi_dagster.assets.runs import INTERRUPTED, Outcome
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("ray") is None, reason="the extra `ray` is not installed"),
 ]
+SECONDS = 900
 MADE_IN_CHUNKS = (
     "labels/hard_negatives", "labels/answer_logprobs", "labels/control_logprobs", "labels/prover_logprobs",
     "labels/policy_rollouts", "labels/prover_rollouts",
@@ -80,17 +81,19 @@ def start(selected: Path, profile: str, folder: Path) -> tuple[subprocess.Popen[
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "CPMI_HOME": str(home)}
     command = [sys.executable, "-m", "cpmi_dagster", "run", "-p", str(own), "--only", "labels", "--quiet"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 300
-    while not any((home / "lake" / ".work").glob("labels/*/*/chunk-*.json")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.2)
+
+    def is_at_work() -> bool:
+        assert process.poll() is None, "it ended before its first chunk"
+        return any((home / "lake" / ".work").glob("labels/*/*/chunk-*.json"))
+
+    wait_until(is_at_work, SECONDS, "it does not come to its first chunk")
     started = psutil.Process(process.pid).children(recursive=True)
     assert any("ChunkActor" in " ".join(child.cmdline()) for child in started if child.is_running())
     return process, started
 
 
 def alive_after_a_while(processes: list[psutil.Process]) -> list[psutil.Process]:
-    _, alive = psutil.wait_procs(processes, timeout=240)
+    _, alive = psutil.wait_procs(processes, timeout=SECONDS)
     return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
@@ -104,7 +107,7 @@ def test_a_killed_run_leaves_no_actor_behind(selected, profile, tmp_path):
 def test_a_run_that_is_ended_says_so_and_leaves_no_actor_behind(selected, profile, tmp_path):
     process, started = start(selected, profile, tmp_path)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     assert INTERRUPTED in errors and "Traceback" not in errors
     assert alive_after_a_while(started) == []

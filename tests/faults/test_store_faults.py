@@ -16,7 +16,7 @@ from cpmi_dagster.resources.lake import FileRecord, Lake
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})
-SECONDS = 60
+SECONDS = 600
 # writes rows of its own, and stops itself when it is about to send them
 LATE = f"""
 import os, signal, sys

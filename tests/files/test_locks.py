@@ -2,7 +2,6 @@
 
 import errno
 import threading
-import time
 
 import filelock
 import pytest
@@ -18,17 +17,21 @@ def impatient(monkeypatch):
 
 
 def test_who_waits_says_so_and_goes_on_when_the_lock_is_free(tmp_path, impatient):
-    path, said, is_taken = tmp_path / "new" / "a.lock", [], threading.Event()
+    path, said, is_taken, was_said = tmp_path / "new" / "a.lock", [], threading.Event(), threading.Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        was_said.set()
 
     def work():
         with locked(path):
             is_taken.set()
-            time.sleep(0.5)
+            was_said.wait(120)
 
     other = threading.Thread(target=work)
     other.start()
     is_taken.wait()
-    with locked(path, said.append):
+    with locked(path, say):
         assert len(said) == 1 and "another process holds" in said[0]
     other.join()
     assert [file.name for file in path.parent.iterdir()] == ["a.lock"]

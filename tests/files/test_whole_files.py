@@ -104,7 +104,9 @@ def test_a_folder_that_cannot_be_renamed_leaves_the_older_one_in_place(tmp_path,
 WRITER = """
 import sys
 from pathlib import Path
+from cpmi_dagster.files import locks
 from cpmi_dagster.files.whole_files import written_at_once
+locks.PATIENCE_SECONDS = 600  # until a writer says that it waits
 for _ in range(50):
     with written_at_once(Path(sys.argv[1])) as unfinished:
         assert not list(unfinished.iterdir())

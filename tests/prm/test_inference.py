@@ -102,7 +102,7 @@ def test_half_precision_reads_rectangles(build_reward_model: BuildRewardModel) -
 
 
 def test_results_come_in_order_from_as_many_threads_as_there_are_passes(two_cores: None) -> None:
-    met = threading.Barrier(2, timeout=20)
+    met = threading.Barrier(2, timeout=120)
 
     def work(number: int) -> tuple[int, int]:
         met.wait()

@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -317,7 +316,6 @@ def test_a_killed_training_leaves_nothing_where_a_model_is_expected(tmp_path: Pa
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "training\n"
-    time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import yaml
 from accelerate.commands.config import load_config_from_file
 from sklearn.metrics import roc_auc_score
+from waiting import wait_until
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.language_models import LoadedModel
@@ -92,11 +92,11 @@ def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: 
     asking.kill()
     asking.wait()
     asking.stdout.close()
-    for _ in range(600):
-        if found := list(tmp_path.glob(".m.partial/.job-*/error.txt")):
-            break
-        time.sleep(0.1)
-    assert "the run that started this training has ended" in found[0].read_text()
+
+    def why_ended() -> str:
+        return "".join(path.read_text() for path in tmp_path.glob(".m.partial/.job-*/error.txt"))
+
+    wait_until(lambda: "the run that started this training has ended" in why_ended(), 600, "the processes go on")
     assert not (tmp_path / "m").exists()
 
 

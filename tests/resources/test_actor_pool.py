@@ -3,7 +3,6 @@
 import pickle
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -13,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 import ray_makers
+from waiting import wait_until
 
 from cpmi_dagster.errors import (
     ActorError,
@@ -31,7 +31,7 @@ from cpmi_dagster.resources.chunk_actor import ChunkActor, ChunkError, Introduct
 from cpmi_dagster.resources.chunks import ChunkJob, ChunkMaker, chunk_jobs
 from cpmi_dagster.resources.ray_actors import ActorPool
 
-SECONDS = 30
+SECONDS = 120
 
 
 class RayError(Exception):
@@ -282,8 +282,6 @@ def test_once_the_node_with_other_code_is_gone_another_actor_is_started(cluster,
     pool = ActorPool(RayActors(actors=2), settings)
     assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
     cluster.gone.add(0)
-    deadline = time.monotonic() + SECONDS
-    while len(cluster.needs) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(cluster.needs) == 3, SECONDS, "no other actor is started", every=0.01)
     pool.close()
     assert len(cluster.needs) == 3

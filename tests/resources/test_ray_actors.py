@@ -1,8 +1,8 @@
 """Chunks made by actors of a real Ray on this machine: lost actors, errors, and the end of a pool."""
 
 import os
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import ray_makers
+from waiting import wait_until
 
 from cpmi_dagster.errors import ActorError, ScoringError
 from cpmi_dagster.profiles.actors import RayActors
@@ -24,6 +25,7 @@ if find_spec("ray") is None:
     pytest.skip("the extra `ray` is not installed", allow_module_level=True)
 pytestmark = pytest.mark.slow
 TWO = RayActors(actors=2)
+SECONDS = 600
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,8 +59,10 @@ def jobs_of(make, count: int = 6, partition: str = "000") -> list[ChunkJob]:
     return chunk_jobs("step_rewards", partition, frame, 1, make, {}, {})
 
 
-def test_two_actors_share_the_chunks_and_load_everything_themselves(pool):
-    made = {job.name: output for job, output in pool.make(jobs_of(partial(ray_makers.reward, seconds=0.3), 12))}
+def test_two_actors_share_the_chunks_and_load_everything_themselves(pool, tmp_path):
+    (tmp_path / "met").mkdir()
+    make = partial(ray_makers.meet, folder=str(tmp_path / "met"))
+    made = {job.name: output for job, output in pool.make(jobs_of(make, 12))}
     processes = {output.model for output in made.values()}
     assert len(made) == 12 and len(processes) == 2
     assert f"process {os.getpid()}" not in processes
@@ -83,15 +87,21 @@ def test_a_chunk_that_no_actor_can_make_is_named(pool):
         list(pool.make(jobs_of(ray_makers.break_down, 1)))
 
 
-def test_chunks_of_earlier_shards_come_first(pool, tmp_path):
-    log = tmp_path / "begun"
-    make = partial(ray_makers.reward, log=str(log), seconds=0.1)
-    later = threading.Thread(target=lambda: list(pool.make(jobs_of(make, 12, "001"))))
-    later.start()
-    list(pool.make(jobs_of(make, 6, "000")))
-    later.join()
+def test_chunks_of_earlier_shards_come_first(settings, tmp_path):
+    log, go, one = tmp_path / "begun", tmp_path / "go", ActorPool(RayActors(actors=1), settings)
+    make = partial(ray_makers.reward, log=str(log), until=str(go))
+    with ThreadPoolExecutor(2) as threads:
+        try:
+            later = threads.submit(lambda: list(one.make(jobs_of(make, 12, "001"))))
+            wait_until(log.exists, SECONDS, "no chunk is begun")
+            earlier = threads.submit(lambda: list(one.make(jobs_of(make, 6, "000"))))
+            wait_until(lambda: one._queue.qsize() == 11 + 6, SECONDS, "the chunks are not in the queue")
+            go.touch()
+            assert (len(earlier.result()), len(later.result())) == (6, 12)
+        finally:
+            one.close()
     begun = [line.partition("-")[0] for line in log.read_text().split()]
-    assert begun.index("000") < 10 and begun[-2:] == ["001", "001"]
+    assert begun == ["001"] + 6 * ["000"] + 11 * ["001"]
 
 
 def test_an_actor_with_other_code_is_refused(settings, monkeypatch):
@@ -104,16 +114,21 @@ def test_an_actor_with_other_code_is_refused(settings, monkeypatch):
         pool.close()
 
 
-def test_whoever_waits_for_a_chunk_is_answered_when_the_actors_are_stopped(settings):
+def test_whoever_waits_for_a_chunk_is_answered_when_the_actors_are_stopped(settings, tmp_path):
     orchestration = settings.orchestration.model_copy(update={"ray": TWO})
     models = LanguageModels(settings.model_copy(update={"orchestration": orchestration}))
     actors = models.actors
     assert actors is not None
-    stopper = threading.Timer(3, models.stop_actors)
-    stopper.start()
-    with pytest.raises(ActorError, match=STOPPED):
-        list(actors.make(jobs_of(ray_makers.dawdle)))
-    stopper.join()
+    log = tmp_path / "begun"
+    endless = jobs_of(partial(ray_makers.reward, log=str(log), until=str(tmp_path / "never")))
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(lambda: list(actors.make(endless)))
+        try:
+            wait_until(log.exists, SECONDS, "no chunk is begun")
+        finally:
+            models.stop_actors()
+        with pytest.raises(ActorError, match=STOPPED):
+            waiting.result()
     with pytest.raises(ActorError, match=STOPPED):
         _ = models.actors
 

@@ -236,7 +236,7 @@ def test_what_every_shard_would_meet_is_said_once_where_it_stops_the_others(on_a
     class Waiting(Labels):
         def _work(self, name: str, shard: str) -> None:
             if shard == "000":
-                assert stopped.wait(20)
+                assert stopped.wait(120)
                 raise NoActors(STOPPED)
             raise StorageError("there is no room on the disk")
 

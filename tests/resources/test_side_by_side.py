@@ -8,11 +8,12 @@ import pytest
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.resources.side_by_side import side_by_side
 
+LONG = 120
 SHARDS = ["000", "001", "002", "003"]
 
 
 def test_several_are_in_work_at_once_and_all_they_yield_arrives():
-    together = threading.Barrier(2, timeout=20)
+    together = threading.Barrier(2, timeout=LONG)
 
     def work(shard: str) -> Iterator[str]:
         for number in range(2):
@@ -25,18 +26,20 @@ def test_several_are_in_work_at_once_and_all_they_yield_arrives():
 
 
 def test_an_error_stops_the_others_and_is_raised():
-    stopped, begun = threading.Event(), []
+    stopped, other_has_begun, begun = threading.Event(), threading.Event(), []
 
     def work(shard: str) -> Iterator[str]:
         begun.append(shard)
         if shard == "000":
+            assert other_has_begun.wait(LONG)
             raise ScoringError("trajectory t7 cannot be scored")
-        assert stopped.wait(20)
+        other_has_begun.set()
+        assert stopped.wait(LONG)
         yield shard
 
     with pytest.raises(ScoringError, match="t7"):
         list(side_by_side(work, SHARDS, 2, stopped.set))
-    assert begun == ["000", "001"] or begun == ["000", "001", "002"]
+    assert {"000", "001"} <= set(begun) <= {"000", "001", "002"}
 
 
 def test_a_caller_that_leaves_stops_the_work():
@@ -44,7 +47,7 @@ def test_a_caller_that_leaves_stops_the_work():
 
     def work(shard: str) -> Iterator[str]:
         yield shard
-        assert stopped.wait(20)
+        assert stopped.wait(LONG)
 
     found = side_by_side(work, SHARDS, 1, stopped.set)
     assert next(found) == "000"

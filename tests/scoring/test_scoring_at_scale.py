@@ -156,7 +156,7 @@ def test_an_item_is_made_while_the_one_before_it_is_used():
             yield number
 
     for number in ahead(numbers()):
-        assert number == 3 or made[number + 1].wait(timeout=10)
+        assert number == 3 or made[number + 1].wait(timeout=120)
     assert list(ahead(iter(range(5)))) == [0, 1, 2, 3, 4]
     assert list(ahead(iter(()))) == []
 
