@@ -33,7 +33,7 @@ FENCES = RawFencedCodeBlockLexer(re.compile(r"(?P<language>\w*)[^\n]*\n"))
 NOT_RUN = re.compile(r"<!-- not run(?: here)?: \S[^>]+ -->\s*\Z")
 COMMAND = re.compile(r'^ *(?:\.venv/bin/)?cpmi (?:[^\n"#]|"[^"]*")*', re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
-SECONDS = 60
+SECONDS = 600
 
 
 def run_sql(example: Example) -> None:
