@@ -1,7 +1,6 @@
 """A PostgreSQL of its own for a measurement or a test: a temporary folder, a free port on 127.0.0.1, no trace."""
 
 import os
-import random
 import secrets
 import shutil
 import signal
@@ -71,7 +70,7 @@ def free_port() -> int:
     """A port of 127.0.0.1 that nobody listens on now, and that the system gives to nobody who asks for any."""
     while True:
         with closing(socket.socket()) as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", random.SystemRandom().choice(PORTS)))
+            probe.bind(("127.0.0.1", secrets.choice(PORTS)))
             return probe.getsockname()[1]
 
 

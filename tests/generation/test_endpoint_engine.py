@@ -26,12 +26,14 @@ KEY = "sk-very-secret"
 USAGE = {"prompt_tokens": 5, "completion_tokens": 4}
 GOOD = Answer(completion("fine", usage=USAGE))
 LONG = 120
+NOW = 1_800_000_000.0
+FIRST_WAIT = 0.01
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client's first wait before another try, half a second, shortened."""
-    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
+    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", FIRST_WAIT)
 
 
 def no_tokenizer() -> Any:
@@ -308,10 +310,6 @@ def test_a_count_of_one_text_only_is_not_shared_out_among_all_of_them():
 )
 def test_servers_words_for_a_prompt_without_room(status, message, no_room):
     assert has_no_room(status, message) is no_room
-
-
-NOW = 1_800_000_000.0
-FIRST_WAIT = 0.01
 
 
 @pytest.mark.parametrize(
