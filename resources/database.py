@@ -5,6 +5,7 @@ so a connection sees rows the moment they are written, also one that is already 
 
     lake/labels/hard_negatives/empty.parquet                         no rows; written when the database is published
     lake/labels/hard_negatives/shard=000.parquet                     read_parquet('…/labels/hard_negatives/*.parquet')
+    lake/labels/hard_negatives/Copy of shard=000.parquet             left out: a view names the files it shows
 
 A view stores the path of its home. Readers of this package override it with where the database lies now (`cpmi_home`);
 for any other connection a view of a database that was copied or moved is an error, and never the rows of the home it
@@ -28,15 +29,17 @@ from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake import LAKE, Lake
+from cpmi_dagster.resources.lake import LAKE, Lake, name_of
 from cpmi_dagster.resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
 from cpmi_dagster.resources.read_only_lake import HOME
+from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
 from cpmi_dagster.resources.stage_run import partitions_of
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
 RESULT_GROUPS = ("reports",)
 COMPARISON = "reports.paper_comparison"
+EMPTY = "empty.parquet"
 # a format that old DuckDB opens; views with `columns` in `coalesce` are read from 1.3 on
 STORAGE_VERSION = "v1.2.0"
 HOME_VARIABLE = "cpmi_home"
@@ -101,7 +104,7 @@ class Database:
                 duckdb.connect(str(unfinished), config=CONFIG) as connection,
             ):
                 for table in TABLES.values():
-                    empty = Path(folder) / "empty.parquet"
+                    empty = Path(folder) / EMPTY
                     pl.DataFrame(schema=columns_of(table)).write_parquet(empty)
                     self._show(connection, table, copied=[*self._checked_files(table), empty])
                     advance(1, len(TABLES))
@@ -127,7 +130,7 @@ class Database:
             remove_unfinished(self._empty(table))
             if not self._has_empty(table):
                 with whole_file(self._empty(table)) as unfinished:
-                    pl.DataFrame(schema=columns_of(table)).write_parquet(unfinished)
+                    unfinished.write_bytes(sealed(pl.DataFrame(schema=columns_of(table)), {})[0])
 
     @property
     def files(self) -> list[str]:
@@ -222,20 +225,25 @@ class Database:
             home = quoted(str(self._lake.folder.absolute()))
             place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
             read = f"{place} || {quoted(f'/{self._files(table).relative_to(self._lake.folder)}')}"
-        select = f"select {columns} from read_parquet({read}, union_by_name = true, hive_partitioning = false)"
-        conditions = [*([] if is_result else [self._is_at_home()]), *self._is_asked_for(table)]
+        options = "union_by_name = true, hive_partitioning = false, filename = true"
+        select = f"select {columns} from read_parquet({read}, {options})"
+        conditions = [*([] if is_result else [self._is_at_home()]), *self._is_of_table(table)]
         if conditions:
             select += f" where {' and '.join(conditions)}"
         kind, relation = "table" if is_result else "view", f'{table.group}."{table.name}"'
         connection.execute(f"create schema if not exists {table.group}")
         _create(connection, kind, relation, select, table.meaning, table)
 
-    def _is_asked_for(self, table: Table) -> list[str]:
-        """The condition that leaves out partitions on disk which the profile does not name any more."""
-        names = partitions_of(table.key, self._settings) if self._settings else None
-        if names is None or table.partitioning not in columns_of(table):
-            return []
-        return [f'"{table.partitioning}" in ({", ".join(map(quoted, names))})' if names else "false"]
+    def _is_of_table(self, table: Table) -> list[str]:
+        """The condition that leaves out files beside a table's, and partitions that the profile no longer names."""
+        partitions: list[str] | list[None] = [None]
+        if table.partitioning:
+            if self._settings is None:
+                return []
+            partitions = partitions_of(table.key, self._settings) or []
+        names = [Path(name_of(table.key, partition)).name for partition in partitions]
+        names += [EMPTY, self._empty(table).name]
+        return [f"parse_filename(filename) in ({', '.join(map(quoted, names))})"]
 
     def _is_at_home(self) -> str:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""
@@ -257,11 +265,15 @@ class Database:
 
     def _empty(self, table: Table) -> Path:
         path = self._lake.root / table.key
-        return path / "empty.parquet" if table.partitioning else path.with_name(f"{path.name}.empty.parquet")
+        return path / EMPTY if table.partitioning else path.with_name(f"{path.name}.{EMPTY}")
 
     def _has_empty(self, table: Table) -> bool:
         empty = self._empty(table)
-        return empty.is_file() and dict(pl.read_parquet_schema(empty)) == columns_of(table)
+        try:
+            is_sealed = bool(checked_seal(empty))
+        except (FileNotFoundError, DamagedFile):
+            return False
+        return is_sealed and dict(pl.read_parquet_schema(empty)) == columns_of(table)
 
 
 _RELATIONS = """

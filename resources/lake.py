@@ -114,7 +114,7 @@ class Lake:
 
     def path(self, key: str, partition: str | None = None) -> Path:
         """The path of a table's file, or of one partition's; on an object store, that of a current copy."""
-        return self.files.path(_name(key, partition))
+        return self.files.path(name_of(key, partition))
 
     def partitions(self, key: str) -> list[str]:
         """Partition keys that have been made."""
@@ -132,7 +132,7 @@ class Lake:
 
     def has(self, key: str, partition: str | None = None) -> bool:
         """Whether there is a file, damaged or not."""
-        return self.files.exists(_name(key, partition))
+        return self.files.exists(name_of(key, partition))
 
     def has_rows(self) -> bool:
         """Whether any table was ever written."""
@@ -140,7 +140,7 @@ class Lake:
 
     def begun(self, keys: Iterable[str], partition: str | None) -> Begun:
         """The files that are in place now, to be replaced in this version only."""
-        return {(key, partition): self.files.version(_name(key, partition)) for key in keys}
+        return {(key, partition): self.files.version(name_of(key, partition)) for key in keys}
 
     def record(self, key: str, partition: str | None = None) -> FileRecord | None:
         """What made a file, or None where there is none.
@@ -149,7 +149,7 @@ class Lake:
             LakeError: the file is truncated, lies in the place of another, or was not written by this package.
         """
         try:
-            path, record = self._fetched(_name(key, partition), self.files.tail, _record_in)
+            path, record = self._fetched(name_of(key, partition), self.files.tail, _record_in)
         except FileNotFoundError:
             return None
         if (record.table, record.partition) != (key, partition):
@@ -171,7 +171,7 @@ class Lake:
             LakeError: it is damaged, lies in the place of another, or cannot be read.
         """
         try:
-            self._fetched(_name(key, partition), self.files.path, _seal_of)
+            self._fetched(name_of(key, partition), self.files.path, _seal_of)
         except FileNotFoundError:
             return
         self.record(key, partition)
@@ -245,8 +245,8 @@ class Lake:
         data, _ = sealed(stamped, {FOOTER_KEY: json.dumps(asdict(complete))})
         place = record.table, record.partition
         try:
-            over = self._begun[place] if place in self._begun else self.files.version(_name(*place))
-            self.files.commit(_name(*place), data, over)
+            over = self._begun[place] if place in self._begun else self.files.version(name_of(*place))
+            self.files.commit(name_of(*place), data, over)
         except LateWrite as error:
             self.files.drop(complete.files)
             raise LateWrite(
@@ -321,7 +321,7 @@ class Lake:
             self.check(key, partition)
         except DamagedFile as error:
             aside = f"{LAKE}/.damaged/{key.replace('/', '.')}.{partition or 'all'}.parquet"
-            place = self.files.put_aside(_name(key, partition), aside)
+            place = self.files.put_aside(name_of(key, partition), aside)
             say(f"{error}; it is made again now, and what was there lies at {place}")
 
     def work_folder(self, name: str) -> Path:
@@ -337,7 +337,7 @@ class Lake:
         return unfinished_paces(self.files, key)
 
 
-def _name(key: str, partition: str | None) -> str:
+def name_of(key: str, partition: str | None) -> str:
     """The name of a table's file in its home, or of one partition's."""
     partitioning = TABLES[key].partitioning
     return f"{LAKE}/{key}.parquet" if partitioning is None else f"{LAKE}/{key}/{partitioning}={partition}.parquet"

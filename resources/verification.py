@@ -1,7 +1,8 @@
 """`cpmi status --verify`: every file of a home is read, and compared with what was written.
 
 labels/answer_logprobs 001    the file's bytes have the hash in its seal, and it lies where it was written
-models/cpmi_bce               the weights have the hash in `models.process_reward_models`
+labels/answer_logprobs        no Parquet file beside those of its partitions
+models/cpmi_bce               the weights have the hash in `models.process_reward_models`, all files those of training
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,11 @@ from itertools import chain
 from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.models.model_files import weights_hash
+from cpmi_dagster.models.model_files import check_digests, weights_hash
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.database import EMPTY
 from cpmi_dagster.resources.hub import HubLock
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake import LAKE, Lake, name_of
 from cpmi_dagster.resources.sealed_parquet import checked_seal
 
 Place = tuple[str, str | None]
@@ -51,7 +53,8 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> Veri
         except LakeError as error:
             damage.append(str(error))
         advance(1, len(places))
-    return Verification(len(places), without_seal, [*damage, *chain(_models(lake), _hub_lock(settings))])
+    found = chain(damage, _strays(lake, places), _models(lake), _hub_lock(settings))
+    return Verification(len(places), without_seal, list(found))
 
 
 def _places(lake: Lake, key: str) -> list[Place]:
@@ -60,12 +63,23 @@ def _places(lake: Lake, key: str) -> list[Place]:
     return [(key, None)] if lake.exists(key) else []
 
 
+def _strays(lake: Lake, places: Sequence[Place]) -> Iterator[str]:
+    """Parquet files among those of the tables which are not theirs: copies, and what others put there."""
+    known = {name_of(key, partition) for key, partition in places}
+    folders = {f"{LAKE}/{key}" if table.partitioning else f"{LAKE}/{table.group}" for key, table in TABLES.items()}
+    for folder in sorted(folders):
+        for name in lake.files.names(folder):
+            if name.endswith(".parquet") and not name.endswith(EMPTY) and f"{folder}/{name}" not in known:
+                yield f"{folder}/{name} is no file of this home, and no table shows it; move it away"
+
+
 def _models(lake: Lake) -> Iterator[str]:
-    """Reward models whose weights are not those that training wrote."""
+    """Reward models whose files are not those that training wrote."""
     for recipe in filter(lambda name: lake.is_whole(MODELS, name), lake.partitions(MODELS)):
         for folder, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
             try:
                 path = lake.file(folder, MODELS, recipe)
+                check_digests(path)
                 is_same = weights_hash(path) == fingerprint
             except CpmiError as error:
                 yield f"{error}; or run `cpmi run --only {MODELS} --force`"

@@ -4,6 +4,7 @@ model.safetensors                                            alone, where it is 
 model.safetensors.index.json, model-00001-of-00002.…         the shards that the index names, and no others
 adapter_config.json, adapter_model.safetensors               an adapter beside them, or alone
 config.json, tokenizer.json, merges.txt, chat_template.jinja
+cpmi_digests.json                                            of a trained model: {"config.json": "5f0c…", …}
 """
 
 import json
@@ -15,6 +16,7 @@ from cpmi_dagster.files.file_states import by_state, file_digest
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+DIGESTS = "cpmi_digests.json"
 READ_BESIDE_WEIGHTS = (".json", ".txt", ".model", ".jinja", ".tiktoken")
 
 
@@ -53,6 +55,36 @@ def reading_hash(folder: Path) -> str:
         if file.name != INDEX and file.suffix in READ_BESIDE_WEIGHTS and file.is_file():
             digest.update(f"{file.name} {file_digest(file)}\n".encode())
     return digest.hexdigest()
+
+
+def write_digests(folder: Path) -> None:
+    """Note the sha256 of every file that loading may read; called when they are complete."""
+    (folder / DIGESTS).write_text(json.dumps(_digests(folder), indent=2) + "\n", encoding="utf-8")
+
+
+def check_digests(folder: Path) -> None:
+    """Refuse a folder whose files are not those of `write_digests`; one without its note is not looked at.
+
+    Raises:
+        ModelError: a file is damaged, was changed or removed, or came later; the message names it.
+    """
+    if not (folder / DIGESTS).is_file():
+        return
+    try:
+        noted = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
+    except (ValueError, TypeError, RecursionError):
+        noted = {DIGESTS: ""}
+    changed = sorted(dict(noted.items() ^ _digests(folder).items()))
+    if changed:
+        raise ModelError(
+            f"{folder / changed[0]} is not as training wrote it; copy the folder again, or train the model again"
+        )
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    read = (".safetensors", *READ_BESIDE_WEIGHTS)
+    files = (file for file in folder.iterdir() if file.is_file() and file.suffix in read and file.name != DIGESTS)
+    return {file.name: file_digest(file) for file in files}
 
 
 def _weights(folder: Path) -> list[Path]:

@@ -26,6 +26,7 @@ from transformers.utils.generic import ModelOutput
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.language_models import load_tokenizer, model_identity
+from cpmi_dagster.models.model_files import check_digests
 from cpmi_dagster.models.safe_loading import (
     DATA_ONLY,
     SAFE_WEIGHTS,
@@ -169,12 +170,13 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
         device: auto (CUDA where there is one), or a torch device.
 
     Raises:
-        ModelError: the folder is missing, incomplete, or holds another kind of model.
+        ModelError: the folder is missing, incomplete or damaged, or holds another kind of model.
     """
     place = expanded(folder)
     if not (place / "config.json").is_file():
         raise ModelError(f"there is no reward model in {place}; give one that was trained, HOME/models/RECIPE")
     check_weights_index(place)
+    check_digests(place)
     identity = model_identity(str(place))
     tokenizer = load_tokenizer(str(place))
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device

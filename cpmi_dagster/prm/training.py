@@ -5,9 +5,9 @@ One row of the examples is a trajectory with the soft label of each step:
     trajectory_id  question_id  question              steps                                      labels
     t000000017     3f9a...      Weng earns $12 ...    [She earned 0.2 a minute., That is 10.]    [0.91, 0.64]
 
-The result is a folder that `load_reward_model` reads: config.json, safetensors, the tokenizer, README.md. It appears
-when it is complete; a killed training resumes from its last checkpoint. With `training.accelerate` the same
-code runs in as many processes as accelerate is configured for (`prm/launch.py`).
+The result is a folder that `load_reward_model` reads: config.json, safetensors, the tokenizer, README.md and the hashes
+of these files. It appears when it is complete; a killed training resumes from its last checkpoint. With
+`training.accelerate` the same code runs in as many processes as accelerate is configured for (`prm/launch.py`).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from cpmi_dagster.files.whole_files import written_at_once
-from cpmi_dagster.models.language_models import weights_hash
+from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.prm.card import model_card
 from cpmi_dagster.prm.fitting import Backbone, Fitted, Job, fit
 from cpmi_dagster.prm.launch import launch
@@ -75,4 +75,5 @@ def train_reward_model(
         fitted = launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
         card = model_card(recipe, own, fitted, data_version, output.name)
         (folder / "README.md").write_text(card, encoding="utf-8")
+        write_digests(folder)
     return TrainedModel(**vars(fitted), path=output, weights_fingerprint=weights_hash(output))

@@ -14,12 +14,14 @@ from transformers import AutoConfig, AutoModel
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel, weights_hash
+from cpmi_dagster.models.model_files import DIGESTS
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelConfig, load_reward_model
 from cpmi_dagster.prm.shared_prefix import can_share_prefix, hidden_states, shared_prefix_length
 from cpmi_dagster.prm.training import TrainedModel
 
 pytestmark = pytest.mark.slow
 
+Flip = Callable[[Path, int], None]
 BuildRewardModel = Callable[..., LoadedRewardModel]
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCORE_IN_A_NEW_PROCESS = """
@@ -87,22 +89,41 @@ def test_a_folder_without_a_reward_model_is_named(tmp_path: Path, decoder: Loade
 
 
 def test_a_folder_without_tokenizer_is_named(trained: TrainedModel, tmp_path: Path) -> None:
-    shutil.copytree(trained.path, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*token*"))
+    shutil.copytree(trained.path, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*token*", DIGESTS))
     with pytest.raises(ModelError, match="no tokenizer"):
         load_reward_model(tmp_path)
 
 
 def test_truncated_weights_are_named(trained: TrainedModel, tmp_path: Path) -> None:
     shutil.copytree(trained.path, tmp_path, dirs_exist_ok=True)
+    (tmp_path / DIGESTS).unlink()
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ModelError, match=r"the reward model in .* cannot be loaded"):
         load_reward_model(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_bit_that_flipped_in_any_file_is_named(trained: TrainedModel, tmp_path: Path, name: str, flip: Flip) -> None:
+    folder = shutil.copytree(trained.path, tmp_path / "model")
+    (folder / "README.md").write_text("notes of mine")
+    load_reward_model(folder, device="cpu")
+    flip(folder / name, (folder / name).stat().st_size // 2)
+    with pytest.raises(ModelError, match=rf"{name} is not as training wrote it"):
+        load_reward_model(folder, device="cpu")
+
+
+def test_a_file_that_loading_would_read_too_is_named(trained: TrainedModel, tmp_path: Path) -> None:
+    folder = shutil.copytree(trained.path, tmp_path / "model")
+    (folder / "added_tokens.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"added_tokens\.json is not as training wrote it"):
+        load_reward_model(folder, device="cpu")
+
+
 @pytest.mark.parametrize("name", ["head.output.weight", "backbone.layers.1.mlp.down_proj.weight"])
 def test_a_model_without_some_of_its_weights_is_refused(trained: TrainedModel, tmp_path: Path, name: str) -> None:
     folder = shutil.copytree(trained.path, tmp_path / "model")
+    (folder / DIGESTS).unlink()
     weights = load_file(folder / "model.safetensors")
     del weights[name]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})

@@ -276,6 +276,33 @@ def test_a_recipe_that_the_profile_does_not_name_any_more_is_kept_and_not_shown(
     assert lake.partitions(key) == sorted([named, "of_last_week"])
 
 
+def test_a_copy_of_a_file_beside_it_adds_no_rows(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    lake = Lake(settings.home)
+    lake.write(*negatives("000"))
+    row = {"trajectory_id": "t1", "shard": "000", "question_id": "q", "task": "GSM8K", "composition": "mixed"}
+    selected = pl.DataFrame([row])
+    lake.write(selected, FileRecord("selection/selected_trajectories", None, "f", "r", "", "1"))
+    for path in (lake.path(NEGATIVES, "000"), lake.path("selection/selected_trajectories")):
+        for name in (f"Copy of {path.name}", path.name.replace(".parquet", " (1).parquet"), f"{path.stem}.old.parquet"):
+            shutil.copy(path, path.with_name(name))
+    database = Database(lake, settings)
+    database.publish()
+    counts = "select count(*) from labels.hard_negatives union all select count(*) from selection.selected_trajectories"
+    with database.reader() as connection, duckdb.connect(str(database.path), read_only=True) as foreign:
+        assert connection.sql(counts).fetchall() == foreign.sql(counts).fetchall() == [(1,), (1,)]
+
+
+@pytest.mark.parametrize("place", [2, -6])
+def test_a_damaged_file_of_no_rows_is_written_again(database, lake, flip, place):
+    lake.write(*negatives("000"))
+    database.publish()
+    empty = database._empty(TABLES[NEGATIVES])
+    flip(empty, place % empty.stat().st_size)
+    with database.reader() as connection:
+        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() == [(1,)]
+
+
 def test_what_killed_publishers_left_goes(database):
     left = database.path.with_name(".cpmi.duckdb.5f0c1f2a.tmp.wal")
     left.touch()

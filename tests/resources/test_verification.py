@@ -1,8 +1,12 @@
 """Every byte of a home is compared with what was written."""
 
+import shutil
+
 import polars as pl
 import pytest
 
+from cpmi_dagster.miniature.names import MODEL_FOLDERS
+from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake import FOOTER_KEY, FileRecord, Lake
 from cpmi_dagster.resources.verification import Verification, verify_home
@@ -62,3 +66,22 @@ def test_weights_that_training_did_not_write_are_named(settings, lake):
 def test_a_damaged_lock_of_hub_revisions_is_named(settings, lake):
     (settings.home / "hub.lock.json").write_text("{")
     assert "hub.lock.json is damaged" in verified(settings).damage[0]
+
+
+def test_a_parquet_file_that_nobody_wrote_there_is_named(settings, lake):
+    shutil.copy(lake.path(KEY, "001"), lake.path(KEY, "001").with_name("Copy of shard=001.parquet"))
+    (sentence,) = verified(settings).damage
+    assert sentence.startswith("lake/labels/hard_negatives/Copy of shard=001.parquet is no file of this home")
+
+
+def test_a_model_whose_tokenizer_was_damaged_is_named(settings, lake, flip):
+    folder = settings.home / "models" / "mc_bce"
+    shutil.copytree(MODEL_FOLDERS["prover"], folder)
+    write_digests(folder)
+    row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
+    row |= {"data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
+    rows = pl.DataFrame([row | {"weights_fingerprint": weights_hash(folder)}], schema=lake.read(MODELS, []).schema)
+    lake.write(rows, FileRecord(MODELS, "mc_bce", "f", "r", "m", "1"))
+    assert verified(settings).damage == []
+    flip(folder / "tokenizer.json", 5000)
+    assert "tokenizer.json is not as training wrote it" in verified(settings).damage[0]
