@@ -19,14 +19,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import duckdb
 import polars as pl
 
 from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, Table, column_meanings, columns_of, provenance_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
-from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.locks import locked, locked_beside
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake import LAKE, Lake, name_of
@@ -45,6 +44,8 @@ STORAGE_VERSION = "v1.2.0"
 HOME_VARIABLE = "cpmi_home"
 CONFIG: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": STORAGE_VERSION}
 EXPORT = "main.cpmi_export"
+CHECKPOINT = "checkpoint"
+"""Moves all that was written from the log into the file; closing would do so too, and say nothing of a full disk."""
 MAGIC = b"DUCK"  # after a checksum of eight bytes
 
 
@@ -76,6 +77,7 @@ class Database:
                             self._show(connection, table)
                         _show_comparison(connection)
                         connection.commit()
+                        connection.execute(CHECKPOINT)
                     # a log that another program left would be taken for this file's
                     self.path.with_name(f"{FILE_NAME}.wal").unlink(missing_ok=True)
             except duckdb.Error as error:
@@ -94,25 +96,25 @@ class Database:
 
         Raises:
             LakeError: nothing has been made yet, or a file of the lake is damaged.
+            StorageError: there is no room for it.
         """
         if not self._lake.has_rows():
             raise LakeError("there is nothing to export yet; run `cpmi run` first")
         try:
-            with (
-                TemporaryDirectory(prefix="cpmi-export-") as folder,
-                whole_file(path) as unfinished,
-                duckdb.connect(str(unfinished), config=CONFIG) as connection,
-            ):
-                for table in TABLES.values():
-                    empty = Path(folder) / EMPTY
-                    pl.DataFrame(schema=columns_of(table)).write_parquet(empty)
-                    self._show(connection, table, copied=[*self._checked_files(table), empty])
-                    advance(1, len(TABLES))
-                _show_comparison(connection)
-                connection.execute(f"create table {EXPORT} (name varchar, value varchar)")
-                connection.executemany(f"insert into {EXPORT} values (?, ?)", [list(fact) for fact in facts.items()])
-                rows = connection.sql(_ROWS).pl()
-            path.with_name(f"{path.name}.wal").unlink(missing_ok=True)  # of what was replaced
+            with locked_beside(path, waits=True):
+                remove_unfinished(path)
+                with whole_file(path) as unfinished, duckdb.connect(str(unfinished), config=CONFIG) as connection:
+                    empty = unfinished.with_name(f"{unfinished.name}.empty.parquet")
+                    for table in TABLES.values():
+                        pl.DataFrame(schema=columns_of(table)).write_parquet(empty)
+                        self._show(connection, table, copied=[*self._checked_files(table), empty])
+                        advance(1, len(TABLES))
+                    _show_comparison(connection)
+                    connection.execute(f"create table {EXPORT} (name varchar, value varchar)")
+                    connection.executemany(f"insert into {EXPORT} values (?, ?)", [*map(list, facts.items())])
+                    rows = connection.sql(_ROWS).pl()
+                    connection.execute(CHECKPOINT)
+                path.with_name(f"{path.name}.wal").unlink(missing_ok=True)  # of what was replaced
             return rows
         except duckdb.Error as error:
             raise LakeError(f"{path} cannot be written: {first_line(error)}") from error
@@ -242,8 +244,7 @@ class Database:
                 return []
             partitions = partitions_of(table.key, self._settings) or []
         names = [Path(name_of(table.key, partition)).name for partition in partitions]
-        names += [EMPTY, self._empty(table).name]
-        return [f"parse_filename(filename) in ({', '.join(map(quoted, names))})"]
+        return [f"parse_filename(filename) in ({', '.join(map(quoted, names))})" if names else "false"]
 
     def _is_at_home(self) -> str:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""

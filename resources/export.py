@@ -80,6 +80,7 @@ def export(settings: Settings, request: ExportRequest, advance: Advance) -> Expo
     Raises:
         UsageError: options do not go together, or something of the user's is where the export would go.
         LakeError: what is to be exported has not been made yet, or is damaged.
+        StorageError: there is no room for it.
         CpmiError: the hub does not take it.
     """
     _check_options(request)

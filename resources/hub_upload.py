@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from cpmi_dagster.errors import CpmiError, UsageError, first_line
 from cpmi_dagster.exports.folders import RECORD
 from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.files.whole_files import refusals_named
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -92,7 +93,7 @@ def upload(folder: Path, repository: Repository) -> str:
         CpmiError: the hub cannot be reached, or refuses it.
     """
     api = _api()
-    with _hub_errors(repository):
+    with _hub_errors(repository), refusals_named(folder):
         created = api.create_repo(repository.id, repo_type=repository.kind, private=True, exist_ok=True)
         api.upload_folder(
             repo_id=repository.id,

@@ -1,9 +1,13 @@
 """Files that exist whole or not at all: written under a temporary name, then renamed.
 
-with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.5f0c1f2a.tmp
+with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.5f0c1f2a.cpmi-tmp
     frame.write_parquet(unfinished)                            -> out/scores.parquet
 
-The temporary name is drawn at random: writers on several machines, or in containers, may have the same process id.
+with written_at_once(Path("out/model")) as unfinished:         out/.model.5f0c1f2a.cpmi-tmp/new
+    model.save_pretrained(unfinished)                          -> out/model, after out/.model.5f0c1f2a.cpmi-tmp/old
+
+The temporary name is drawn at random: writers on several machines, or in containers, may have the same process id. Its
+ending tells it from files of the user's.
 """
 
 import errno
@@ -16,11 +20,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from cpmi_dagster.errors import SourceError, StorageError
+from cpmi_dagster.errors import CpmiError, SourceError, StorageError
 from cpmi_dagster.files.locks import locked_beside
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
+SAID = {os.strerror(code): code for code in (*NO_ROOM, errno.EROFS)} | {"unexpected pos": errno.ENOSPC}
+"""Words of libraries for what only a writer meets; the last are those of `torch.save` on a full disk."""
+UNFINISHED = ".cpmi-tmp"
+REPLACED = "old"
 TOKEN_CHARACTERS = 8
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -29,54 +37,71 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a name to write under; the file takes its own name when the block ends, and is gone if the block fails.
 
+    What a library writes beside it, under a name that begins with this one, is removed too.
+
     Args:
         path: The file's final path; its folder is made if absent, an older file there is replaced.
 
     Raises:
         StorageError: there is no room for it, or its folder cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex[:TOKEN_CHARACTERS]}.tmp")
+    unfinished = _unfinished(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield unfinished
-        os.replace(unfinished, path)
-    except OSError as error:
-        if error.errno not in (*NO_ROOM, *NOT_ALLOWED):
-            raise
-        raise cannot_be_written(path, error) from error
+        with refusals_named(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield unfinished
+            os.replace(unfinished, path)
     finally:
-        _remove(unfinished)
+        for left in path.parent.glob(f"{glob.escape(unfinished.name)}*"):
+            _remove(left)
 
 
 @contextmanager
 def written_at_once(folder: Path) -> Iterator[Path]:
-    """A folder that appears when it is complete, or not at all: a hidden sibling to write into, renamed to
-    `folder` when the block succeeds and removed when it fails.
+    """A folder that appears when it is complete, or not at all: written below a hidden sibling, and renamed to
+    `folder` when the block succeeds; the sibling is removed when it fails.
 
     An existing folder stays until the new one is complete. A second writer waits for the first. What a killed one left
     is removed first, and a folder that it had just renamed gets its name back. On a disk without locks nobody else must
     write the same folder.
+
+    Raises:
+        StorageError: there is no room for it, or its parent cannot be written.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial, replaced = (folder.with_name(f".{folder.name}{suffix}") for suffix in (".partial", ".replaced"))
-    with locked_beside(folder, waits=True):
-        _tidy(folder, partial, replaced)
-        try:
-            partial.mkdir()
-            yield partial
-            if folder.exists():
-                folder.rename(replaced)
-            partial.rename(folder)
-        finally:
-            _tidy(folder, partial, replaced)
+    with refusals_named(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked_beside(folder, waits=True):
+            remove_unfinished(folder)
+            unfinished = _unfinished(folder)
+            new = unfinished / "new"
+            try:
+                new.mkdir(parents=True)
+                yield new
+                if folder.exists():
+                    folder.rename(unfinished / REPLACED)
+                new.rename(folder)
+            finally:
+                remove_unfinished(folder)
 
 
-def _tidy(folder: Path, partial: Path, replaced: Path) -> None:
-    """Give a folder that was renamed, and not replaced, its name back; remove what else lies beside it."""
-    if replaced.exists() and not folder.exists():
-        replaced.rename(folder)
-    for leftover in (partial, replaced):
-        shutil.rmtree(leftover, ignore_errors=True)
+@contextmanager
+def refusals_named(path: Path) -> Iterator[None]:
+    """Say in one sentence where the operating system refuses to write; libraries say it in words of their own.
+
+    Raises:
+        StorageError: there is no room, or this path or one beside it cannot be written.
+    """
+    try:
+        yield
+    except CpmiError:
+        raise
+    except Exception as error:
+        code = getattr(error, "errno", None) or next((SAID[words] for words in SAID if words in str(error)), None)
+        file = getattr(error, "filename", None)
+        is_elsewhere = isinstance(file, str) and not Path(file).is_relative_to(path.parent)
+        if code not in (*NO_ROOM, *NOT_ALLOWED) or is_elsewhere:
+            raise
+        raise cannot_be_written(path, OSError(code, os.strerror(code))) from error
 
 
 def cannot_be_written(path: Path, error: OSError) -> StorageError:
@@ -86,15 +111,28 @@ def cannot_be_written(path: Path, error: OSError) -> StorageError:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what killed writers of a file left beside it; the caller holds the lock under which it is written."""
-    for unfinished in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    """Remove what killed writers of a file or folder left beside it; a folder that one had renamed gets its name back.
+
+    The caller holds the lock under which it is written.
+    """
+    for unfinished in path.parent.glob(f".{glob.escape(path.name)}.*{UNFINISHED}*"):
+        if (unfinished / REPLACED).exists() and not path.exists():
+            (unfinished / REPLACED).rename(path)
         _remove(unfinished)
+
+
+def _unfinished(path: Path) -> Path:
+    """A name beside a path that nobody else gives to a file."""
+    return path.with_name(f".{path.name}.{uuid4().hex[:TOKEN_CHARACTERS]}{UNFINISHED}")
 
 
 def _remove(unfinished: Path) -> None:
     # on a disk that became read-only nothing can be removed, and the first error is the one to show
-    with suppress(OSError):
-        unfinished.unlink(missing_ok=True)
+    if unfinished.is_dir():
+        shutil.rmtree(unfinished, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEFORE_LABELS = ("sources", "alignment", "selection")
 MEASURED = cs.contains("seconds")
 """Columns that differ from run to run."""
-UNFINISHED = (".tmp", ".wal", ".partial", ".replaced")
+UNFINISHED = (".cpmi-tmp", ".wal")
 LONGEST_RUN_SECONDS = 1800
 MANY = 1_000
 

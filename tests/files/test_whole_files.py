@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
+import polars as pl
 import pytest
+from safetensors import SafetensorError
 
 from cpmi_dagster.errors import SourceError, StorageError
 from cpmi_dagster.files.whole_files import check_writable, remove_unfinished, whole_file, write_whole, written_at_once
@@ -53,11 +56,57 @@ def test_writers_that_share_a_process_id_do_not_share_a_file(tmp_path):
 
 
 def test_what_a_killed_writer_left_of_a_file_can_be_removed(tmp_path):
-    names = [".page.html.5f0c1f2a.tmp", ".page.html.4711.tmp", ".page.html.5f0c1f2a.tmp.wal", ".other.html.4711.tmp"]
-    for name in (*names, "page.html"):
+    kept = {"page.html", ".other.html.5f0c1f2a.cpmi-tmp", ".page.html.lock", ".page.html.old.tmp"}
+    for name in (*kept, ".page.html.5f0c1f2a.cpmi-tmp", ".page.html.5f0c1f2a.cpmi-tmp.wal"):
         (tmp_path / name).touch()
     remove_unfinished(tmp_path / "page.html")
-    assert {path.name for path in tmp_path.iterdir()} == {"page.html", ".other.html.4711.tmp"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_a_failed_write_leaves_nothing_of_what_a_library_wrote_beside_it(tmp_path):
+    with pytest.raises(RuntimeError), whole_file(tmp_path / "all.duckdb") as unfinished:
+        unfinished.with_name(f"{unfinished.name}.wal").touch()
+        unfinished.with_name(f"{unfinished.name}.tmp").mkdir()
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+
+
+NO_ROOM = "No space left on device"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, f"Error writing bytes to file. Detail: [errno 28] {NO_ROOM}"),
+        SafetensorError(f"Error while serializing: I/O error: {NO_ROOM} (os error 28)"),
+        duckdb.IOException(f'IO Error: Could not write file "all.duckdb": {NO_ROOM}'),
+        pl.exceptions.ComputeError(f"parquet: underlying IO error: {NO_ROOM} (os error 28)"),
+        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("writer", [whole_file, written_at_once])
+def test_a_full_disk_is_the_same_sentence_whatever_library_meets_it(tmp_path, writer, error):
+    with pytest.raises(StorageError) as raised, writer(tmp_path / "mine"):
+        raise error
+    assert (
+        str(raised.value) == f"{tmp_path / 'mine'} cannot be written ({NO_ROOM}); make room on its disk and run again"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(errno.EACCES, "Permission denied", "/elsewhere/tokenizer.json"),
+        SourceError("the model's folder cannot be read (No space left on device)"),
+        ValueError("Permission denied"),
+    ],
+)
+def test_an_error_that_is_not_of_writing_stays_as_it_is(tmp_path, error):
+    with pytest.raises(type(error)) as raised, written_at_once(tmp_path / "model"):
+        raise error
+    assert raised.value is error
 
 
 def write_folder(folder: Path, text: str) -> None:
@@ -90,7 +139,7 @@ def test_a_folder_that_cannot_be_renamed_leaves_the_older_one_in_place(tmp_path,
     rename = Path.rename
 
     def refuse(self, target):
-        if self.name.endswith(".partial"):
+        if self.name == "new":
             raise error
         return rename(self, target)
 
@@ -126,13 +175,24 @@ def test_writers_of_one_folder_wait_for_each_other(tmp_path):
 
 
 def test_a_folder_that_a_killed_writer_had_just_renamed_gets_its_name_back(tmp_path):
-    folder = tmp_path / "model"
-    write_folder(tmp_path / ".model.replaced", "old")
-    (tmp_path / ".model.partial").mkdir()
+    folder, killed = tmp_path / "model", tmp_path / ".model.5f0c1f2a.cpmi-tmp"
+    write_folder(killed / "old", "old")
+    (killed / "new").mkdir()
     with pytest.raises(RuntimeError), written_at_once(folder):
         assert (folder / "text").read_text() == "old"
         raise RuntimeError
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_folders_of_ones_own_with_names_like_those_of_a_writer_stay(tmp_path):
+    own = [tmp_path / name for name in (".model.partial", ".model.replaced", ".model.old.tmp", ".model.5f0c1f2a")]
+    for folder in own:
+        write_folder(folder, "mine")
+    write_folder(tmp_path / "model", "new")
+    with pytest.raises(RuntimeError), written_at_once(tmp_path / "model"):
+        raise RuntimeError
+    assert [(folder / "text").read_text() for folder in own] == ["mine"] * 4
+    assert sorted(tmp_path.iterdir()) == sorted([*own, tmp_path / "model"])
 
 
 def test_a_disk_without_locks_takes_folders(tmp_path, monkeypatch):

@@ -94,7 +94,7 @@ def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: 
     asking.stdout.close()
 
     def why_ended() -> str:
-        return "".join(path.read_text() for path in tmp_path.glob(".m.partial/.job-*/error.txt"))
+        return "".join(path.read_text() for path in tmp_path.glob(".m.*/new/.job-*/error.txt"))
 
     wait_until(lambda: "the run that started this training has ended" in why_ended(), 600, "the processes go on")
     assert not (tmp_path / "m").exists()

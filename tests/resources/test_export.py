@@ -1,6 +1,7 @@
 """`cpmi export`: what a finished home becomes elsewhere, and what is left alone."""
 
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -15,12 +16,12 @@ from small_run import run_all
 from typer.testing import CliRunner
 
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.errors import LakeError, UsageError
+from cpmi_dagster.errors import LakeError, StorageError, UsageError
 from cpmi_dagster.prm import load_reward_model
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.export import ExportRequest, export
-from cpmi_dagster.resources.hub_upload import repository_of
+from cpmi_dagster.resources.hub_upload import repository_of, upload
 from cpmi_dagster.resources.lake import Lake
 
 pytestmark = pytest.mark.slow
@@ -253,6 +254,31 @@ def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeyp
     sent["files"] = ["model.safetensors"]
     with pytest.raises(UsageError, match=r"contains `model\.safetensors`, which no export has written"):
         export(finished, ExportRequest("hf://datasets/me/mine"), silent)
+
+
+def test_a_disk_that_is_full_is_not_taken_for_a_refusal_of_the_hub(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *_, **__: "https://hub.example")
+    monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", refuse)
+    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
+    with pytest.raises(StorageError, match=r"mine cannot be written \(No space left on device\); make room"):
+        upload(tmp_path / "mine", repository_of("hf://me/mine", "model"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "size"),
+    [(ExportRequest("mine"), 2_000), (ExportRequest("prm", recipe="cpmi_bce"), 2_000), (ExportRequest("mine"), 12_000),
+     (ExportRequest("all.duckdb"), 100_000), (ExportRequest("all.duckdb"), 5_000_000)],
+)  # fmt: skip
+def test_an_export_to_a_full_disk_is_one_sentence_and_leaves_nothing(finished, tmp_path, full_disk, request_, size):
+    target = tmp_path / "out" / request_.to
+    target.parent.mkdir()
+    request = dataclasses.replace(request_, to=str(target))
+    with full_disk(size), pytest.raises(StorageError, match=f"{target} cannot be written .*; make room on its disk"):
+        export(finished, request, silent)
+    assert not list(target.parent.iterdir())
 
 
 def test_a_model_may_be_named_as_on_the_hub(monkeypatch):

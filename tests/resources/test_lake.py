@@ -193,7 +193,7 @@ def test_a_damaged_file_is_put_aside_and_what_killed_writers_left_goes(lake, fli
     for shard in ("000", "001"):
         lake.write(ROWS, record(partition=shard))
     flip(lake.path(KEY, "000"), 40)
-    left = lake.path(KEY, "001").with_name(".shard=001.parquet.4711.tmp")
+    left = lake.path(KEY, "001").with_name(".shard=001.parquet.5f0c1f2a.cpmi-tmp")
     left.touch()
     said = []
     for shard in ("000", "001", "002"):

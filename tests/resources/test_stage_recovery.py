@@ -55,7 +55,7 @@ def test_what_killed_runs_left_of_a_finished_partition_goes(run_of):
     run = run_of(declared)
     declared.bring_up_to_date(run, "000")
     run.lake.chunks(SCORES, "000", "f" * 16).save("0", {SCORES: rewards("a")}, {})
-    run.lake.path(SCORES, "000").with_name(".shard=000.parquet.4711.tmp").touch()
+    run.lake.path(SCORES, "000").with_name(".shard=000.parquet.5f0c1f2a.cpmi-tmp").touch()
     declared.bring_up_to_date(run, "000")
     left = {path.name for path in run.lake.root.rglob("*") if path.is_file() and path.suffix != ".lock"}
     assert left == {"shard=000.parquet", *(path.name for path in run.lake.root.rglob("*empty.parquet"))}
