@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import sqlalchemy.exc
 import yaml
+from dagster_shared.check import CheckError
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
@@ -42,7 +43,7 @@ def write_dagster_yaml(settings: Settings) -> Path:
     _check_writable(folder)
     text = yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
-    found = file.read_text(encoding="utf-8") if file.is_file() else ""
+    found = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     is_ours = not found or folder == settings.folder / "dagster" or LAUNCHER_CLASS in found
     if is_ours and found != text:
         write_whole(file, text)
@@ -65,7 +66,8 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
 
     Raises:
         UnwritableHome: the home cannot be written.
-        SettingsError: Dagster's database is damaged, or its server refuses.
+        SettingsError: Dagster's database is damaged, its disk is full, or its server refuses; or somebody else's
+            `dagster.yaml` is not one.
     """
     folder = write_dagster_yaml(settings)
     try:
@@ -74,6 +76,11 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
         instance.event_log_storage.get_concurrency_keys()
     except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
         raise unusable_storage(folder, settings.orchestration.postgres, error) from error
+    except (dg.DagsterError, CheckError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split()).partition(" Expected: ")[0]
+        raise SettingsError(
+            f"Dagster cannot use {folder / 'dagster.yaml'} ({reason}); correct it, or move it away, and run again"
+        ) from error
     return instance
 
 

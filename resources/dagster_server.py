@@ -11,7 +11,7 @@ from dagster._utils.schedules import is_valid_cron_schedule
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.dagster_home import view_instance
 from cpmi_dagster.resources.guarded_webserver import AS_MODULE
 from cpmi_dagster.resources.own_pages_only import LOCALHOST
 
@@ -59,11 +59,13 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
         profile: name or path that the user gave, for the code location.
 
     Raises:
-        SettingsError: the home cannot be written.
+        SettingsError: see `view_instance`.
     """
+    with view_instance(settings) as instance:
+        folder = instance.root_directory
     environment = {
         **os.environ,
-        "DAGSTER_HOME": str(write_dagster_yaml(settings)),
+        "DAGSTER_HOME": folder,
         "CPMI_HOME": str(settings.home),
         "CPMI_PROFILE": profile or os.environ.get("CPMI_PROFILE") or settings.profile,
         # `dg dev` replaces `dagster dev`, but takes no workspace file

@@ -14,6 +14,14 @@ from cpmi_dagster.profiles.postgres import Postgres
 SCHEME = "postgresql+psycopg2"
 CONNECT_SECONDS = 10
 NOT_LOST = "every result is in the lake, only the history of runs is lost"
+UNDAMAGED = {
+    "disk is full": "make room on its disk",
+    "disk I/O error": "make room on its disk",
+    "readonly database": "make that folder and its files writable",
+    "unable to open database file": "make that folder and its files writable",
+    "database is locked": "end what else writes to it",
+}
+"""Words of SQLite for what is wrong around a database that is whole, and what to do about it."""
 
 
 def storage_configuration(postgres: Postgres | None) -> dict[str, object]:
@@ -40,7 +48,7 @@ def storage_configuration(postgres: Postgres | None) -> dict[str, object]:
 
 
 def unusable_storage(folder: Path, postgres: Postgres | None, error: Exception) -> SettingsError:
-    """What a user reads where Dagster's tables are damaged, or not the user's to take: what to do about that storage.
+    """What a user reads where Dagster's tables are damaged, not the user's to take, or on a full disk: what to do.
 
     Args:
         folder: the home's `dagster`, where SQLite has them.
@@ -48,6 +56,9 @@ def unusable_storage(folder: Path, postgres: Postgres | None, error: Exception) 
     """
     cause = first_line(getattr(error, "orig", None) or error)
     if postgres is None:
+        for words, advice in UNDAMAGED.items():
+            if words in cause:
+                return SettingsError(f"Dagster's database in {folder} cannot be used ({cause}); {advice} and run again")
         return SettingsError(
             f"Dagster's database in {folder} cannot be read ({cause}); move that folder away and run again: {NOT_LOST}"
         )

@@ -1,9 +1,11 @@
 """Dagster's own folder: its configuration, what is wrong with it, and the server's port."""
 
 import socket
+import sqlite3
 
 import dagster as dg
 import pytest
+import sqlalchemy.exc
 import yaml
 
 from cpmi_dagster.definitions import MAKERS
@@ -16,7 +18,8 @@ from cpmi_dagster.resources.dagster_home import (
     open_instance,
     write_dagster_yaml,
 )
-from cpmi_dagster.resources.dagster_server import check_port
+from cpmi_dagster.resources.dagster_server import check_port, serve_ui
+from cpmi_dagster.resources.dagster_storage import unusable_storage
 from cpmi_dagster.resources.pools import wait_for_pool
 from cpmi_dagster.resources.status import home_status
 
@@ -82,6 +85,59 @@ def test_a_damaged_database_of_dagster_is_named_with_what_to_do(settings, file):
     (dagster_folder(settings) / file).write_bytes(b"no database" * 100)
     with pytest.raises(SettingsError, match=r"Dagster's database in .* cannot be read .*; move that folder away"):
         open_instance(settings)
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"),
+    [
+        ("database or disk is full", "make room on its disk and run again"),
+        ("disk I/O error", "make room on its disk and run again"),
+        ("attempt to write a readonly database", "make that folder and its files writable and run again"),
+        ("unable to open database file", "make that folder and its files writable and run again"),
+        ("database is locked", "end what else writes to it and run again"),
+    ],
+)
+def test_a_disk_that_takes_no_more_is_not_taken_for_a_damaged_database(tmp_path, cause, advice):
+    error = sqlalchemy.exc.OperationalError("select 1", {}, sqlite3.OperationalError(cause))
+    said = str(unusable_storage(tmp_path, None, error))
+    assert said == f"Dagster's database in {tmp_path} cannot be used ({cause}); {advice}"
+
+
+def test_a_full_disk_keeps_the_history_of_runs(settings, full_disk):
+    with full_disk(8_000), pytest.raises(SettingsError, match=r"\(.*\); make room on its disk and run again"):
+        open_instance(settings)
+    with open_instance(settings) as instance:
+        assert instance.get_runs_count() == 0
+
+
+GARBAGE = {
+    "is not text": b"\xff\xfe\x00",
+    "is a list": b"- a\n",
+    "is not YAML": b"telemetry: {enabled: [",
+    "has an unknown key": b"nosuch: 3\n",
+    "has a wrong type": b"concurrency: [1]\n",
+    "names no class": b"run_storage: {module: dagster, class: Nope, config: {}}\n",
+}
+
+
+def test_a_configuration_of_the_home_that_is_no_text_is_written_again(settings):
+    folder = write_dagster_yaml(settings)
+    good = (folder / "dagster.yaml").read_bytes()
+    (folder / "dagster.yaml").write_bytes(GARBAGE["is not text"])
+    with open_instance(settings):
+        assert (folder / "dagster.yaml").read_bytes() == good
+
+
+@pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE)
+@pytest.mark.parametrize("command", [open_instance, lambda settings: serve_ui(settings, None, 3000)], ids=["run", "ui"])
+def test_a_configuration_of_somebody_else_that_makes_no_sense_is_named(tmp_path, monkeypatch, content, command):
+    for variable in ("CPMI_CACHE", "DAGSTER_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the UI was started"))
+    (tmp_path / "dagster.yaml").write_bytes(content)
+    with pytest.raises(SettingsError, match=rf"Dagster cannot use {tmp_path}/dagster\.yaml \(.*correct it, or move it"):
+        command(load_settings("miniature", "s3://bucket/home"))
+    assert (tmp_path / "dagster.yaml").read_bytes() == content
 
 
 def test_a_port_that_is_in_use_is_refused_before_an_address_is_shown():
