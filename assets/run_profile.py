@@ -11,7 +11,7 @@ from cpmi_dagster.assets.runs import Outcome, check_shards, chosen_tables, run_p
 from cpmi_dagster.assets.sources import SPOOL
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.dagster_home import open_instance, storage_errors
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.profile_at_work import profile_at_work
 from cpmi_dagster.resources.progress import Progress
@@ -40,7 +40,7 @@ def run_profile(
         only: `group/asset` keys or group names; all tables where empty.
 
     Raises:
-        SettingsError: `only` names no asset, or the home was made with more shards.
+        SettingsError: `only` names no asset, the home was made with more shards, or the disk of its history is full.
         LakeError: a run of another profile is at work on this home.
     """
     settings = _with_actors(settings)
@@ -51,6 +51,7 @@ def run_profile(
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     small = [stage.name for stage in ARTIFACT_STAGES]
     with (
+        storage_errors(settings),
         open_instance(settings) as instance,
         profile_at_work(settings),
         TerminalProgress(console, expected, quiet, small) as progress,

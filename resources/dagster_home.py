@@ -1,6 +1,8 @@
 """Dagster's own folder, `<home>/dagster`: the `dagster.yaml` written there, and the instance opened from it."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -71,17 +73,29 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
     """
     folder = write_dagster_yaml(settings)
     try:
-        instance = dg.DagsterInstance.from_config(str(folder))
-        instance.get_runs_count()
-        instance.event_log_storage.get_concurrency_keys()
-    except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
-        raise unusable_storage(folder, settings.orchestration.postgres, error) from error
+        with storage_errors(settings):
+            instance = dg.DagsterInstance.from_config(str(folder))
+            instance.get_runs_count()
+            instance.event_log_storage.get_concurrency_keys()
     except (dg.DagsterError, CheckError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split()).partition(" Expected: ")[0]
         raise SettingsError(
             f"Dagster cannot use {folder / 'dagster.yaml'} ({reason}); correct it, or move it away, and run again"
         ) from error
     return instance
+
+
+@contextmanager
+def storage_errors(settings: Settings) -> Iterator[None]:
+    """Say in one sentence what is wrong with Dagster's database, or with the disk that it is on.
+
+    Raises:
+        SettingsError: see `unusable_storage`.
+    """
+    try:
+        yield
+    except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
+        raise unusable_storage(dagster_folder(settings), settings.orchestration.postgres, error) from error
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:

@@ -11,7 +11,7 @@ import dagster as dg
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dagster_home import UnwritableHome, dagster_folder, view_instance
+from cpmi_dagster.resources.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.failed_runs import PARTITION_TAG, shards_of
@@ -75,7 +75,7 @@ def home_status(settings: Settings, makers: Mapping[str, Maker]) -> list[AssetSt
         LOG.warning(f"{error}; shown is what is on disk, not what is stale, running or failed")
         return [_asset_status(key, _on_disk(lake, settings, key), lake) for key in TABLES]
     staleness = staleness_of(settings, makers)
-    with instance:
+    with storage_errors(settings), instance:
         interrupted = _interrupted(instance, settings)
         found = {key: partition_states(instance, lake, settings, key, staleness) for key in TABLES}
     shown = {key: _without(states, interrupted) for key, states in found.items()}

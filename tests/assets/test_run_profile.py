@@ -1,13 +1,16 @@
 """`cpmi run` ends with what is true of the run."""
 
 import io
+import sqlite3
 
 import pytest
+import sqlalchemy.exc
 from rich.console import Console
 
 from cpmi_dagster.assets import run_profile
 from cpmi_dagster.assets.runs import Outcome
 from cpmi_dagster.definitions import STAGES
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 
 
@@ -24,3 +27,13 @@ def test_everything_is_up_to_date_only_where_nothing_failed_or_waits(tmp_path, m
     settings, console = load_settings("miniature", tmp_path), Console(file=io.StringIO())
     run_profile.run_profile(lambda _, progress, __: progress, STAGES, settings, ["000"], [], False, console, False)
     assert ("Everything is up to date" in console.file.getvalue()) == says_so
+
+
+def test_a_disk_that_fills_up_while_dagster_notes_a_run_is_one_sentence(tmp_path, monkeypatch):
+    def fill_up(*_):
+        raise sqlalchemy.exc.OperationalError("insert", {}, sqlite3.OperationalError("database or disk is full"))
+
+    monkeypatch.setattr(run_profile, "run_phases", fill_up)
+    settings, console = load_settings("miniature", tmp_path), Console(file=io.StringIO())
+    with pytest.raises(SettingsError, match=r"cannot be used \(database or disk is full\); make room on its disk"):
+        run_profile.run_profile(lambda *_: None, STAGES, settings, ["000"], [], False, console, True)

@@ -140,6 +140,15 @@ def test_a_configuration_of_somebody_else_that_makes_no_sense_is_named(tmp_path,
     assert (tmp_path / "dagster.yaml").read_bytes() == content
 
 
+def test_a_history_that_is_damaged_below_what_opening_it_reads_is_named_by_status(settings, monkeypatch):
+    def refuse(*_, **__):
+        raise sqlalchemy.exc.DatabaseError("select", {}, sqlite3.DatabaseError("database disk image is malformed"))
+
+    monkeypatch.setattr(dg.DagsterInstance, "get_run_records", refuse)
+    with pytest.raises(SettingsError, match=r"cannot be read \(database disk image is malformed\); move that folder"):
+        home_status(settings, MAKERS)
+
+
 def test_a_port_that_is_in_use_is_refused_before_an_address_is_shown():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

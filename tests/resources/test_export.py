@@ -269,7 +269,7 @@ def test_a_disk_that_is_full_is_not_taken_for_a_refusal_of_the_hub(tmp_path, mon
 
 @pytest.mark.parametrize(
     ("request_", "size"),
-    [(ExportRequest("mine"), 2_000), (ExportRequest("prm", recipe="cpmi_bce"), 2_000), (ExportRequest("mine"), 12_000),
+    [(ExportRequest("mine"), 2_000), (ExportRequest("prm", recipe="cpmi_bce"), 2_000),
      (ExportRequest("all.duckdb"), 100_000), (ExportRequest("all.duckdb"), 5_000_000)],
 )  # fmt: skip
 def test_an_export_to_a_full_disk_is_one_sentence_and_leaves_nothing(finished, tmp_path, full_disk, request_, size):
