@@ -97,9 +97,9 @@ def refusals_named(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         code = getattr(error, "errno", None) or next((SAID[words] for words in SAID if words in str(error)), None)
-        file = getattr(error, "filename", None)
-        is_elsewhere = isinstance(file, str) and not Path(file).is_relative_to(path.parent)
-        if code not in (*NO_ROOM, *NOT_ALLOWED) or is_elsewhere:
+        file, folder = Path(str(getattr(error, "filename", None) or path)).absolute(), path.parent.absolute()
+        is_near = file.is_relative_to(folder) or folder.is_relative_to(file)
+        if code not in (*NO_ROOM, *NOT_ALLOWED) or not is_near:
             raise
         raise cannot_be_written(path, OSError(code, os.strerror(code))) from error
 

@@ -40,7 +40,7 @@ def test_a_disk_that_is_full_is_named_and_the_older_file_stays(tmp_path, full_di
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch):
     def refuse(*_, **__):
-        raise PermissionError(errno.EACCES, "Permission denied")
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(StorageError, match=r"\(Permission denied\); make its folder writable"):
