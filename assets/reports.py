@@ -27,10 +27,11 @@ from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.resources.database import query
+from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import Role
 from cpmi_dagster.resources.presentation import preview
+from cpmi_dagster.resources.queries import ask
 from cpmi_dagster.resources.stage import Stage, stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun, partitions_of
 
@@ -154,8 +155,12 @@ def headline(settings: Settings) -> pl.DataFrame:
 
 def labels_made(settings: Settings) -> pl.DataFrame:
     """A row per reward type: trajectories, steps, the rewards' spread, the step of the lowest; none without labels."""
+    lake = Lake(settings.home)
     try:
-        return query(settings, LABELS_MADE).rows if Lake(settings.home).partitions(STEP_REWARDS) else pl.DataFrame()
+        if not lake.partitions(STEP_REWARDS):
+            return pl.DataFrame()
+        with Database(lake, settings).reader() as connection:
+            return ask(connection, LABELS_MADE)
     except CpmiError as error:  # a summary fails no run
         LOG.warning("the labels are not summarised: %s", error)
         return pl.DataFrame()

@@ -29,7 +29,8 @@ from cpmi_dagster.files.locks import locked, locked_beside
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake import LAKE, Lake, name_of
-from cpmi_dagster.resources.queries import DEFAULT_SECONDS, Answer, answer, check_files, locked_connection, quoted
+from cpmi_dagster.resources.queries import DEFAULT_SECONDS, Answer, check_files, locked_connection, quoted
+from cpmi_dagster.resources.query_process import answer_apart
 from cpmi_dagster.resources.read_only_lake import HOME
 from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
 from cpmi_dagster.resources.stage_run import partitions_of
@@ -160,8 +161,8 @@ class Database:
         return {f"{group}/{name}" for group, name in rows}
 
     @contextmanager
-    def reader(self, files: Sequence[Path] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection that only reads, and nothing but the database, the lake and these files; see `queries`.
+    def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that only reads, and nothing but the database and the lake; see `queries`.
 
         Raises:
             LakeError: nothing has been published yet, or the file cannot be opened nor published again.
@@ -183,7 +184,7 @@ class Database:
                 if not self.path.is_file():
                     raise
                 LOG.warning("the results are shown as an earlier version published them: %s", error)
-        with self._opened(files) as connection:
+        with self._opened() as connection:
             yield connection
 
     def another(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -193,21 +194,21 @@ class Database:
         further.execute(f"set variable {HOME_VARIABLE} = '{HOME}'")
         return further
 
-    def _opened(self, files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
+    def _opened(self) -> duckdb.DuckDBPyConnection:
         """A connection to the file, which is published again where it cannot be opened."""
         try:
-            return self._connected(files)
+            return self._connected()
         except duckdb.Error:
             self.publish()
         try:
-            return self._connected(files)
+            return self._connected()
         except duckdb.Error as error:
             raise LakeError(
                 f"{self.path} cannot be opened ({first_line(error)}); see that no other program uses it, and try again"
             ) from error
 
-    def _connected(self, files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
-        return locked_connection(self.path, self._lake.files, HOME_VARIABLE, files)
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        return locked_connection(self.path, self._lake.files, HOME_VARIABLE)
 
     def row_counts(self) -> pl.DataFrame:
         """Rows of every relation, with columns relation and rows."""
@@ -319,8 +320,9 @@ def query(
         CpmiError: nothing has been published yet, DuckDB refuses the query, or it takes too long.
     """
     check_files(files)
-    with Database(Lake(settings.home), settings).reader(files) as connection:
-        return answer(connection, sql, most_rows, seconds)
+    database = Database(Lake(settings.home), settings)
+    with database.reader():
+        return answer_apart(database.path, settings.home, HOME_VARIABLE, sql, most_rows, seconds, files)
 
 
 def _show_comparison(connection: duckdb.DuckDBPyConnection) -> None:

@@ -3,7 +3,7 @@
 Whatever the SQL says, such a connection opens no other file or address, writes none, loads no extension, and cannot
 change its settings: DuckDB's own file system is switched off, the database is attached read-only, and the lake is a
 `ReadOnlyLake`. COPY in a common table expression, which DuckDB takes for a statement that reads, fails at the file.
-A query that takes too long is interrupted; one that takes too much memory fails.
+A query that takes too long is interrupted, where DuckDB looks for it; `query_process` bounds what a user asks.
 """
 
 import re
@@ -20,7 +20,6 @@ import psutil
 
 from cpmi_dagster.errors import CpmiError, SourceError, first_line
 from cpmi_dagster.resources.home_files import HomeFiles
-from cpmi_dagster.resources.process_memory import at_most
 from cpmi_dagster.resources.read_only_lake import GIVEN, HOME, ReadOnlyLake
 
 GIB = 2**30
@@ -29,6 +28,7 @@ MOST_MEMORY = 4 * GIB
 MOST_OF_PROCESS = 2 * MOST_MEMORY
 DEFAULT_SECONDS = 60.0
 STOP_AGAIN_SECONDS = 0.1
+STOPPED = "the query was stopped after {:g} s; ask for less, or give a longer --timeout"
 EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b\s*(?:analyze\b|verbose\b|\([^()]*\)|\s)*", re.IGNORECASE | re.DOTALL
 )
@@ -70,7 +70,7 @@ class Answer:
 
 
 def locked_connection(
-    database: Path, home: HomeFiles, home_variable: str, files: Sequence[Path] = ()
+    database: Path, home: HomeFiles, home_variable: str, files: Sequence[Path] = (), memory: int = MOST_MEMORY
 ) -> duckdb.DuckDBPyConnection:
     """A connection that reads a database, the lake of a home and files that are named here, and reaches nothing else.
 
@@ -79,14 +79,15 @@ def locked_connection(
         home: the files of the home that holds the lake.
         home_variable: the variable in which the database's views find the home.
         files: each is a view with the name of the file: `rows` for `rows.jsonl`.
+        memory: bytes for DuckDB's tables, at most half of the machine's.
 
     Raises:
         duckdb.Error: the file is damaged, or another program has it open for writing.
     """
     connection = duckdb.connect()
     try:
-        memory = min(MOST_MEMORY, psutil.virtual_memory().total // 2)
-        connection.execute(f"set memory_limit = '{memory // 2**20} MiB'")
+        most = min(memory, psutil.virtual_memory().total // 2)
+        connection.execute(f"set memory_limit = '{most // 2**20} MiB'")
         connection.register_filesystem(ReadOnlyLake(home, {file.name: file.absolute() for file in files}))
         connection.execute(f"attach {quoted(str(database))} as {database.stem} (read_only)")
         connection.execute(f"use {database.stem}")
@@ -130,11 +131,10 @@ def answer(
         seconds: until it is stopped.
 
     Raises:
-        CpmiError: see `ask`; or it took too long, or too much memory.
+        CpmiError: see `ask`.
     """
     text = TABLES_SHOWN if SHOW_TABLES.fullmatch(sql) else sql
-    with at_most(MOST_OF_PROCESS):
-        rows = ask(connection, text, seconds=seconds, most_rows=None if most_rows is None else most_rows + 1)
+    rows = ask(connection, text, seconds=seconds, most_rows=None if most_rows is None else most_rows + 1)
     if most_rows is None or rows.height <= most_rows:
         return Answer(rows, has_more=False)
     return Answer(rows.head(most_rows), has_more=True)
@@ -161,14 +161,12 @@ def ask(
                 return pl.DataFrame()
             return (relation if most_rows is None else relation.limit(most_rows)).pl()
     except duckdb.InterruptException as error:
-        raise CpmiError(
-            f"the query was stopped after {seconds:g} s; ask for less, or give a longer --timeout"
-        ) from error
+        raise CpmiError(STOPPED.format(seconds)) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise CpmiError("the query exceeds the memory limit; ask for fewer rows or columns") from error
     except (duckdb.Error, UnicodeError) as error:
         raise CpmiError(f"the query failed: {_reason(error)}") from error
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, ValueError) as error:  # pyarrow's errors are of the second kind
         raise CpmiError(f"a column has a type that cannot be shown; cast it, as in `x::varchar` ({error})") from error
 
 

@@ -3,12 +3,19 @@
 import hashlib
 import itertools
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
 import polars as pl
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,6 +29,13 @@ from cpmi_dagster.resources.queries import answer, ask
 
 NEGATIVES = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
+# a process started in the background of a shell would ignore interrupts
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from cpmi_dagster.cli import main
+main()
+"""
 SECRET = "a-secret-of-this-machine"
 READERS = (
     "select * from read_text('{}')",
@@ -270,10 +284,59 @@ def test_a_query_that_takes_too_long_is_stopped(home):
 def test_a_query_that_takes_too_much_memory_fails_alone(home, monkeypatch, sql):
     monkeypatch.setattr(queries, "MOST_MEMORY", 2**28)
     monkeypatch.setattr(queries, "MOST_OF_PROCESS", 2**29)
-    with Database(Lake(home)).reader() as connection:
-        with pytest.raises(CpmiError, match="the query exceeds the memory limit"):
-            answer(connection, sql)
-        assert answer(connection, "select 1 as x").rows.item() == 1
+    with pytest.raises(CpmiError, match=r"the query exceeds the memory limit|too much memory"):
+        query(load_settings("miniature", home), sql)
+
+
+LONG_CALLS = {
+    "one call of a function": "select levenshtein(repeat('a', 1000000), repeat('b', 1000000))",
+    "planning": " union all ".join(["select 1 as x"] * 20_000),
+}
+
+
+@pytest.mark.parametrize("sql", LONG_CALLS.values(), ids=LONG_CALLS)
+def test_a_query_that_duckdb_does_not_interrupt_is_stopped(home, sql):
+    with pytest.raises(CpmiError, match=r"stopped after 0\.3 s; ask for less, or give a longer --timeout"):
+        query(load_settings("miniature", home), sql, seconds=0.3)
+    assert not psutil.Process().children()
+
+
+def begun(home: Path) -> tuple[subprocess.Popen[bytes], psutil.Process]:
+    """A `cpmi query` that takes minutes, and the process in which DuckDB works on it."""
+    arguments = ["query", LONG_CALLS["one call of a function"], "--timeout", "600"]
+    environment = {**os.environ, "CPMI_HOME": str(home)}
+    command = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], env=environment)
+    while not (processes := psutil.Process(command.pid).children()) or processes[0].cpu_times().user < 2:
+        assert command.poll() is None
+        time.sleep(0.1)
+    return command, processes[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_no_process_is_left_of_a_command_that_is_ended(home, number, code):
+    command, process = begun(home)
+    command.send_signal(number)
+    assert command.wait(60) == code
+    process.wait(60)
+
+
+def test_a_query_whose_process_is_killed_is_an_error_of_ours(home):
+    def kill() -> None:
+        while not (processes := psutil.Process().children()):
+            time.sleep(0.05)
+        processes[0].kill()
+
+    threading.Thread(target=kill).start()
+    with pytest.raises(CpmiError, match=r"the query ended its process \(SIGKILL\).*; ask for less"):
+        query(load_settings("miniature", home), LONG_CALLS["one call of a function"])
+
+
+@pytest.mark.parametrize("depth", [200, 20_000])
+@pytest.mark.parametrize(("before", "after"), [("[", "]"), ("{'a': ", "}"), ("map {1: ", "}")])
+def test_a_query_that_is_nested_too_deep_is_an_error_of_ours(home, depth, before, after):
+    with pytest.raises(CpmiError):
+        query(load_settings("miniature", home), f"select {before * depth}1{after * depth}")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""A query in a process of its own, which can be ended whatever DuckDB is in the middle of.
+
+    → where to connect, the SQL, the limit of memory     pickled; the process ends when this stream does
+    ← an empty line                                      from here on the query's time counts
+    ← {"has_more": false}                                then the rows, as an Arrow stream
+    ← {"error": "SourceError", "message": "…"}           in place of both
+
+The process is started afresh rather than forked: polars is loaded here.
+"""
+
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import psutil
+
+from cpmi_dagster import errors
+from cpmi_dagster.errors import CpmiError, first_line
+from cpmi_dagster.resources import queries
+from cpmi_dagster.resources.home_files import open_home
+from cpmi_dagster.resources.queries import STOPPED, Answer, answer, locked_connection
+
+WAIT_SECONDS = 0.1
+
+
+def answer_apart(
+    database: Path,
+    home: Path | str,
+    home_variable: str,
+    sql: str,
+    most_rows: int | None,
+    seconds: float,
+    files: Sequence[Path],
+) -> Answer:
+    """What `answer` gives on a `locked_connection`, from a process that is killed when the time is over.
+
+    Args:
+        home: a folder, or the address of an object store.
+        seconds: until the process is killed.
+
+    Raises:
+        CpmiError: see `answer`; or the process was ended, as by a system without memory.
+    """
+    place = (database, home, home_variable, tuple(files), queries.MOST_MEMORY)
+    asked = pickle.dumps((place, sql, most_rows, queries.MOST_OF_PROCESS))
+    is_late = False
+    reply = rows = b""
+    with (
+        suppress(BrokenPipeError),
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            bufsize=0,  # `select` knows nothing of what was read ahead
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C reaches this process alone, which ends the other
+        ) as process,
+    ):
+        assert process.stdin and process.stdout
+        try:
+            process.stdin.write(asked)
+            process.stdout.readline()
+            began = time.monotonic()
+            # in short waits: where a signal has reached another thread, Python sees to it after one
+            while not is_late and not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
+                is_late = time.monotonic() - began > seconds
+            if not is_late:
+                reply, rows = process.stdout.readline(), process.stdout.read()
+                process.wait()
+        finally:
+            process.kill()
+    if is_late:
+        raise CpmiError(STOPPED.format(seconds))
+    if process.returncode:
+        how = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"
+        raise CpmiError(f"the query ended its process ({how}), as too much memory or nesting does; ask for less")
+    found = json.loads(reply)
+    if "error" in found:
+        raise getattr(errors, found["error"])(found["message"])
+    return Answer(pl.read_ipc_stream(rows), **found)
+
+
+def _serve() -> None:
+    """Answer one query, and end."""
+    (database, home, home_variable, files, memory), sql, most_rows, most_memory = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_caller, daemon=True).start()
+    _bound_memory(most_memory)
+    replies = sys.stdout.buffer
+    replies.write(b"\n")
+    replies.flush()
+    found = None
+    try:
+        connection = locked_connection(database, open_home(home), home_variable, files, memory)
+        found = answer(connection, sql, most_rows, threading.TIMEOUT_MAX)
+        reply = {"has_more": found.has_more}
+    except CpmiError as error:
+        reply = {"error": type(error).__name__, "message": str(error)}
+    except BaseException as error:  # a panic of polars is no Exception
+        reply = {"error": "CpmiError", "message": f"the query failed: {first_line(error)}"}
+    replies.write(json.dumps(reply).encode() + b"\n")
+    replies.flush()
+    if found:
+        found.rows.write_ipc_stream(replies)
+        replies.flush()
+    os._exit(0)
+
+
+def _end_with_caller() -> None:
+    """End when the caller's end of the pipe closes, however it was ended."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+def _bound_memory(more: int) -> None:
+    """Let this process take so many more bytes and no more: beyond, an allocation fails instead of the machine.
+
+    Only Linux counts what a process takes of its own; elsewhere nothing is bounded.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    set_already = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    bound = min(psutil.Process().memory_info().data + more, *set_already, sys.maxsize)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
+
+
+if __name__ == "__main__":
+    _serve()
