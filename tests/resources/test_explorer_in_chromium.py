@@ -102,6 +102,27 @@ def test_mathematics_is_typeset_and_hostile_text_stays_text(page):
     playwright.expect(page.locator(".problem")).to_contain_text("<script>alert('x')</script>")
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [r"\frac{1}{" * 500 + "2" + "}" * 500, r"\begin{matrix}" * 150 + "x" + r"\end{matrix}" * 150, r"\bf " * 900 + "x"],
+    ids=["fractions", "matrices", "switches"],
+)
+def test_a_formula_that_is_nested_too_deep_stays_text(page, formula):
+    page.goto(f"/trajectory/{identifier(3)}")
+    page.evaluate(
+        """(text) => {
+            const place = document.querySelector(".problem");
+            place.textContent = text;
+            delete place.dataset.typeset;
+            typesetAll();
+        }""",
+        f"So ${formula}$, and $x^2$.",
+    )
+    problem = page.locator(".problem")
+    playwright.expect(problem).to_contain_text(f"So ${formula}$, and ")
+    playwright.expect(problem.locator(".katex")).to_have_count(1)
+
+
 def test_a_verdict_is_kept_and_shown_without_leaving_the_step(page, address):
     page.goto(f"/trajectory/{identifier(3)}?types=mc&step=1")
     page.locator("tr.chosen button[value=wrong]").click()

@@ -4,7 +4,19 @@
 // a dollar sign may be money: `$…$` is mathematics where it holds what LaTeX alone has, or no blank, and no digit follows
 const FENCED = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$((?=[^$]*[\\^_{=])[^$\s][^$\n]*[^$\s\\]|[^$\s]+)\$(?!\d)/g;
 
-function rendered(tex, displayMode) {
+// beyond these KaTeX exhausts the tab; `\bf` and its like nest until their group ends
+const MOST_CHARACTERS = 5000;
+const MOST_NESTED = 50;
+const NESTING = /(\}|\\(?:right|end)(?![a-zA-Z]))|\{|\\(?:left|begin|color|bf|it|rm|sf|tt|cal|[a-z]+style|[a-z]*size|tiny|small|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z])/g;
+
+function isBounded(tex) {
+  let depth = 0;
+  const deeper = (found) => (depth += found[1] ? -1 : 1) <= MOST_NESTED;
+  return tex.length <= MOST_CHARACTERS && [...tex.matchAll(NESTING)].every(deeper);
+}
+
+function rendered(tex, displayMode, source) {
+  if (!isBounded(tex)) return source;
   const place = document.createElement("span");
   katex.render(tex, place, { displayMode, throwOnError: false, trust: false, maxSize: 20, maxExpand: 200, strict: "ignore" });
   return place;
@@ -13,13 +25,13 @@ function rendered(tex, displayMode) {
 function typeset(node) {
   const text = node.textContent;
   if (node.classList.contains("answer") && text.includes("\\") && !text.includes("$")) {
-    node.replaceChildren(rendered(text, false));
+    node.replaceChildren(rendered(text, false, text));
     return;
   }
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(FENCED)) {
-    parts.push(text.slice(end, found.index), rendered(found[1] ?? found[2] ?? found[3] ?? found[4], Boolean(found[1] ?? found[2])));
+    parts.push(text.slice(end, found.index), rendered(found[1] ?? found[2] ?? found[3] ?? found[4], Boolean(found[1] ?? found[2]), found[0]));
     end = found.index + found[0].length;
   }
   if (parts.length) node.replaceChildren(...parts, text.slice(end));
