@@ -63,6 +63,7 @@ def answer_apart(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # the same code, wherever it lies
             process_group=0,  # Ctrl-C reaches this process alone, which ends the other
         ) as process,
     ):
