@@ -1,6 +1,6 @@
 """A query in a process of its own, which can be ended whatever DuckDB is in the middle of.
 
-    → where to connect, the SQL, the limit of memory     pickled; the process ends when this stream does
+    → {"sql": "…", "database": "…/cpmi.duckdb", …}       one line; the process ends when this stream does
     ← an empty line                                      from here on the query's time counts
     ← {"has_more": false}                                then the rows, as an Arrow stream
     ← {"error": "SourceError", "message": "…"}           in place of both
@@ -10,7 +10,6 @@ The process is started afresh rather than forked: polars is loaded here.
 
 import json
 import os
-import pickle
 import select
 import signal
 import subprocess
@@ -51,8 +50,17 @@ def answer_apart(
     Raises:
         CpmiError: see `answer`; or the process was ended, as by a system without memory.
     """
-    place = (database, home, home_variable, tuple(files), queries.MOST_MEMORY)
-    asked = pickle.dumps((place, sql, most_rows, queries.MOST_OF_PROCESS))
+    asked = {
+        "sql": sql,
+        "most_rows": most_rows,
+        "database": str(database),
+        "home": str(home),
+        "is_folder": isinstance(home, Path),
+        "home_variable": home_variable,
+        "files": list(map(str, files)),
+        "memory": queries.MOST_MEMORY,
+        "most_memory": queries.MOST_OF_PROCESS,
+    }
     is_late = False
     reply = rows = b""
     with (
@@ -69,7 +77,7 @@ def answer_apart(
     ):
         assert process.stdin and process.stdout
         try:
-            process.stdin.write(asked)
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
             process.stdout.readline()
             began = time.monotonic()
             # in short waits: where a signal has reached another thread, Python sees to it after one
@@ -93,16 +101,18 @@ def answer_apart(
 
 def _serve() -> None:
     """Answer one query, and end."""
-    (database, home, home_variable, files, memory), sql, most_rows, most_memory = pickle.load(sys.stdin.buffer)
+    asked = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_caller, daemon=True).start()
-    _bound_memory(most_memory)
+    _bound_memory(asked["most_memory"])
     replies = sys.stdout.buffer
     replies.write(b"\n")
     replies.flush()
     found = None
     try:
-        connection = locked_connection(database, open_home(home), home_variable, files, memory)
-        found = answer(connection, sql, most_rows, threading.TIMEOUT_MAX)
+        home = open_home(Path(asked["home"]) if asked["is_folder"] else asked["home"])
+        files = [Path(file) for file in asked["files"]]
+        connection = locked_connection(Path(asked["database"]), home, asked["home_variable"], files, asked["memory"])
+        found = answer(connection, asked["sql"], asked["most_rows"], threading.TIMEOUT_MAX)
         reply = {"has_more": found.has_more}
     except CpmiError as error:
         reply = {"error": type(error).__name__, "message": str(error)}
