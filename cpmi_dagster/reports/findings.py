@@ -1,13 +1,15 @@
 """What the report found: a question, its answer, whether this profile's data can tell, and the figures.
 
-    Against free labels   cannot tell   CPMI's labels cannot be distinguished from the best label that costs nothing.
+    Against free labels   can tell      Against the best label that costs nothing, CPMI's labels are worse by AUC
+                                        without last steps, and cannot be distinguished by first wrong steps found.
                                         Of 136 solutions with an error, its lowest label is on the first wrong step …
     Against MC            can tell      Labels by CPMI and by MC differ: CPMI's rank steps worse. Over the 838 steps …
     When it works         can tell      How well CPMI labels steps rises with what its labeler knows of the answer. …
-    Reward models         cannot tell   Reward models trained on CPMI and on MC labels cannot be distinguished. …
+    Reward models         cannot tell   Reward models trained on CPMI labels cannot be distinguished from those on MC
+                                        labels. …
 
-A finding can tell where the 95 % interval of its difference does not hold 0, and Holm's p-value, where it has one, is
-below 0.05. Findings without figures are left out.
+A finding can tell where the 95 % interval of a difference does not hold 0, and Holm's p-value, where it has one, is
+below 0.05. Its answer states every such difference of its table. Findings without figures are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,14 @@ from cpmi_dagster.reports.reward_rows import BASELINE, CHANCE_ROW, GOLDLESS_ROWS
 
 MOST = 4
 """Findings that are shown."""
+F1 = "ProcessBench F1"
+OTHER_MEASURES = {
+    "PB": (f"{F1} at the best thresholds", 1),
+    "AUC": ("AUC of steps", 3),
+    "PRMB": ("PRMScore", 1),
+    "MATH": ("MATH500", 1),
+}
+"""Of reward models, by column of the artifact `differences`: name and decimals."""
 Frames = Mapping[str, pl.DataFrame]
 Figure = Mapping[str, Any]
 
@@ -63,20 +73,23 @@ def _labels(frames: Frames) -> Finding | None:
     table = frames.get("label_within", pl.DataFrame())
     if ours is None or free is None or difference is None:
         return None
-    verdict = _verdict(difference)
-    words = {None: "cannot be distinguished from", True: "are better than", False: "are worse than"}[verdict]
+    verdicts = {"first wrong steps found": _verdict(difference)}
+    *_, across, p_value = _answer(frames, ACROSS)
+    if across:
+        verdicts["AUC without last steps"] = _verdict(across, p_value)
     others = [f"{best_control(table, FOUND)}, the best free label, {_percent(free)}"]
     others += _goldless(table, FOUND, _percent)
     if baseline := _figure(table, BASELINE, FOUND):
         others.append(f"{BASELINE} {_percent(baseline)}{_of_fewer(baseline, ours, 'solutions')}")
     if blind := _figure(table, BLIND, FOUND):
         others.append(f"a blind pick {_percent(blind)}")
-    answer = f"{METHOD}'s labels {words} the best label that costs nothing."
+    answer = _stated(f"{METHOD}'s labels", "the best label that costs nothing", verdicts)
     within = (
         f"Of {ours['n']:,} solutions with an error, its lowest label is on the first wrong step in {_percent(ours)}; "
         f"{', '.join(others)}."
     )
-    return Finding("Against free labels", verdict is not None, answer, " ".join([within, *_across(frames)]))
+    tells = any(verdict is not None for verdict in verdicts.values())
+    return Finding("Against free labels", tells, answer, " ".join([within, *_across(frames)]))
 
 
 def _across(frames: Frames) -> Iterator[str]:
@@ -144,15 +157,17 @@ def _models(frames: Frames) -> Finding | None:
     averages = [(row, figure) for row in rows if (figure := _figure(table, row + OFFICIAL, "Average"))]
     if primary is None or not averages:
         return None
-    verdict = _verdict(primary)
-    words = {None: "cannot be distinguished", True: "are better", False: "are worse"}[verdict]
-    subject = f"Reward models trained on {METHOD} and on {BASELINE} labels"
-    if verdict is not None:
-        subject = f"Reward models trained on {METHOD} labels"
-        words += f" than those on {BASELINE} labels"
     listed = ", ".join(f"{row} {_shown(figure, 1)}" for row, figure in averages)
-    figures = f"ProcessBench F1 differs by {_shown(primary, 1)} ({listed}; one threshold from GSM8K)."
-    return Finding("Reward models", verdict is not None, f"{subject} {words}.", figures)
+    verdicts = {F1: _verdict(primary)}
+    differ = [f"{F1} differs by {_shown(primary, 1)} ({listed}; one threshold from GSM8K)"]
+    for measure, (name, decimals) in OTHER_MEASURES.items():
+        figure, p_value = (_figure(differences, PRIMARY[0], measure + part) for part in ("", ADJUSTED_P_VALUE))
+        if figure and (verdict := _verdict(figure, p_value)) is not None:
+            verdicts[name] = verdict
+            differ.append(f"{name} by {_shown(figure, decimals)}")
+    answer = _stated(f"reward models trained on {METHOD} labels", f"those on {BASELINE} labels", verdicts)
+    tells = any(verdict is not None for verdict in verdicts.values())
+    return Finding("Reward models", tells, answer, f"{', '.join(differ)}.")
 
 
 def _equality(frames: Frames) -> Finding | None:
@@ -188,6 +203,17 @@ def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
     """Whether a difference is above 0; None where its interval holds 0 or its p-value is above 0.05."""
     is_noise = difference["low"] is None or difference["low"] <= 0 <= difference["high"]
     return None if is_noise or (p_value and p_value["measured"] > SIGNIFICANT) else difference["measured"] > 0
+
+
+def _stated(subject: str, other: str, verdicts: Mapping[str, bool | None]) -> str:
+    """A sentence with the verdict by every measure; with that alone where all agree."""
+    words = {True: "are better", False: "are worse", None: "cannot be distinguished"}
+    if len(set(verdicts.values())) == 1:
+        verdict = next(iter(verdicts.values()))
+        return f"{subject[0].upper()}{subject[1:]} {words[verdict]} {'from' if verdict is None else 'than'} {other}."
+    by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
+    clauses = [f"{words[each]} by {' and '.join(names)}" for each, names in by_verdict.items() if names]
+    return f"Against {other}, {subject} {', and '.join(clauses)}."
 
 
 def _of_fewer(figure: Figure, other: Figure, unit: str) -> str:

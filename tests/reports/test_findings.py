@@ -1,5 +1,7 @@
 """The report's findings: what they say follows from intervals, and nothing is said without figures."""
 
+import re
+
 import polars as pl
 import pytest
 
@@ -39,6 +41,51 @@ def test_labels_are_held_against_the_best_label_that_costs_nothing(low, high, te
         "Of 100 solutions with an error, its lowest label is on the first wrong step in 30 % [25, 35]; "
         "Step length, the best free label, 25 % [20, 30], MC 40 % [30, 50]." in finding.text
     )
+
+
+HOLM = "Difference p (Holm)"
+
+
+@pytest.mark.parametrize(
+    ("within", "across", "p_value", "tells", "words"),
+    [
+        (
+            (-0.1, 0.1),
+            (-0.74, -0.37),
+            0.004,
+            True,
+            "are worse by AUC without last steps, and cannot be dist",
+        ),
+        (
+            (0.02, 0.2),
+            (-0.74, -0.37),
+            0.004,
+            True,
+            "better by first wrong steps found, and are worse by AUC",
+        ),
+        ((0.02, 0.2), (0.1, 0.2), 0.004, True, "^CPMI's labels are better than the best label that costs nothing.$"),
+        ((-0.1, 0.1), (-0.74, -0.37), 0.2, False, "^CPMI's labels cannot be distinguished from the best label"),
+    ],
+)
+def test_every_significant_difference_to_free_labels_is_stated(within, across, p_value, tells, words):
+    rows = [*answer(WITHIN, 0.30, 0.25, *within), *answer(ACROSS, 0.3, 0.85, *across)]
+    (finding,) = findings({"label_evidence": table(*rows, (ACROSS, HOLM, p_value, None, None))})
+    assert finding.tells == tells
+    assert re.search(words, finding.answer)
+
+
+def test_every_significant_difference_between_reward_models_is_stated():
+    rows = [
+        ("Primary: CPMI − MC", "PB (official)", 1.0, -2.0, 4.0),
+        *(("CPMI − MC", name, -8.0, -12.0, -4.0) for name in ("PRMB", "MATH")),
+        *(("CPMI − MC", f"{name} p (Holm)", p_value, None, None) for name, p_value in (("PRMB", 0.01), ("MATH", 0.3))),
+    ]
+    averages = table(("CPMI (official)", "Average", 30, 28, 32), ("MC (official)", "Average", 29, 27, 31))
+    (finding,) = findings({"processbench": averages, "differences": table(*rows)})
+    assert finding.tells
+    assert "reward models trained on CPMI labels are worse by PRMScore," in finding.answer
+    assert "and cannot be distinguished by ProcessBench F1" in finding.answer and "MATH500" not in finding.answer
+    assert "PRMScore by −8.0 [−12.0, −4.0]." in finding.figures
 
 
 def test_a_control_that_reads_no_gold_answer_is_named_beside_the_free_ones():
