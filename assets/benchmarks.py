@@ -23,6 +23,7 @@ from cpmi_dagster.contracts.keys import (
     PROCESSBENCH,
 )
 from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
+from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.stage import model_stage, stage
@@ -146,7 +147,9 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame
     from cpmi_dagster.prm.scoring import score_steps
 
     advance = run.track(recipe, solutions.height)
-    path = run.lake.file(run.read(MODELS, recipe)["path"][0], MODELS, recipe)
+    trained = run.read(MODELS, recipe).row(0, named=True)
+    path = run.lake.file(trained["path"], MODELS, recipe)
+    check_trained(path, trained["weights_fingerprint"])
     model = load_reward_model(path, device=run.models.device("backbone"))
     scored = score_steps(model, solutions, run.settings.benchmarks.prediction_batch_tokens, progress=advance)
     return scored.drop("question", "steps", strict=False)

@@ -93,7 +93,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="6",
+    code_version="7",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

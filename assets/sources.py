@@ -37,7 +37,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 
 @stage(
     SHEPHERD,
-    code_version="3",
+    code_version="4",
     sources=lambda settings: _named("math_shepherd", settings.sources.math_shepherd),
     settings=["shards"],
 )
@@ -83,7 +83,7 @@ def _versions(run: StageRun) -> dict[str, Any]:
 
 @stage(
     TRUTH,
-    code_version="2",
+    code_version="3",
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
@@ -94,6 +94,7 @@ def step_truth(run: StageRun) -> StageOutput:
 
 @stage(
     OWN_LABELS,
+    code_version="2",
     sources=lambda settings: settings.sources.step_labels,
     settings=["sources.probability_labels"],
 )

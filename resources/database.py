@@ -110,6 +110,7 @@ class Database:
                         pl.DataFrame(schema=columns_of(table)).write_parquet(empty)
                         self._show(connection, table, copied=[*self._checked_files(table), empty])
                         advance(1, len(TABLES))
+                    empty.unlink()
                     _show_comparison(connection)
                     connection.execute(f"create table {EXPORT} (name varchar, value varchar)")
                     connection.executemany(f"insert into {EXPORT} values (?, ?)", [*map(list, facts.items())])
@@ -321,7 +322,7 @@ def query(
     """
     check_files(files)
     database = Database(Lake(settings.home), settings)
-    with database.reader():
+    with database.reader():  # publishes it where it is missing or damaged; the process opens it itself
         return answer_apart(database.path, settings.home, HOME_VARIABLE, sql, most_rows, seconds, files)
 
 

@@ -13,6 +13,7 @@ from cpmi_dagster.exports.model_card import ModelFacts, model_card
 from cpmi_dagster.exports.reward_models import ExportedModel, save_reward_model
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.language_models import model_on_disk
+from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.prm.model import load_reward_model
 from cpmi_dagster.prm.settings import Recipe, Training
@@ -39,7 +40,9 @@ def write_model(
         ModelError: its weights are damaged, or its backbone has no such form.
     """
     row = lake.read(MODELS, recipe.name).row(0, named=True)
-    model = load_reward_model(lake.file(row["path"], MODELS, recipe.name), device="cpu")
+    place = lake.file(row["path"], MODELS, recipe.name)
+    check_trained(place, row["weights_fingerprint"])
+    model = load_reward_model(place, device="cpu")
     advance(1, PARTS)
     with quiet_transformers():
         exported = save_reward_model(model, folder)

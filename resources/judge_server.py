@@ -271,7 +271,7 @@ def _conversations(body: bytes) -> list[Solution]:
 
 
 def _turns(text: str) -> Iterable[tuple[str, str]]:
-    """Role and content of the turns of a text that are ended."""
+    """Role and content of each complete turn of a text."""
     for part in text.split(TURN_END)[:-1]:
         if start := TURN_START.search(part):
             yield start[1], part[start.end() :]

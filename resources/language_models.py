@@ -29,6 +29,7 @@ from cpmi_dagster.models.language_models import (
     model_place,
     reading_identity,
 )
+from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.durations import FLOPS_PER_PARAMETER
 from cpmi_dagster.planning.hardware import peak_flops
@@ -212,6 +213,8 @@ def _needed() -> Iterator[None]:
     try:
         yield
     except (ModelError, SourceError) as error:
+        if error.__cause__ and is_out_of_memory(error.__cause__):
+            raise  # what holds the memory may end
         raise MissingModel(str(error)) from error
 
 

@@ -3,7 +3,7 @@
 Whatever the SQL says, such a connection opens no other file or address, writes none, loads no extension, and cannot
 change its settings: DuckDB's own file system is switched off, the database is attached read-only, and the lake is a
 `ReadOnlyLake`. COPY in a common table expression, which DuckDB takes for a statement that reads, fails at the file.
-A query that takes too long is interrupted, where DuckDB looks for it; `query_process` bounds what a user asks.
+A slow query is interrupted where DuckDB checks for that; queries of users run in `query_process`, which can be killed.
 """
 
 import re
@@ -28,6 +28,7 @@ MOST_MEMORY = 4 * GIB
 MOST_OF_PROCESS = 2 * MOST_MEMORY
 DEFAULT_SECONDS = 60.0
 STOP_AGAIN_SECONDS = 0.1
+TOO_LARGE = "the query exceeds the memory limit; ask for fewer rows or columns"
 STOPPED = "the query was stopped after {:g} s; ask for less, or give a longer --timeout"
 EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b\s*(?:analyze\b|verbose\b|\([^()]*\)|\s)*", re.IGNORECASE | re.DOTALL
@@ -163,7 +164,7 @@ def ask(
     except duckdb.InterruptException as error:
         raise CpmiError(STOPPED.format(seconds)) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
-        raise CpmiError("the query exceeds the memory limit; ask for fewer rows or columns") from error
+        raise CpmiError(TOO_LARGE) from error
     except (duckdb.Error, UnicodeError) as error:
         raise CpmiError(f"the query failed: {_reason(error)}") from error
     except (pl.exceptions.PolarsError, ValueError) as error:  # pyarrow's errors are of the second kind

@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import polars as pl
 import psutil
@@ -27,7 +28,7 @@ from cpmi_dagster import errors
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.resources import queries
 from cpmi_dagster.resources.home_files import open_home
-from cpmi_dagster.resources.queries import STOPPED, Answer, answer, locked_connection
+from cpmi_dagster.resources.queries import STOPPED, TOO_LARGE, Answer, answer, locked_connection
 
 WAIT_SECONDS = 0.1
 
@@ -63,39 +64,44 @@ def answer_apart(
     }
     is_late = False
     reply = rows = b""
-    with (
-        suppress(BrokenPipeError),
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
-            bufsize=0,  # `select` knows nothing of what was read ahead
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # the same code, wherever it lies
-            process_group=0,  # Ctrl-C reaches this process alone, which ends the other
-        ) as process,
-    ):
-        assert process.stdin and process.stdout
-        try:
-            process.stdin.write(json.dumps(asked).encode() + b"\n")
-            process.stdout.readline()
-            began = time.monotonic()
-            # in short waits: where a signal has reached another thread, Python sees to it after one
-            while not is_late and not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
-                is_late = time.monotonic() - began > seconds
-            if not is_late:
-                reply, rows = process.stdout.readline(), process.stdout.read()
-                process.wait()
-        finally:
-            process.kill()
+    with TemporaryFile() as problems:
+        with (
+            suppress(BrokenPipeError),
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__],
+                bufsize=0,  # `select` does not see bytes in Python's buffer
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=problems,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # the same code, wherever it lies
+                process_group=0,  # Ctrl-C reaches this process alone, which ends the other
+            ) as process,
+        ):
+            assert process.stdin and process.stdout
+            try:
+                process.stdin.write(json.dumps(asked).encode() + b"\n")
+                process.stdout.readline()
+                began = time.monotonic()
+                # short waits: Python handles a signal that reached another thread only between them
+                while not is_late and not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
+                    is_late = time.monotonic() - began > seconds
+                if not is_late:
+                    reply, rows = process.stdout.readline(), process.stdout.read()
+                    process.wait()
+            finally:
+                process.kill()
+        problems.seek(0)
+        *_, problem = ["no message", *problems.read().decode(errors="replace").strip().splitlines()]
     if is_late:
         raise CpmiError(STOPPED.format(seconds))
-    if process.returncode:
-        how = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"
+    if process.returncode > 0:
+        raise CpmiError(f"the process of the query ended with exit code {process.returncode} ({problem})")
+    if process.returncode < 0:
+        how = signal.Signals(-process.returncode).name
         raise CpmiError(f"the query ended its process ({how}), as too much memory or nesting does; ask for less")
     found = json.loads(reply)
     if "error" in found:
-        raise getattr(errors, found["error"])(found["message"])
+        raise getattr(errors, found["error"], CpmiError)(found["message"])
     return Answer(pl.read_ipc_stream(rows), **found)
 
 
@@ -113,8 +119,11 @@ def _serve() -> None:
         files = [Path(file) for file in asked["files"]]
         connection = locked_connection(Path(asked["database"]), home, asked["home_variable"], files, asked["memory"])
         found = answer(connection, asked["sql"], asked["most_rows"], threading.TIMEOUT_MAX)
+        if found.rows.estimated_size() > asked["memory"]:
+            raise CpmiError(TOO_LARGE)
         reply = {"has_more": found.has_more}
     except CpmiError as error:
+        found = None
         reply = {"error": type(error).__name__, "message": str(error)}
     except BaseException as error:  # a panic of polars is no Exception
         reply = {"error": "CpmiError", "message": f"the query failed: {first_line(error)}"}
@@ -133,7 +142,7 @@ def _end_with_caller() -> None:
 
 
 def _bound_memory(more: int) -> None:
-    """Let this process take so many more bytes and no more: beyond, an allocation fails instead of the machine.
+    """Let this process take so many more bytes: further allocations fail, before the machine runs out of memory.
 
     Only Linux counts what a process takes of its own; elsewhere nothing is bounded.
     """

@@ -12,7 +12,7 @@ from itertools import chain
 from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.models.model_files import check_digests, weights_hash
+from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.database import EMPTY
 from cpmi_dagster.resources.hub import HubLock
@@ -70,7 +70,7 @@ def _strays(lake: Lake, places: Sequence[Place]) -> Iterator[str]:
     for folder in sorted(folders):
         for name in lake.files.names(folder):
             if name.endswith(".parquet") and not name.endswith(EMPTY) and f"{folder}/{name}" not in known:
-                yield f"{folder}/{name} is no file of this home, and no table shows it; move it away"
+                yield f"{folder}/{name} was not written by cpmi, and no table shows it; move it elsewhere"
 
 
 def _models(lake: Lake) -> Iterator[str]:
@@ -78,16 +78,9 @@ def _models(lake: Lake) -> Iterator[str]:
     for recipe in filter(lambda name: lake.is_whole(MODELS, name), lake.partitions(MODELS)):
         for folder, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
             try:
-                path = lake.file(folder, MODELS, recipe)
-                check_digests(path)
-                is_same = weights_hash(path) == fingerprint
+                check_trained(lake.file(folder, MODELS, recipe), fingerprint)
             except CpmiError as error:
-                yield f"{error}; or run `cpmi run --only {MODELS} --force`"
-            else:
-                if not is_same:
-                    yield (
-                        f"the weights in {path} are not those that were trained; run `cpmi run --only {MODELS} --force`"
-                    )
+                yield f"{error}; `cpmi run --only {MODELS} --force` trains it again"
 
 
 def _hub_lock(settings: Settings) -> Iterator[str]:

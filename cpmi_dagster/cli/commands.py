@@ -87,7 +87,9 @@ def run(
 @app.command(epilog="Example: `cpmi status --profile paper`")
 def status(
     profile: ProfileOption = None,
-    verify: Annotated[bool, typer.Option(help="Read every file and list the damaged ones.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Read every file, and list those that are damaged, changed, or not of this home.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Show what is done, failed or missing by asset and shard, what labeling has cost so far, and the time left."""

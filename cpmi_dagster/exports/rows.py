@@ -129,7 +129,7 @@ class HardLabels:
     @property
     def is_right(self) -> pl.Expr:
         """A list for each trajectory, from its columns `soft_labels` and `rewards`."""
-        by_soft_label = _each(pl.col("soft_labels"), MIDDLE if self.threshold is None else self.threshold)
+        by_soft_label = _each(pl.col("soft_labels"), self._cut)
         if not self._is_cut_at_zero:
             return by_soft_label
         first = merge.steps if (merge := REWARD_TYPES[self.reward_type].merge) else 0
@@ -138,16 +138,19 @@ class HardLabels:
     def words(self, labelled: pl.DataFrame) -> str:
         """Which steps are right, and what share of these, as a sentence."""
         share = labelled.select(self.is_right.explode(empty_as_null=False)).to_series().mean()
-        first = REWARD_TYPES[self.reward_type].merge if self._is_cut_at_zero else None
         if self._is_cut_at_zero:
-            rule = "its reward, a difference, is at least 0"
+            rule = "those whose reward, a difference, is at least 0"
+            if merge := REWARD_TYPES[self.reward_type].merge:
+                rule += f"; of steps up to {merge.steps}, those whose soft label by `{merge.first}` is at least 0.5"
         else:
-            rule = f"its soft label is at least {MIDDLE if self.threshold is None else self.threshold:g}"
-        if first:
-            rule += f" (the first {first.steps}: their soft label, by `{first.first}`, at least {MIDDLE:g})"
-        if not self._is_cut_at_zero and not self.is_probability:
-            rule += f"; {MIDDLE:g} is the median of this set, whatever share of its steps is right"
-        return f"Hard labels call {share:.1%} of the steps right: a step is where {rule}."
+            rule = f"those whose soft label is at least {self._cut:g}"
+            if not self.is_probability:
+                rule += f"; {MIDDLE:g} is the median of this set, whatever share of its steps is right"
+        return f"Hard labels call {share:.1%} of the steps right: {rule}."
+
+    @property
+    def _cut(self) -> float:
+        return MIDDLE if self.threshold is None else self.threshold
 
     @property
     def _is_cut_at_zero(self) -> bool:

@@ -7,7 +7,7 @@ with written_at_once(Path("out/model")) as unfinished:         out/.model.5f0c1f
     model.save_pretrained(unfinished)                          -> out/model, after out/.model.5f0c1f2a.cpmi-tmp/old
 
 The temporary name is drawn at random: writers on several machines, or in containers, may have the same process id. Its
-ending tells it from files of the user's.
+ending marks it as ours.
 """
 
 import errno
@@ -25,11 +25,12 @@ from cpmi_dagster.files.locks import locked_beside
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
-SAID = {os.strerror(code): code for code in (*NO_ROOM, errno.EROFS)} | {"unexpected pos": errno.ENOSPC}
-"""Words of libraries for what only a writer meets; the last are those of `torch.save` on a full disk."""
+CODES = {os.strerror(code): code for code in (*NO_ROOM, errno.EROFS)} | {"unexpected pos": errno.ENOSPC}
+"""Texts by which libraries report that they cannot write, without an errno; the last is that of `torch.save`."""
 UNFINISHED = ".cpmi-tmp"
 REPLACED = "old"
 TOKEN_CHARACTERS = 8
+TOKEN = "[0-9a-f]" * TOKEN_CHARACTERS
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -37,7 +38,7 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a name to write under; the file takes its own name when the block ends, and is gone if the block fails.
 
-    What a library writes beside it, under a name that begins with this one, is removed too.
+    What a library has written beside it, under a name that begins with this one, goes too if the block fails.
 
     Args:
         path: The file's final path; its folder is made if absent, an older file there is replaced.
@@ -45,15 +46,17 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         StorageError: there is no room for it, or its folder cannot be written.
     """
-    unfinished = _unfinished(path)
+    unfinished, is_whole = _unfinished(path), False
     try:
         with refusals_named(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield unfinished
             os.replace(unfinished, path)
+            is_whole = True
     finally:
-        for left in path.parent.glob(f"{glob.escape(unfinished.name)}*"):
-            _remove(left)
+        if not is_whole:
+            for left in path.parent.glob(f"{glob.escape(unfinished.name)}*"):
+                _remove(left)
 
 
 @contextmanager
@@ -96,12 +99,21 @@ def refusals_named(path: Path) -> Iterator[None]:
     except CpmiError:
         raise
     except Exception as error:
-        code = getattr(error, "errno", None) or next((SAID[words] for words in SAID if words in str(error)), None)
-        file, folder = Path(str(getattr(error, "filename", None) or path)).absolute(), path.parent.absolute()
-        is_near = file.is_relative_to(folder) or folder.is_relative_to(file)
-        if code not in (*NO_ROOM, *NOT_ALLOWED) or not is_near:
+        code = getattr(error, "errno", None) or next((CODES[text] for text in CODES if text in str(error)), None)
+        name = getattr(error, "filename", None)
+        # without a name, a refusal may be of anything: a signal, a connection
+        codes = (*NO_ROOM, errno.EROFS) if name is None else (*NO_ROOM, *NOT_ALLOWED)
+        is_ours = name is None or _is_written_for(path.absolute(), Path(str(name)).absolute())
+        if code is None or code not in codes or not is_ours:
             raise
         raise cannot_be_written(path, OSError(code, os.strerror(code))) from error
+
+
+def _is_written_for(path: Path, file: Path) -> bool:
+    """Whether a file is this path, in it, a folder above it, or a temporary one beside it."""
+    if path.is_relative_to(file) or file.is_relative_to(path):
+        return True
+    return file.is_relative_to(path.parent) and file.relative_to(path.parent).parts[0].startswith(f".{path.name}.")
 
 
 def cannot_be_written(path: Path, error: OSError) -> StorageError:
@@ -115,7 +127,7 @@ def remove_unfinished(path: Path) -> None:
 
     The caller holds the lock under which it is written.
     """
-    for unfinished in path.parent.glob(f".{glob.escape(path.name)}.*{UNFINISHED}*"):
+    for unfinished in path.parent.glob(f".{glob.escape(path.name)}.{TOKEN}{UNFINISHED}*"):
         if (unfinished / REPLACED).exists() and not path.exists():
             (unfinished / REPLACED).rename(path)
         _remove(unfinished)

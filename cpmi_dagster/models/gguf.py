@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.whole_files import refusals_named
+from cpmi_dagster.models.quiet import quiet_transformers
 from cpmi_dagster.models.safe_loading import DATA_ONLY, REPORTED, check_loaded, reading_model
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ def _convert(file: Path, folder: Path) -> None:
         )
         model, report = read
         check_loaded(f"the model file {file}", report)
+    with refusals_named(folder), quiet_transformers():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         saved = AutoTokenizer.from_pretrained(folder, **DATA_ONLY)

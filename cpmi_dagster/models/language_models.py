@@ -162,6 +162,7 @@ def load_language_model(
     _check_hub(place, revision)
     revision = hub_commit(place, revision)
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
+    # first, so that a wrong config is not reported as a wrong tokenizer
     with reading_model(f"the config of model `{name}`"):
         AutoConfig.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
     tokenizer = load_tokenizer(place, revision)

@@ -63,7 +63,7 @@ def write_digests(folder: Path) -> None:
 
 
 def check_digests(folder: Path) -> None:
-    """Refuse a folder whose files are not those of `write_digests`; one without its note is not looked at.
+    """Refuse a folder whose files have other hashes than `write_digests` noted; without its note, it is not checked.
 
     Raises:
         ModelError: a file is damaged, was changed or removed, or came later; the message names it.
@@ -74,11 +74,28 @@ def check_digests(folder: Path) -> None:
         noted = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
     except (ValueError, TypeError, RecursionError):
         noted = {DIGESTS: ""}
-    changed = sorted(dict(noted.items() ^ _digests(folder).items()))
-    if changed:
-        raise ModelError(
-            f"{folder / changed[0]} is not as training wrote it; copy the folder again, or train the model again"
-        )
+    found = _digests(folder)
+    for name in sorted(noted.keys() | found.keys()):
+        if name not in noted:
+            raise ModelError(f"{folder / name} was not written by training, and would be read; move it elsewhere")
+        if found.get(name) != noted[name]:
+            raise ModelError(
+                f"{folder / name} is not as training wrote it; copy the folder again, or train the model again"
+            )
+
+
+def check_trained(folder: Path, fingerprint: str) -> None:
+    """Refuse a folder that is not as training wrote it.
+
+    Args:
+        fingerprint: hash of the weights that were trained.
+
+    Raises:
+        ModelError: a file is damaged, was changed or removed, or the weights are others.
+    """
+    check_digests(folder)
+    if weights_hash(folder) != fingerprint:
+        raise ModelError(f"the weights in {folder} are not those that were trained; train the model again")
 
 
 def _digests(folder: Path) -> dict[str, str]:

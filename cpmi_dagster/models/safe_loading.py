@@ -1,4 +1,4 @@
-"""A model is data: its own code is never run, no pickle is read, its files lie in its folder, and are all of it."""
+"""A model is data: its code is never run, no pickle is read, its files lie in its folder, its weights are complete."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -48,16 +48,18 @@ def check_loaded(what: str, report: Mapping[str, Any]) -> None:
     Raises:
         ModelError: some are absent, of another shape, or foreign; the first is named.
     """
-    shapes = {name: f"{list(there)} in place of {list(wanted)}" for name, there, wanted in report["mismatched_keys"]}
-    found = (
-        ("lacks", sorted(report["missing_keys"])),
-        ("has, in the wrong shape,", [f"{name} ({shape})" for name, shape in sorted(shapes.items())]),
-        ("has, for no layer of its class,", sorted(report["unexpected_keys"])),
-    )
-    for verb, names in found:
+    shapes = [f"{name} ({list(there)}, not {list(wanted)})" for name, there, wanted in report["mismatched_keys"]]
+    found = {
+        "lacks weights": report["missing_keys"],
+        "has weights of another shape": shapes,
+        "has weights that its class does not use": report["unexpected_keys"],
+    }
+    for what_is_wrong, names in found.items():
         if names:
-            more = f" and {len(names) - 1} more" if names[1:] else ""
-            raise ModelError(f"{what} {verb} the weights {names[0]}{more}; get it again, or save it from its class")
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            raise ModelError(
+                f"{what} {what_is_wrong}: {min(names)}{more}; download it again, or save it with `save_pretrained`"
+            )
 
 
 def _reason(error: Exception) -> str:

@@ -124,8 +124,11 @@ def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTo
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
-    except (OSError, ValueError, KeyError) as error:
+        with reading_model(f"the tokenizer of model `{name}`"):
+            return AutoTokenizer.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
+    except ModelError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
         raise ModelError(
             f"the tokenizer of the {role} `{name}` is not on this disk, so its tokens cannot be counted; fetch it "
             f"(`hf download {name} --include '*.json' '*.txt'`, no weights), or name a local folder as "

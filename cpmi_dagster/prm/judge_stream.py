@@ -7,7 +7,6 @@ What has come while others were judged is judged together: a slow sender waits f
 batches.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from io import TextIOWrapper
@@ -15,9 +14,9 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import RepeatedField, SourceError
 from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines
-from cpmi_dagster.files.json_lines import open_json_lines, parse_line
+from cpmi_dagster.files.json_lines import DECODER, open_json_lines, parse_line
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.prm.judging import (
     HOLDS,
@@ -176,8 +175,8 @@ def _solution(text: str, place: str) -> Solution | Unread:
 def _id_of(text: str) -> str | int | None:
     """The id of a line that is a JSON object with other fields wrong."""
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
+        values = DECODER.decode(text)
+    except (ValueError, RecursionError, RepeatedField):
         return None
     found = values.get("id") if isinstance(values, dict) else None
     return found if isinstance(found, (str, int)) else None

@@ -105,7 +105,7 @@ class RewardType:
 
     @property
     def is_difference(self) -> bool:
-        """Whether it is a difference of log-probabilities: above 0, the step speaks for the answer."""
+        """Whether its rewards (of a merge, after the first steps) are differences of log-probabilities, cut at 0."""
         return (self.needs.scores or self.needs.prover_scores) and not self.is_probability
 
     @property

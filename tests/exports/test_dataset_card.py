@@ -49,7 +49,7 @@ def test_statistics_count_trajectories_steps_and_right_ones():
 
 def test_the_card_opens_with_what_the_hard_labels_call_right():
     _, _, body = card().partition("\n# mine\n\n")
-    assert body.startswith("Hard labels call 83.3% of the steps right: a step is where its reward, a difference, is")
+    assert body.startswith("Hard labels call 83.3% of the steps right: those whose reward, a difference, is")
 
 
 def test_texts_of_data_are_shown_as_they_are():

@@ -67,14 +67,19 @@ def test_a_threshold_cuts_the_soft_labels():
             "cpmi",
             False,
             [True, True, True, False],
-            "75.0% of the steps right: .* its reward, a difference",
+            "75.0% of the steps right: those whose reward, a difference",
         ),
         ("gold_only", False, [True, True, True, False], "at least 0"),
-        ("cpmi_merge1", False, [True, True, True, False], "the first 1: their soft label, by `mc`, at least 0.5"),
-        ("cpmi_merge2", False, [True, False, True, False], "the first 2: "),
+        (
+            "cpmi_merge1",
+            False,
+            [True, True, True, False],
+            "up to 1, those whose soft label by `mc` is",
+        ),
+        ("cpmi_merge2", False, [True, False, True, False], "of steps up to 2, "),
         ("pav", False, [True, False, False, False], "0.5 is the median of this set, whatever share"),
         ("step_length", False, [True, False, False, False], "0.5 is the median of this set, whatever share"),
-        ("mc", True, [True, False, False, False], r"its soft label is at least 0.5\.$"),
+        ("mc", True, [True, False, False, False], r"whose soft label is at least 0.5\.$"),
         ("labels_of_mine", False, [True, False, False, False], "0.5 is the median of this set"),
     ],
 )
@@ -87,7 +92,7 @@ def test_hard_labels_of_differences_are_right_from_zero_on_and_those_of_others_s
     assert re.search(words, hard.words(frame))
 
 
-def test_half_of_the_steps_are_not_wrong_because_they_are_half_of_the_steps():
+def test_hard_labels_of_differences_do_not_depend_on_the_median():
     rewards = np.random.default_rng(0).normal(1.5, 1, 400)
     soft = 1 / (1 + np.exp(-(rewards - np.median(rewards))))
     frame = pl.DataFrame({"soft_labels": [soft.tolist()], "rewards": [rewards.tolist()]})

@@ -56,7 +56,8 @@ def test_writers_that_share_a_process_id_do_not_share_a_file(tmp_path):
 
 
 def test_what_a_killed_writer_left_of_a_file_can_be_removed(tmp_path):
-    kept = {"page.html", ".other.html.5f0c1f2a.cpmi-tmp", ".page.html.lock", ".page.html.old.tmp"}
+    kept = {"page.html", ".page.html.lock", ".page.html.old.tmp"}
+    kept |= {".other.html.5f0c1f2a.cpmi-tmp", ".page.html.v2.5f0c1f2a.cpmi-tmp"}
     for name in (*kept, ".page.html.5f0c1f2a.cpmi-tmp", ".page.html.5f0c1f2a.cpmi-tmp.wal"):
         (tmp_path / name).touch()
     remove_unfinished(tmp_path / "page.html")
@@ -69,6 +70,19 @@ def test_a_failed_write_leaves_nothing_of_what_a_library_wrote_beside_it(tmp_pat
         unfinished.with_name(f"{unfinished.name}.tmp").mkdir()
         raise RuntimeError
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_does_not_take_the_place_of_one_whose_name_begins_with_its_own(tmp_path):
+    waiting = tmp_path / ".mine.v2.5f0c1f2a.cpmi-tmp" / "old"
+    waiting.mkdir(parents=True)
+    with written_at_once(tmp_path / "mine") as folder:
+        (folder / "new").touch()
+    assert waiting.is_dir() and (tmp_path / "mine" / "new").exists()
+
+
+def test_a_file_that_cannot_be_read_is_not_taken_for_the_output(tmp_path):
+    with pytest.raises(PermissionError), written_at_once(tmp_path / "mine"):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / ".cpmi" / "lake" / "x.parquet"))
 
 
 NO_ROOM = "No space left on device"
@@ -101,6 +115,7 @@ def test_a_full_disk_is_the_same_sentence_whatever_library_meets_it(tmp_path, wr
         PermissionError(errno.EACCES, "Permission denied", "/elsewhere/tokenizer.json"),
         SourceError("the model's folder cannot be read (No space left on device)"),
         ValueError("Permission denied"),
+        PermissionError(errno.EPERM, "Operation not permitted"),
     ],
 )
 def test_an_error_that_is_not_of_writing_stays_as_it_is(tmp_path, error):

@@ -145,7 +145,7 @@ def without(data: bytes, name: bytes) -> bytes:
 def test_a_file_that_is_not_what_its_header_says_is_one_sentence(tmp_path, cache, damaged):
     file = write_tiny(tmp_path / "tiny.gguf")
     file.write_bytes(damaged(file.read_bytes()))
-    with pytest.raises(ModelError, match=r"^the model file .*tiny\.gguf [^\n]+; get (another file|it again)"):
+    with pytest.raises(ModelError, match=r"^the model file .*tiny\.gguf [^\n]+; (get another file|download it again)"):
         load_language_model(str(file), device="cpu")
 
 
@@ -195,7 +195,7 @@ def test_a_file_is_converted_once_and_an_interrupted_conversion_leaves_nothing(t
     ("changes", "message"),
     [
         ({"architecture": "nonsense"}, "cannot be loaded: .*nonsense"),
-        ({"without": "blk.0.ffn_up"}, r"lacks the weights model\.layers\.0\.mlp\.up_proj\.weight;"),
+        ({"without": "blk.0.ffn_up"}, r"lacks weights: model\.layers\.0\.mlp\.up_proj\.weight;"),
         ({"spoil": float("nan")}, "weights or logits that are not finite"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_damaged_lock_of_hub_revisions_is_named(settings, lake):
 def test_a_parquet_file_that_nobody_wrote_there_is_named(settings, lake):
     shutil.copy(lake.path(KEY, "001"), lake.path(KEY, "001").with_name("Copy of shard=001.parquet"))
     (sentence,) = verified(settings).damage
-    assert sentence.startswith("lake/labels/hard_negatives/Copy of shard=001.parquet is no file of this home")
+    assert sentence.startswith("lake/labels/hard_negatives/Copy of shard=001.parquet was not written by cpmi")
 
 
 def test_a_model_whose_tokenizer_was_damaged_is_named(settings, lake, flip):

@@ -4,15 +4,21 @@
 // a dollar sign may be money: `$…$` is mathematics where it holds what LaTeX alone has, or no blank, and no digit follows
 const FENCED = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$((?=[^$]*[\\^_{=])[^$\s][^$\n]*[^$\s\\]|[^$\s]+)\$(?!\d)/g;
 
-// beyond these KaTeX exhausts the tab; `\bf` and its like nest until their group ends
+// beyond these KaTeX exhausts the tab; a switch such as `\bf` nests until its group ends
 const MOST_CHARACTERS = 5000;
 const MOST_NESTED = 50;
-const NESTING = /(\}|\\(?:right|end)(?![a-zA-Z]))|\{|\\(?:left|begin|color|bf|it|rm|sf|tt|cal|[a-z]+style|[a-z]*size|tiny|small|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z])/g;
+const NESTING = /\\[{}]|(\}|\\(?:right|end)(?![a-zA-Z]))|(\{|\\(?:left|begin)(?![a-zA-Z]))|\\(?:color|bf|it|rm|sf|tt|cal|[a-z]+style|[a-z]*size|tiny|small|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z])/g;
 
 function isBounded(tex) {
+  const outside = [];
   let depth = 0;
-  const deeper = (found) => (depth += found[1] ? -1 : 1) <= MOST_NESTED;
-  return tex.length <= MOST_CHARACTERS && [...tex.matchAll(NESTING)].every(deeper);
+  for (const [sign, closes, opens] of tex.matchAll(NESTING)) {
+    if (sign === "\\{" || sign === "\\}") continue;
+    if (opens) outside.push(depth);
+    depth = closes ? (outside.pop() ?? 0) : depth + 1;
+    if (depth > MOST_NESTED) return false;
+  }
+  return tex.length <= MOST_CHARACTERS;
 }
 
 function rendered(tex, displayMode, source) {
