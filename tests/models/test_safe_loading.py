@@ -117,6 +117,12 @@ def test_weights_that_are_not_those_of_the_model_are_refused_by_name(folder, cha
         load_language_model(str(folder), device="cpu")
 
 
+@pytest.mark.parametrize("name", ["attn.masked_bias", "attn.attention.bias", "attn.causal_mask"])
+def test_masks_that_earlier_versions_of_transformers_saved_are_no_foreign_weights(folder, name):
+    change_weights(folder, lambda weights: weights.update({f"transformer.h.0.{name}": weights[DOWN].clone()}))
+    load_language_model(str(folder), device="cpu")
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [
