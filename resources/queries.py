@@ -132,13 +132,13 @@ def answer(
         seconds: until it is stopped.
 
     Raises:
-        CpmiError: see `ask`.
+        CpmiError: see `ask`; or a column has dates that Python does not know.
     """
     text = TABLES_SHOWN if SHOW_TABLES.fullmatch(sql) else sql
-    rows = ask(connection, text, seconds=seconds, most_rows=None if most_rows is None else most_rows + 1)
-    if most_rows is None or rows.height <= most_rows:
-        return Answer(rows, has_more=False)
-    return Answer(rows.head(most_rows), has_more=True)
+    found = ask(connection, text, seconds=seconds, most_rows=None if most_rows is None else most_rows + 1)
+    rows = found if most_rows is None else found.head(most_rows)
+    _check_dates(rows)
+    return Answer(rows, has_more=rows.height < found.height)
 
 
 def ask(
@@ -184,6 +184,19 @@ def _show_file(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
         connection.execute(f'create temp view "{_view_name(file)}" as select * from {place}')
     except duckdb.Error as error:
         raise SourceError(f"{file} cannot be read: {_reason(error).replace(inside, file.name)}") from error
+
+
+def _check_dates(rows: pl.DataFrame) -> None:
+    """Refuse dates outside of the years 1 to 9999, which DuckDB has and no reader of the answer can be given."""
+    for column in rows:
+        if "Date" in str(column.dtype):  # also within lists and structs
+            try:
+                column.to_list()
+            except (ValueError, OverflowError, pl.exceptions.PanicException) as error:
+                raise CpmiError(
+                    f"the column `{column.name}` has dates outside of the years 1 to 9999; cast it, as in "
+                    f'`"{column.name}"::varchar`'
+                ) from error
 
 
 def _view_name(file: Path) -> str:

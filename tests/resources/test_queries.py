@@ -347,6 +347,17 @@ def test_a_query_that_no_parser_takes_is_an_error_of_ours(home, sql):
         ask(connection, sql)
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["date '5877642-06-25'", "[timestamp '290000-01-01']", "{'a': date '-infinity'}", "timestamptz '0044-03-15 (BC)'"],
+)
+def test_a_column_with_dates_that_python_does_not_know_is_named(home, value):
+    with pytest.raises(CpmiError, match=r'^the column `d` has dates outside of .*; cast it, as in `"d"::varchar`$'):
+        query(load_settings("miniature", home=home), f"select {value} as d")
+    rows = query(load_settings("miniature", home=home), f"select ({value})::varchar as d").rows
+    assert rows.schema == {"d": pl.String}
+
+
 def test_rows_beyond_the_limit_are_left_out_and_said_so(home):
     with Database(Lake(home)).reader() as connection:
         cut = answer(connection, "select * from range(10)", most_rows=4)
