@@ -1,5 +1,6 @@
 """What the commands share: the application, options that several of them have, and the two consoles."""
 
+import os
 import shlex
 import sys
 from typing import Annotated, Literal
@@ -41,6 +42,10 @@ FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="Out
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[DtypeOrAuto, typer.Option(help="Precision of the weights.")]
+# a closed one is None, and its number would go to the next file that is opened
+for _name, _mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    if getattr(sys, _name) is None:
+        setattr(sys, _name, open(os.devnull, _mode))  # noqa: SIM115
 # without a terminal rich assumes 80 columns, too few for the tables
 WIDE = 200
 OUT = SafeConsole(width=None if sys.stdout.isatty() else WIDE)
