@@ -17,13 +17,14 @@ from pydantic import ValidationError
 
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
-from cpmi_dagster.files.text import encodable
+from cpmi_dagster.files.text import cut, encodable
 from cpmi_dagster.trajectories.forms import FORMS, ProcessBenchRow, QuestionRow, RawRow, form_of, id_text
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
 
 CACHED_SHARDS = 1 << 15
+NAMES_CHARACTERS = 300
 ROW_SCHEMA = {**MathShepherd.create_empty().schema, "shard": pl.String()}
 
 
@@ -56,7 +57,7 @@ def number_rows(rows: Iterable[Row], first: int, shards: int, ids: dict[str, int
     for number, row in enumerate(rows, start=first):
         raw = read_row(row)
         if number == 0 and raw.defect and isinstance(row, Mapping) and form_of(row) is None:
-            raise SourceError(f"the trajectory source has columns {', '.join(row)}; it needs {FORMS}")
+            raise SourceError(f"the trajectory source has columns {_names(row)}; it needs {FORMS}")
         raw = _with_own_id(raw, number, ids)
         shard = _shard_of(raw.question or question_of(raw.input), shards)
         for column, value in zip(columns.values(), (number, *raw, shard), strict=True):
@@ -70,7 +71,7 @@ def read_row(row: Row) -> RawRow:
         return RawRow(encodable(row.text), defect=row.reason)
     form = form_of(row)
     if form is None:
-        defect = f"the row has columns {', '.join(map(str, row))}; it needs {FORMS}"
+        defect = f"the row has columns {_names(row)}; it needs {FORMS}"
         return RawRow(encodable(str(dict(row))), defect=encodable(defect))
     try:
         return form.model_validate(row).raw()
@@ -78,6 +79,10 @@ def read_row(row: Row) -> RawRow:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
         source_id = id_text(row.get("id")) if form in (QuestionRow, ProcessBenchRow) else None
         return RawRow(encodable(text), defect=str(first_complaint(error)), source_id=source_id)
+
+
+def _names(row: Mapping[str, Any]) -> str:
+    return cut(", ".join(map(str, row)), NAMES_CHARACTERS)
 
 
 def _with_own_id(row: RawRow, number: int, ids: dict[str, int]) -> RawRow:

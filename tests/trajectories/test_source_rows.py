@@ -181,6 +181,14 @@ def test_a_file_of_another_kind_is_refused_at_its_first_row():
         number_rows([{"problem": "1 + 1?", "answer": "2"}], first=0, shards=1)
 
 
+def test_of_very_many_columns_the_first_are_named():
+    row = {f"c{number}": 1 for number in range(100_000)}
+    with pytest.raises(SourceError, match=r"has columns c0, c1, .*…; it needs input and label") as refused:
+        number_rows([row], first=0, shards=1)
+    assert len(str(refused.value)) < 1_000
+    assert len(str(read_row(row).defect)) < 1_000
+
+
 def test_lone_surrogates_are_replaced_and_pairs_are_not():
     text = json.loads(r'"\ud83d\ude00 \ud800 1 + 1? Step 1: 2 ки"')
     raw = read_row({"input": text, "label": text.replace("ки", "+")})
