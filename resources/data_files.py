@@ -113,10 +113,12 @@ def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
 
 
 def _check_groups(file: Path, metadata: Any, limits: ReadingLimits) -> None:
-    """Refuse a group of rows that would hold too much, before any of it is read."""
-    groups = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    if max(groups, default=0) > limits.most_held(file):
-        raise too_expanded(file, limits)
+    """Refuse a group of rows that would hold too much, in bytes or in items of lists, before any of it is read."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        values = max((group.column(number).num_values for number in range(group.num_columns)), default=0)
+        # nulls take no bytes in the file; one for each row is read batch by batch
+        if max(group.total_byte_size, values - group.num_rows) > limits.most_held(file):
+            raise too_expanded(file, limits)
 
 
 def _check_rows(file: Path, batch: "pa.RecordBatch", first: int, limits: ReadingLimits) -> None:

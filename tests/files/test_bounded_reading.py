@@ -147,6 +147,13 @@ def test_a_group_of_parquet_that_would_hold_too_much_is_not_read(tmp_path, monke
         rows_of(tmp_path / "rows.parquet")
 
 
+def test_a_list_of_parquet_with_very_many_nulls_is_not_read(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"a": pa.array([[None] * 200_000], pa.list_(pa.int8()))}), tmp_path / "rows.parquet")
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(SourceError, match="expands to more than"):
+        rows_of(tmp_path / "rows.parquet")
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz"])
 def test_a_judged_or_scored_file_names_its_long_line(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("cpmi_dagster.files.json_lines.DEFAULT_LIMITS", LIMITS)
