@@ -19,6 +19,8 @@ from cpmi_dagster.errors import SourceError
 Value = TypeVar("Value")
 SETTLED_NANOSECONDS = 2_000_000_000
 """A file that was changed this short a time ago could change again without a later time: clocks of files are coarse."""
+AHEAD_NANOSECONDS = 60_000_000_000
+"""Further ahead is no file server's clock: this machine's was set back, and a change would have an earlier time."""
 
 
 class FileState(NamedTuple):
@@ -32,7 +34,7 @@ class FileState(NamedTuple):
     @property
     def is_settled(self) -> bool:
         """Whether a further change would give another state."""
-        return time.time_ns() - self.changed > SETTLED_NANOSECONDS
+        return not -AHEAD_NANOSECONDS <= time.time_ns() - self.changed <= SETTLED_NANOSECONDS
 
 
 def file_state(file: Path) -> FileState:

@@ -47,6 +47,14 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path, counted, monkeypat
     assert calls == ["a", "a"]
 
 
+def test_a_file_of_before_the_clock_was_set_back_is_read_once(tmp_path, counted, monkeypatch):
+    (tmp_path / "a").write_text("123")
+    monkeypatch.setattr(time, "time_ns", lambda: (tmp_path / "a").stat().st_ctime_ns - 86_400 * 10**9)
+    size, calls = counted
+    assert [size(tmp_path / "a"), size(tmp_path / "a")] == [3, 3]
+    assert calls == ["a"]
+
+
 def test_a_change_is_seen_also_where_size_and_time_are_set_back(tmp_path, settled):
     path = tmp_path / "a"
     path.write_text("123")
