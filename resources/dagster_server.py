@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from dagster._utils.schedules import is_valid_cron_schedule
@@ -50,13 +51,14 @@ def check_port(port: int) -> None:
         ) from error
 
 
-def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
+def serve_ui(settings: Settings, profile: str | None, port: int, announce: Callable[[], object]) -> None:
     """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
 
     Its pages alone may ask the webserver for anything; see `own_pages_only`.
 
     Args:
         profile: name or path that the user gave, for the code location.
+        announce: called when the home can be served, just before the webserver starts.
 
     Raises:
         SettingsError: see `view_instance`.
@@ -74,4 +76,5 @@ def serve_ui(settings: Settings, profile: str | None, port: int) -> None:
     arguments = ["dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
     if logs_are_json():
         arguments += ["--log-format", "json"]
+    announce()
     os.execve(sys.executable, [sys.executable, *AS_MODULE, *arguments], environment)

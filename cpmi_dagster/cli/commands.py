@@ -163,10 +163,12 @@ def ui(
     definitions.check_schedule(settings)
     definitions.check_port(port)
     address = f"http://127.0.0.1:{port}"
-    ERR.print(f"Dagster UI: {address} (Ctrl-C stops it)", highlight=False)
-    ERR.print(f"Lineage     {address}/asset-groups", highlight=False)
-    ERR.print(f"Runs        {address}/runs (of `cpmi run` too)", highlight=False)
-    definitions.serve_ui(settings, profile, port)
+    lines = (
+        f"Dagster UI: {address} (Ctrl-C stops it)",
+        f"Lineage     {address}/asset-groups",
+        f"Runs        {address}/runs (of `cpmi run` too)",
+    )
+    definitions.serve_ui(settings, profile, port, lambda: ERR.print("\n".join(lines), highlight=False))
 
 
 # in the help, what runs the DAG comes before what looks at its results

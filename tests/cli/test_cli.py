@@ -44,6 +44,13 @@ def test_every_command_explains_itself_with_an_example(command):
     assert "Example:" in result.output
 
 
+def test_the_ui_of_a_home_that_cannot_be_opened_has_no_address(tmp_path, monkeypatch):
+    monkeypatch.setenv("CPMI_HOME", str(tmp_path))
+    (tmp_path / "dagster").write_text("in the place of a folder")
+    found = CliRunner().invoke(app, ["ui", "--port", "3987"])
+    assert isinstance(found.exception, SettingsError) and found.output == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

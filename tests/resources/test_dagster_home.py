@@ -129,7 +129,9 @@ def test_a_configuration_of_the_home_that_is_no_text_is_written_again(settings):
 
 
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE)
-@pytest.mark.parametrize("command", [open_instance, lambda settings: serve_ui(settings, None, 3000)], ids=["run", "ui"])
+@pytest.mark.parametrize(
+    "command", [open_instance, lambda settings: serve_ui(settings, None, 3000, lambda: None)], ids=["run", "ui"]
+)
 def test_a_configuration_of_somebody_else_that_makes_no_sense_is_named(tmp_path, monkeypatch, content, command):
     for variable in ("CPMI_CACHE", "DAGSTER_HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
