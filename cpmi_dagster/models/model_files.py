@@ -11,6 +11,8 @@ import json
 from hashlib import sha256
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import by_state, file_digest
 
@@ -70,18 +72,17 @@ def check_digests(folder: Path) -> None:
     """
     if not (folder / DIGESTS).is_file():
         return
+    damaged = "is not as training wrote it; copy the folder again, or train the model again"
     try:
-        noted = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
-    except (ValueError, TypeError, RecursionError):
-        noted = {DIGESTS: ""}
+        noted = TypeAdapter(dict[str, str]).validate_json((folder / DIGESTS).read_bytes())
+    except ValidationError as error:
+        raise ModelError(f"{folder / DIGESTS} {damaged}") from error
     found = _digests(folder)
     for name in sorted(noted.keys() | found.keys()):
         if name not in noted:
             raise ModelError(f"{folder / name} was not written by training, and would be read; move it elsewhere")
         if found.get(name) != noted[name]:
-            raise ModelError(
-                f"{folder / name} is not as training wrote it; copy the folder again, or train the model again"
-            )
+            raise ModelError(f"{folder / name} {damaged}")
 
 
 def check_trained(folder: Path, fingerprint: str) -> None:

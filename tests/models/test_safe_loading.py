@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.models.language_models import load_language_model, load_tokenizer, model_on_disk
+from cpmi_dagster.models.model_files import DIGESTS, check_digests
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
 CODE = """
@@ -115,6 +116,13 @@ def test_weights_that_are_not_those_of_the_model_are_refused_by_name(folder, cha
     change_weights(folder, change)
     with pytest.raises(ModelError, match=message):
         load_language_model(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("text", ["", "null", '{"a": []}', '{"a": {}}', '[[1, 2], ["a", "b"]]', "[" * 100_000])
+def test_a_note_of_digests_that_is_none_is_refused(folder, text):
+    (folder / DIGESTS).write_text(text)
+    with pytest.raises(ModelError, match="is not as training wrote it"):
+        check_digests(folder)
 
 
 @pytest.mark.parametrize("name", ["attn.masked_bias", "attn.attention.bias", "attn.causal_mask"])
