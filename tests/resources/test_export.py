@@ -290,7 +290,7 @@ def test_a_home_on_a_store_is_exported_too(s3_home, put_on_store, small_profile,
     put_on_store(s3_home, ())
     settings = load_settings(small_profile, s3_home)
     done = export(settings, ExportRequest(str(tmp_path / "mine")), silent)
-    assert done.what.startswith("16 trajectories")
+    assert "16 trajectories" in done.what
     export(settings, ExportRequest(str(tmp_path / "all.duckdb")), silent)
     with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
         assert connection.sql("select count(*) from labels.hard_negatives").fetchall() > [(0,)]
@@ -300,7 +300,7 @@ def test_the_command_ends_with_what_was_written_and_how_it_is_opened(finished, s
     monkeypatch.setenv("CPMI_HOME", str(finished.home))
     result = CliRunner().invoke(app, ["export", "-p", small_profile, "--to", str(tmp_path / "mine")])
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[0].startswith("16 trajectories with ")
+    assert result.stdout.startswith("Hard labels call ") and "\n16 trajectories with " in result.stdout
     assert f"datasets.load_dataset('{tmp_path / 'mine'}')" in result.stdout
 
 

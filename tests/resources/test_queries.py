@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.errors import CpmiError, SourceError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import queries
+from cpmi_dagster.resources import queries, query_process
 from cpmi_dagster.resources.database import Database, query
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.resources.queries import answer, ask
@@ -294,11 +294,16 @@ LONG_CALLS = {
 }
 
 
+def answering(process: psutil.Process | None = None) -> list[psutil.Process]:
+    """The processes of queries that a process, by default this one, has started."""
+    return [child for child in (process or psutil.Process()).children() if query_process.__name__ in child.cmdline()]
+
+
 @pytest.mark.parametrize("sql", LONG_CALLS.values(), ids=LONG_CALLS)
 def test_a_query_that_duckdb_does_not_interrupt_is_stopped(home, sql):
     with pytest.raises(CpmiError, match=r"stopped after 0\.3 s; ask for less, or give a longer --timeout"):
         query(load_settings("miniature", home), sql, seconds=0.3)
-    assert not psutil.Process().children()
+    assert not answering()
 
 
 def begun(home: Path) -> tuple[subprocess.Popen[bytes], psutil.Process]:
@@ -306,7 +311,7 @@ def begun(home: Path) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     arguments = ["query", LONG_CALLS["one call of a function"], "--timeout", "600"]
     environment = {**os.environ, "CPMI_HOME": str(home)}
     command = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], env=environment)
-    while not (processes := psutil.Process(command.pid).children()) or processes[0].cpu_times().user < 2:
+    while not (processes := answering(psutil.Process(command.pid))) or processes[0].cpu_times().user < 2:
         assert command.poll() is None
         time.sleep(0.1)
     return command, processes[0]
@@ -323,7 +328,7 @@ def test_no_process_is_left_of_a_command_that_is_ended(home, number, code):
 
 def test_a_query_whose_process_is_killed_is_an_error_of_ours(home):
     def kill() -> None:
-        while not (processes := psutil.Process().children()):
+        while not (processes := answering()):
             time.sleep(0.05)
         processes[0].kill()
 
