@@ -21,7 +21,7 @@ def test_a_summary_that_fails_fails_no_run(finished, monkeypatch, caplog):
     def fails(*_: object) -> None:
         raise CpmiError("the query was stopped")
 
-    monkeypatch.setattr(reports, "query", fails)
+    monkeypatch.setattr(reports, "ask", fails)
     assert reports.labels_made(finished).is_empty()
     assert "the query was stopped" in caplog.text
 
