@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import sqlalchemy.exc
 import yaml
+from dagster._core.instance.ref import InstanceRef
 from dagster_shared.check import CheckError
 
 from cpmi_dagster.errors import SettingsError
@@ -20,6 +21,10 @@ from cpmi_dagster.resources.run_life import end_dead_runs
 from cpmi_dagster.resources.shared_locks import note_locks
 
 LAUNCHER, LAUNCHER_CLASS = "cpmi_dagster.resources.run_launcher", "WatchedRunLauncher"
+# a step in this process writes to the terminal itself: captured, each has processes that a Ctrl-C ends in tracebacks
+UNCAPTURED = {
+    "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+}
 
 
 class UnwritableHome(SettingsError):
@@ -64,7 +69,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def view_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home, to look at: no run is changed.
+    """The Dagster instance of a home, to look at: no run is changed. What runs in this process is not captured.
 
     Raises:
         UnwritableHome: the home cannot be written.
@@ -74,7 +79,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
     folder = write_dagster_yaml(settings)
     try:
         with storage_errors(settings):
-            instance = dg.DagsterInstance.from_config(str(folder))
+            instance = dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=UNCAPTURED))
             instance.get_runs_count()
             instance.event_log_storage.get_concurrency_keys()
     except (dg.DagsterError, CheckError, UnicodeDecodeError, yaml.YAMLError) as error:

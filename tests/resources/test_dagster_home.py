@@ -2,6 +2,8 @@
 
 import socket
 import sqlite3
+import subprocess
+import sys
 
 import dagster as dg
 import pytest
@@ -166,3 +168,33 @@ def test_a_home_that_cannot_be_written_still_has_a_status(settings, monkeypatch,
     states = {asset.key: asset.partitions for asset in home_status(settings, MAKERS)}
     assert states["labels/step_rewards"] == dict.fromkeys(settings.shard_keys, "missing")
     assert "shown is what is on disk" in caplog.text
+
+
+INTERRUPTED_STEP = """
+import os, signal, sys, time
+from pathlib import Path
+import dagster as dg
+from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dagster_home import open_instance
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+@dg.op
+def label() -> None:
+    print("at work", flush=True)
+    time.sleep(1)
+    os.killpg(0, signal.SIGINT)
+    time.sleep(60)
+
+with open_instance(load_settings("miniature", Path(sys.argv[1]))) as instance:
+    job = dg.GraphDefinition("labels", node_defs=[label]).to_job()
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    result = job.execute_in_process(instance=instance, raise_on_error=False, run_config=quiet)
+    sys.exit(0 if result.success else 3)
+"""
+
+
+def test_an_interrupt_of_the_terminal_is_no_traceback_of_a_helper_process(tmp_path):
+    command = [sys.executable, "-c", INTERRUPTED_STEP, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "at work\n", "")

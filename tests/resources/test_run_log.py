@@ -14,7 +14,7 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.dagster_home import write_dagster_yaml
 from cpmi_dagster.resources.run_life import watched_executor
 from cpmi_dagster.resources.run_log import console_loggers
 
@@ -37,7 +37,7 @@ def labels() -> None:
 definitions = dg.Definitions(jobs=[labels], executor=watched_executor(settings.home), loggers=console_loggers())
 job = definitions.resolve_job_def("labels")
 
-with open_instance(settings) as instance:
+with dg.DagsterInstance.from_config(str(write_dagster_yaml(settings))) as instance:
     run = instance.create_run_for_job(job)
     # as the process of a launched run does
     execute_run(InMemoryJob(job), run, instance)
