@@ -14,11 +14,10 @@ import dagster as dg
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.failed_runs import FIRST_TAG, PARTITION_TAG
+from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.materializations import asset_key
-from cpmi_dagster.resources.stage_run import partitions_of
-from cpmi_dagster.resources.staleness import Maker, Staleness
-from cpmi_dagster.resources.status import staleness_of
+from cpmi_dagster.resources.staleness import Maker, Staleness, staleness_of
 
 ON_DISK, CURRENT = "on_disk", "current"
 MEANINGS = {

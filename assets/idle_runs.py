@@ -14,8 +14,7 @@ from cpmi_dagster.resources.materializations import asset_key, is_recorded
 from cpmi_dagster.resources.progress import Progress
 from cpmi_dagster.resources.spec_version import spec_version
 from cpmi_dagster.resources.stage import Stage
-from cpmi_dagster.resources.staleness import Staleness
-from cpmi_dagster.resources.status import staleness_of
+from cpmi_dagster.resources.staleness import Staleness, staleness_of
 
 
 class IdleRuns:

@@ -28,12 +28,13 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.database import Database
+from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import Role
 from cpmi_dagster.resources.presentation import preview
 from cpmi_dagster.resources.queries import ask
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun, partitions_of
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"

@@ -14,8 +14,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.failed_runs import shards_of
 from cpmi_dagster.resources.fingerprints import fingerprint_of
 from cpmi_dagster.resources.spec_version import source_states
-from cpmi_dagster.resources.staleness import Maker
-from cpmi_dagster.resources.status import staleness_of
+from cpmi_dagster.resources.staleness import Maker, staleness_of
 
 SECONDS_TO_POST = 10.0
 MOST_NAMED = 20

@@ -18,13 +18,13 @@ from cpmi_dagster.errors import SettingsError, ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dagster_home import dagster_folder
 from cpmi_dagster.resources.failed_runs import range_tags
+from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.materializations import asset_key
 from cpmi_dagster.resources.pools import wait_for_pool
 from cpmi_dagster.resources.run_life import hold_run
 from cpmi_dagster.resources.run_log import log_of_this_process
 from cpmi_dagster.resources.stage import GPU_POOL
-from cpmi_dagster.resources.stage_run import partitions_of
 
 INTERRUPTED = "interrupted; run again to continue where it stopped"
 CHECK_FAILED = "DagsterAssetCheckFailedError"

@@ -20,8 +20,8 @@ from cpmi_dagster.resources.failed_runs import KILLS_A_FAILURE, failures_of, ran
 from cpmi_dagster.resources.history_owner import claim_history
 from cpmi_dagster.resources.labeling_budget import LABEL_TABLES, budget_of
 from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.staleness import Maker, Staleness
-from cpmi_dagster.resources.status import partition_states, staleness_of
+from cpmi_dagster.resources.staleness import Maker, Staleness, staleness_of
+from cpmi_dagster.resources.status import partition_states
 
 NOTHING_TO_DO = "every shard is labelled, or being labelled"
 

@@ -21,7 +21,7 @@ from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.resources.fingerprints import fingerprint_of
 from cpmi_dagster.resources.home_files import HomeFiles
 from cpmi_dagster.resources.pace import FILE_NAME, Pace, read_pace, unfinished
-from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, read_columns, sealed
+from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
 
 WORK = "lake/.work"
 FINGERPRINT_CHARACTERS = 16
@@ -101,7 +101,7 @@ class ChunkStore:
         path = self._files.path(self._frame_name(chunk, name))
         if checked_seal(path) != seal:
             raise DamagedFile(path, "it belongs to another chunk")
-        return read_columns(path, name)
+        return pl.read_parquet(path)
 
     def _facts(self, chunk: str) -> str:
         return f"{self._name}/chunk-{chunk}.json"

@@ -23,17 +23,17 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, Table, column_meanings, columns_of, provenance_of
+from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked, locked_beside
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import LAKE, Lake, name_of
 from cpmi_dagster.resources.queries import DEFAULT_SECONDS, Answer, check_files, locked_connection, quoted
 from cpmi_dagster.resources.query_process import answer_apart
 from cpmi_dagster.resources.read_only_lake import HOME
 from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
-from cpmi_dagster.resources.stage_run import partitions_of
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
@@ -221,8 +221,7 @@ class Database:
     def _show(self, connection: duckdb.DuckDBPyConnection, table: Table, copied: Sequence[Path] | None = None) -> None:
         """Create the relation of a table: a real one of results that have been made, or of given files, else a view."""
         is_result = copied is not None or (table.group in RESULT_GROUPS and self._lake.exists(table.key))
-        provenance = provenance_of(table)
-        columns = ", ".join(_provenance(name) if name in provenance else f'"{name}"' for name in columns_of(table))
+        columns = ", ".join(f'"{name}"' for name in columns_of(table))
         if copied is not None:
             read = f"[{', '.join(quoted(str(path.absolute())) for path in copied)}]"
         else:
@@ -343,10 +342,3 @@ def _create(
     connection.execute(f"comment on {kind} {relation} is {quoted(meaning)}")
     for column, text in column_meanings(table).items():
         connection.execute(f'comment on column {relation}."{column}" is {quoted(text)}')
-
-
-def _provenance(name: str) -> str:
-    """A provenance column, also of files that an earlier version wrote under another name."""
-    if name not in EARLIER_NAMES:
-        return f'"{name}"'
-    return f"coalesce(*columns(lambda c: c in ('{name}', '{EARLIER_NAMES[name]}'))) as \"{name}\""

@@ -21,7 +21,7 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.doctor_needs import Finding, data_sets, models, needed_models
-from cpmi_dagster.resources.home_files import open_home
+from cpmi_dagster.resources.homes import open_home
 from cpmi_dagster.resources.queries import GIB
 
 LITTLE_ROOM = 5 * GIB

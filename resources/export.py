@@ -27,7 +27,6 @@ from cpmi_dagster.installed import own_version
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.database import Database, is_export
 from cpmi_dagster.resources.export_facts import is_probability, method_of, models_of, origins_of
-from cpmi_dagster.resources.fingerprints import content_of
 from cpmi_dagster.resources.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
@@ -165,7 +164,7 @@ def _write_dataset(
         form=form,
         hard=hard,
         version=own_version(),
-        models=models_of(lake, reward_type, content_of(lake, SOFT_LABELS, None)),
+        models=models_of(lake, reward_type, lake.content(SOFT_LABELS, None)),
         method=method_of(lake, reward_type),
         sources=origins_of(settings, reward_type),
         left_out=exported.left_out,
@@ -209,7 +208,7 @@ def _check_same_run(lake: Lake, shards: list[str]) -> None:
     made_of = record.inputs.get("inputs", {}).get(STEP_REWARDS) if record else None
     if made_of is None:
         return  # its rows were not written by a run
-    if changed := [key for key in shards if content_of(lake, STEP_REWARDS, key) != made_of.get(key)]:
+    if changed := [key for key in shards if lake.content(STEP_REWARDS, key) != made_of.get(key)]:
         raise LakeError(
             f"labels.step_rewards of shard {changed[0]} has changed since dataset.soft_labels was made from it "
             f"({len(changed)} such shards); run `cpmi run` first"

@@ -4,8 +4,7 @@
     asked for         {"demand.policy_steps": None, "rollouts.policy_count": 8}    of all prefixes (None): not covered
     drawn             those of the other prefixes; the first's are kept
 
-A number is how many, None is all, a list is which. Files that earlier versions wrote name no extent; it is found in the
-settings they were made with.
+A number is how many, None is all, a list is which.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,8 +25,6 @@ AXES = {
     POLICY_ROLLOUTS: ("demand.policy_steps", "rollouts.policy_count"),
     PROVER_ROLLOUTS: ("demand.prover_steps", "rollouts.prover_count"),
 }
-# settings that decided extents in earlier versions; what is not named was made whole
-EARLIER_SETTINGS = {"demand.conditionings": "scoring.conditionings", "demand.negatives": "negatives.count"}
 
 
 def setting_values(paths: Iterable[str], settings: object) -> dict[str, Any]:
@@ -48,27 +45,6 @@ def widened(extent: Extent, asked: Extent) -> dict[str, Any]:
 def is_nothing(asked: Extent) -> bool:
     """Whether no row is asked for: an axis has none."""
     return any(wanted in (0, [], ()) for wanted in asked.values())
-
-
-def recorded_setting(settings: Mapping[str, Any], path: str) -> Any:
-    """A setting by its dotted path, of which the record may name a parent: `negatives.count` in `negatives`.
-
-    None where neither it nor a parent of it is recorded.
-    """
-    name, *rest = path.split(".")
-    for number in range(len(rest) + 1):
-        parent = ".".join([name, *rest[:number]])
-        if parent in settings:
-            value = settings[parent]
-            for key in rest[number:]:
-                value = value[key]
-            return value
-    return None
-
-
-def earlier_extent(settings: Mapping[str, Any], asked: Extent) -> dict[str, Any]:
-    """The extent of a file that names none."""
-    return {axis: recorded_setting(settings, EARLIER_SETTINGS.get(axis, axis)) for axis in asked}
 
 
 def _has(value: Any, wanted: Any) -> bool:

@@ -13,7 +13,8 @@ from typing import Literal
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished
-from cpmi_dagster.resources.home_files import LateWrite, open_home
+from cpmi_dagster.resources.home_files import LateWrite
+from cpmi_dagster.resources.homes import open_home
 
 LOCK_FILE = "hub.lock.json"
 

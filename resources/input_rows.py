@@ -14,7 +14,7 @@ from cpmi_dagster.contracts.keys import (
     SELECTED,
     SOFT_LABELS,
 )
-from cpmi_dagster.contracts.tables import Partitioning
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.extent import Extent
 
@@ -48,6 +48,17 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
 
 # an input of which a stage that grows depends on the rows within its extent
 ROWS_OF_EXTENT = {NEGATIVES: "demand.negatives"}
+
+
+def partitions_of(key: str, settings: Settings) -> list[str] | None:
+    """The partition keys a profile gives a table; None for a table in one file."""
+    by_partitioning = {
+        "shard": settings.shard_keys,
+        "recipe": settings.recipe_names,
+        "benchmark": list(settings.benchmarks.best_of_n),
+    }
+    partitioning = TABLES[key].partitioning
+    return by_partitioning[partitioning] if partitioning else None
 
 
 def rows_of_extent(key: str, extent: Extent) -> pl.Expr | None:

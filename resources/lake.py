@@ -22,16 +22,17 @@ from typing import Any, TypeVar
 import polars as pl
 from dataframely.exc import SchemaError, ValidationError
 
-from cpmi_dagster.contracts.tables import EARLIER_NAMES, TABLES, provenance_of
+from cpmi_dagster.contracts.tables import TABLES, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished
 from cpmi_dagster.resources.chunk_store import WORK, ChunkStore, unfinished_paces
 from cpmi_dagster.resources.fingerprints import rows_hash
-from cpmi_dagster.resources.home_files import LateWrite, Version, open_home
+from cpmi_dagster.resources.home_files import LateWrite, Version
+from cpmi_dagster.resources.homes import open_home
 from cpmi_dagster.resources.pace import Pace
-from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, read_columns, sealed
+from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
 from cpmi_dagster.resources.shared_locks import SharedLocks
 
 FOOTER_KEY = "cpmi"
@@ -157,6 +158,17 @@ class Lake:
             raise DamagedFile(path, f"it contains {place}; the file was copied or renamed")
         return record
 
+    def content(self, key: str, partition: str | None = None) -> str:
+        """The hash of the rows of a file.
+
+        Raises:
+            LakeError: the file is missing.
+        """
+        record = self.record(key, partition)
+        if record is None:
+            raise self.missing(key, partition)
+        return record.content
+
     def intact_record(self, key: str, partition: str | None = None) -> FileRecord | None:
         """What made a file, or None where there is none or it is damaged."""
         try:
@@ -236,7 +248,7 @@ class Lake:
         complete = replace(
             record,
             files=self.files.keep(record.files),
-            content=rows_hash(_filled(valid)),
+            content=rows_hash(valid),
             rows=valid.height,
             written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -279,7 +291,7 @@ class Lake:
 
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
         """The first rows of a file, without their provenance columns."""
-        return read_columns(self.path(key, partition), key, _own_columns(key), rows)
+        return pl.read_parquet(self.path(key, partition), columns=_own_columns(key), n_rows=rows)
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
         if not self.has(key, partition):
@@ -289,7 +301,7 @@ class Lake:
             raise self.missing(key, partition)
         try:
             self.check(key, partition)
-            frame = read_columns(path, key, columns or _own_columns(key))
+            frame = pl.read_parquet(path, columns=list(columns or _own_columns(key)))
         except pl.exceptions.ColumnNotFoundError as error:
             raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
         except pl.exceptions.PolarsError as error:
@@ -347,16 +359,11 @@ def _words(key: str, partition: str | None) -> str:
     return f"{key} {partition}" if partition else key
 
 
-def _filled(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns in which some row has a value: one that a later version adds, and fills for none, changes nothing."""
-    return frame.select(column.name for column in frame if frame.is_empty() or column.null_count() < frame.height)
-
-
 @by_state
 def _record_in(path: Path) -> FileRecord:
     """What made a file, as its footer has it."""
     try:
-        return FileRecord(**_with_current_names(json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])))
+        return FileRecord(**json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY]))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -377,12 +384,6 @@ def _seal_of(path: Path) -> str:
 def _unreadable(path: Path, error: OSError) -> LakeError:
     """The error for a file that may be whole, and which this user or machine cannot read."""
     return LakeError(f"lake file {path} cannot be read ({first_line(error)}); look at its permissions and its disk")
-
-
-def _with_current_names(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of a file or chunk, keys of earlier versions renamed."""
-    current = {earlier: name for name, earlier in EARLIER_NAMES.items()}
-    return {current.get(name, name): value for name, value in facts.items()}
 
 
 def _own_columns(key: str) -> list[str]:

@@ -19,8 +19,8 @@ from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.labeling import ROLE_OF, Chunk, Part
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.extent import AXES, covers, earlier_extent, recorded_setting, setting_values
-from cpmi_dagster.resources.fingerprints import earlier_hash, rows_hash
+from cpmi_dagster.resources.extent import AXES, covers, setting_values
+from cpmi_dagster.resources.fingerprints import rows_hash
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.resources.stage_run import asked_for, in_labeling_order
 
@@ -102,8 +102,8 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
     trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
     source = lake.record(TRAJECTORIES, shard)
     versions = {
-        SELECTED: (rows_hash(selected), earlier_hash(selected)),
-        TRAJECTORIES: (source.content if source else "",),
+        SELECTED: rows_hash(selected),
+        TRAJECTORIES: source.content if source else "",
     }
     found: dict[Part, FileRecord | None] = {part: lake.intact_record(f"labels/{part}", shard) for part in DEPENDS_ON}
     records: dict[Part, FileRecord] = {
@@ -121,12 +121,11 @@ def _shard_chunks(lake: Lake, settings: Settings, shard: str, wanted: set[int]) 
         yield Chunk(shard, chunks[number], made, sampled[number])
 
 
-def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, Sequence[str]]) -> bool:
+def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Mapping[str, str]) -> bool:
     """Whether a table has all that is asked for, of these trajectories and with the profile's settings and models."""
     role = ROLE_OF[part]
     model, asked = settings.models.of(role), setting_values(AXES[f"labels/{part}"], settings)
-    extent = record.extent or earlier_extent(record.settings, asked)
-    if model is None or role not in record.inputs["models"] or not covers(extent, asked):
+    if model is None or role not in record.inputs["models"] or not covers(record.extent, asked):
         return False
     if "rollouts.sample" in DEPENDS_ON[part] and settings.rollouts.sample:
         return False  # a plan is for all trajectories
@@ -135,6 +134,6 @@ def _is_current(part: Part, record: FileRecord, settings: Settings, versions: Ma
     current = setting_values(DEPENDS_ON[part], settings)
     return (
         made_with.startswith((f"{model}@", f"{Path(model).name}@"))
-        and all(inputs[key] in version for key, version in versions.items())
-        and all(recorded_setting(record.settings, path) == value for path, value in current.items())
+        and all(inputs[key] == version for key, version in versions.items())
+        and all(record.settings.get(path) == value for path, value in current.items())
     )

@@ -27,7 +27,7 @@ import psutil
 from cpmi_dagster import errors
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.resources import queries
-from cpmi_dagster.resources.home_files import open_home
+from cpmi_dagster.resources.homes import open_home
 from cpmi_dagster.resources.queries import STOPPED, TOO_LARGE, Answer, answer, locked_connection
 
 WAIT_SECONDS = 0.1

@@ -7,13 +7,12 @@ Parquet has checksums of pages too, but polars neither writes nor checks them, a
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
 import polars as pl
 
-from cpmi_dagster.contracts.tables import LATER_COLUMNS, TABLES, columns_of
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.file_states import by_state
 
@@ -22,24 +21,6 @@ MARK = "sha256:"
 ZEROS = b"0" * 64
 TAIL_BYTES = 4096
 """More than what follows the seal in a file."""
-
-
-def read_columns(path: Path, key: str, columns: Sequence[str] | None = None, rows: int | None = None) -> pl.DataFrame:
-    """Rows of a file of a table, with nulls in the columns that came later than the file.
-
-    Args:
-        columns: which; those of the file, and later ones, by default.
-        rows: the first so many; all by default.
-
-    Raises:
-        polars.exceptions.ColumnNotFoundError: it lacks another column.
-    """
-    later = [name for name in LATER_COLUMNS.get(key, ()) if columns is None or name in columns]
-    absent = set(later) - set(pl.read_parquet_schema(path)) if later else set()
-    stored = None if columns is None else [name for name in columns if name not in absent]
-    frame = pl.read_parquet(path, columns=stored, n_rows=rows)
-    frame = frame.with_columns(pl.lit(None, columns_of(TABLES[key])[name]).alias(name) for name in absent)
-    return frame if columns is None else frame.select(columns)
 
 
 class DamagedFile(LakeError):
@@ -66,7 +47,7 @@ def sealed(frame: pl.DataFrame, footer: Mapping[str, str]) -> tuple[bytearray, s
 
 @by_state
 def checked_seal(path: Path) -> str:
-    """The seal of a file, whose bytes are read and compared with it; empty for a file of an earlier version.
+    """The seal of a file, whose bytes are read and compared with it.
 
     Raises:
         DamagedFile: some byte of the file is not the one that was written.
@@ -74,8 +55,6 @@ def checked_seal(path: Path) -> str:
     data = bytearray(path.read_bytes())
     end = max(0, len(data) - TAIL_BYTES)
     found = re.search(MARK.encode() + rb"([0-9a-f]{64})", data[end:])
-    if found is None and SEAL_KEY.encode() not in data[end:]:
-        return ""
     if found is not None:
         digits, place = found.group(1).decode(), end + found.start(1)
         data[place : place + len(ZEROS)] = ZEROS

@@ -23,6 +23,8 @@ from cpmi_dagster.files.whole_files import write_whole
 
 OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 EMPTY = "empty"
+SPOOL = "spool"
+"""The folder of spools among unfinished work."""
 
 
 class ShardSpool:

@@ -21,7 +21,6 @@ from functools import partial
 from typing import Any, Concatenate, ParamSpec
 
 import dagster as dg
-import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
@@ -32,28 +31,24 @@ from cpmi_dagster.resources.declaration import StageBody
 from cpmi_dagster.resources.extent import (
     Extent,
     covers,
-    earlier_extent,
     is_nothing,
     setting_values,
     widened,
 )
 from cpmi_dagster.resources.fingerprints import (
-    as_recorded,
     columns_of,
-    content_of,
-    earlier_hash,
     fingerprint_of,
     rows_hash,
 )
 from cpmi_dagster.resources.home_files import LateWrite
-from cpmi_dagster.resources.input_rows import ROWS_OF_PARTITION, rows_of_extent
+from cpmi_dagster.resources.input_rows import ROWS_OF_PARTITION, partitions_of, rows_of_extent
 from cpmi_dagster.resources.lake import Begun, Contents, FileRecord
 from cpmi_dagster.resources.materializations import asset_key, materialization
 from cpmi_dagster.resources.pace import Pace
 from cpmi_dagster.resources.profile_at_work import profile_at_work
 from cpmi_dagster.resources.run_config import FORCE, RUN_CONFIG
 from cpmi_dagster.resources.spec_version import spec_version
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun, partitions_of
+from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.resources.staleness import Maker, Staleness, input_partitions, refuse_stale
 from cpmi_dagster.resources.step_errors import step_errors
 
@@ -61,9 +56,7 @@ Metadata = dict[str, Any]
 RESOURCES = {"settings", "lake", "models", "sources", "database", "progress"}
 """What a step has from Dagster, by the names of a `StageRun`."""
 Options = ParamSpec("Options")
-HashOf = Callable[[pl.DataFrame], str]
 GPU_POOL = "gpu"
-EARLIER_MODEL_FACTS = 2  # identity and precision, which earlier versions put into fingerprints
 LOG = logging.getLogger(__name__)
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 
@@ -221,7 +214,7 @@ class Stage(Maker):
         """See `Maker.is_up_to_date`."""
         if not self.grows:
             record = self._record_on_disk(run, partition)
-            return record is not None and record.fingerprint in self._fingerprints(run, partition)
+            return record is not None and record.fingerprint == fingerprint_of(self.dependencies(run, partition))
         asked = self.asked(run.settings)
         if is_nothing(asked):
             # nothing is there to be made again, even where that is asked for
@@ -234,11 +227,10 @@ class Stage(Maker):
         record = self._record_on_disk(run, partition) if self.grows else None
         if record is None:
             return None
-        extent = record.extent or earlier_extent(record.settings, asked)
+        extent = record.extent
         if set(extent) != set(asked):
             return None
-        in_its_words = None if record.extent else partial(as_recorded, run.lake, record)
-        return extent if record.fingerprint in self._fingerprints(run, partition, extent, in_its_words) else None
+        return extent if record.fingerprint == fingerprint_of(self.dependencies(run, partition, extent)) else None
 
     def _record_on_disk(self, run: StageRun, partition: str | None) -> FileRecord | None:
         """What made the files of a partition; None where one is missing, damaged or not made with the others."""
@@ -256,9 +248,7 @@ class Stage(Maker):
 
     def dependencies(self, run: StageRun, partition: str | None, extent: Extent | None = None) -> dict[str, Any]:
         """See `Maker.dependencies`."""
-        return self._dependencies(run, partition, extent or {}, rows_hash)
-
-    def _dependencies(self, run: StageRun, partition: str | None, extent: Extent, hash_of: HashOf) -> dict[str, Any]:
+        extent = extent or {}
         facts = {
             "code_version": self.code_version,
             "columns": {key: columns_of(key) for key in self.tables},
@@ -269,7 +259,7 @@ class Stage(Maker):
             },
             "models": {role: run.models.facts(role) for role in self.models if run.models.has(role)},
             "sources": {name: run.sources.version(source) for name, source in self.sources(run.settings).items()},
-            "inputs": {key: self._input_version(run, key, partition, extent, hash_of) for key in self.inputs},
+            "inputs": {key: self._input_version(run, key, partition, extent) for key in self.inputs},
         }
         if self.counts_costs:
             records = {key: run.lake.record(key, partition) for key in self.inputs if TABLES[key].partitioning}
@@ -282,54 +272,29 @@ class Stage(Maker):
                 facts["models"]["backbone"] = run.models.facts_of(recipe.backbone)
         return facts
 
-    def _fingerprints(
-        self,
-        run: StageRun,
-        partition: str | None,
-        extent: Extent | None = None,
-        in_its_words: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-    ) -> Iterator[str]:
-        """The fingerprint of what would be made now, then those that earlier versions gave to the same rows.
-
-        Args:
-            in_its_words: puts facts into the words of a file.
-        """
-        in_words = in_its_words or dict
-        yield fingerprint_of(in_words(self.dependencies(run, partition, extent)))
-        # earlier versions did not know the config and tokenizer of a model, and covered the categories of enums
-        facts = self._dependencies(run, partition, extent or {}, earlier_hash)
-        facts["models"] = {role: model[:EARLIER_MODEL_FACTS] for role, model in facts["models"].items()}
-        facts = in_words(facts)
-        yield fingerprint_of(facts)
-        columns = {key: columns_of(key, with_categories=True) for key in facts.get("columns", {})}
-        yield fingerprint_of({**facts, "columns": columns})
-
     def _contents_of_inputs(self, run: StageRun, partition: str | None) -> Contents:
         """The content of every file that the body may read."""
         return {
-            (key, name): content_of(run.lake, key, name)
+            (key, name): run.lake.content(key, name)
             for key in self.inputs
             for name in input_partitions(self, key, partition, run.settings)
         }
 
-    def _input_version(
-        self, run: StageRun, key: str, partition: str | None, extent: Extent, hash_of: HashOf
-    ) -> str | dict[str, str]:
+    def _input_version(self, run: StageRun, key: str, partition: str | None, extent: Extent) -> str | dict[str, str]:
         within = rows_of_extent(key, extent)
         if within is not None:
-            name = f"{key} {content_of(run.lake, key, partition)} {within}"
+            name = f"{key} {run.lake.content(key, partition)} {within}"
             return run.once(name, lambda: rows_hash(run.lake.read(key, partition).filter(within)))
         if TABLES[key].partitioning is None:
             rows = ROWS_OF_PARTITION.get((key, self.partitioning))
-            content = content_of(run.lake, key, None)
+            content = run.lake.content(key, None)
             if not rows or not partition:
                 return content
             chosen = rows(run.settings, partition)
-            name = f"{key} {content} {chosen} {hash_of.__name__}"
-            return run.once(name, lambda: hash_of(run.read(key).filter(chosen)))
+            return run.once(f"{key} {content} {chosen}", lambda: rows_hash(run.read(key).filter(chosen)))
         if TABLES[key].partitioning == self.partitioning:
-            return content_of(run.lake, key, partition)
-        return {part: content_of(run.lake, key, part) for part in partitions_of(key, run.settings) or []}
+            return run.lake.content(key, partition)
+        return {part: run.lake.content(key, part) for part in partitions_of(key, run.settings) or []}
 
     def _write(self, run: StageRun, made: StageOutput, partition: str | None, fingerprint: str) -> list[FileRecord]:
         record = FileRecord(

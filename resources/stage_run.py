@@ -11,14 +11,13 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
-from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.chunk_store import ChunkStore
 from cpmi_dagster.resources.chunks import ChunkMaker, chunk_jobs, made
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.extent import Extent
-from cpmi_dagster.resources.input_rows import ASKED_FOR
+from cpmi_dagster.resources.input_rows import ASKED_FOR, partitions_of
 from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, midnight, seconds_before
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
@@ -224,14 +223,3 @@ def asked_for(
     asked_for, wanted = ASKED_FOR[key](settings), columns or lake.read(key, []).columns
     # partition by partition: a filter over all of them would hold every row twice
     return pl.concat([lake.read(key, each).filter(asked_for).select(wanted) for each in ([], *(partitions or ()))])
-
-
-def partitions_of(key: str, settings: Settings) -> list[str] | None:
-    """The partition keys a profile gives a table; None for a table in one file."""
-    by_partitioning = {
-        "shard": settings.shard_keys,
-        "recipe": settings.recipe_names,
-        "benchmark": list(settings.benchmarks.best_of_n),
-    }
-    partitioning = TABLES[key].partitioning
-    return by_partitioning[partitioning] if partitioning else None

@@ -16,10 +16,15 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.declaration import Declaration
 from cpmi_dagster.resources.extent import Extent, covers
+from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.stage_run import StageRun, partitions_of
+from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.progress import LoggedProgress
+from cpmi_dagster.resources.stage_run import StageRun
 
 LONGEST_VALUE = 60
 MOST_NAMED = 3
@@ -98,6 +103,13 @@ class Staleness:
             (key, name) for key in maker.inputs for name in input_partitions(maker, key, partition, self._run.settings)
         )
         return next((reason for key, name in places if (reason := self.of(key, name))), "")
+
+
+def staleness_of(settings: Settings, makers: Mapping[str, Maker]) -> Staleness:
+    """What of a profile's home is stale, outside of a run."""
+    lake = Lake(settings.home)
+    resources = (LanguageModels(settings), DataSources(settings), Database(lake, settings), LoggedProgress())
+    return Staleness(StageRun("status", (), settings, lake, *resources, "", lambda _: None), makers)
 
 
 def input_partitions(

@@ -12,17 +12,13 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.failed_runs import PARTITION_TAG, shards_of
+from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.materializations import asset_key
 from cpmi_dagster.resources.pace import Pace
-from cpmi_dagster.resources.progress import LoggedProgress
 from cpmi_dagster.resources.run_life import AT_WORK, has_died
-from cpmi_dagster.resources.stage_run import StageRun, partitions_of
-from cpmi_dagster.resources.staleness import Maker, Staleness
+from cpmi_dagster.resources.staleness import Maker, Staleness, staleness_of
 
 LOG = logging.getLogger(__name__)
 State = Literal["done", "stale", "missing", "failed", "running"]
@@ -104,13 +100,6 @@ def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
 def _without(states: Mapping[str, State], interrupted: set[str]) -> dict[str, State]:
     """States in which what is no longer running is failed."""
     return {name: "failed" if state == "running" and name in interrupted else state for name, state in states.items()}
-
-
-def staleness_of(settings: Settings, makers: Mapping[str, Maker]) -> Staleness:
-    """What of a profile's home is stale, outside of a run."""
-    lake = Lake(settings.home)
-    resources = (LanguageModels(settings), DataSources(settings), Database(lake, settings), LoggedProgress())
-    return Staleness(StageRun("status", (), settings, lake, *resources, "", lambda _: None), makers)
 
 
 def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:

@@ -17,7 +17,6 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.database import EMPTY
 from cpmi_dagster.resources.hub import HubLock
 from cpmi_dagster.resources.lake import LAKE, Lake, name_of
-from cpmi_dagster.resources.sealed_parquet import checked_seal
 
 Place = tuple[str, str | None]
 
@@ -28,12 +27,10 @@ class Verification:
 
     Attributes:
         files: files of the lake that were read.
-        without_seal: how many of them an earlier version wrote, so that only their form could be checked.
         damage: a sentence for each damaged file.
     """
 
     files: int
-    without_seal: int
     damage: Sequence[str]
 
 
@@ -45,16 +42,15 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> Veri
     """
     lake = Lake(settings.home)
     places = [place for key in TABLES for place in _places(lake, key)]
-    damage, without_seal = [], 0
+    damage = []
     for key, partition in places:
         try:
             lake.read(key, partition)
-            without_seal += not checked_seal(lake.path(key, partition))
         except LakeError as error:
             damage.append(str(error))
         advance(1, len(places))
     found = chain(damage, _strays(lake, places), _models(lake), _hub_lock(settings))
-    return Verification(len(places), without_seal, list(found))
+    return Verification(len(places), list(found))
 
 
 def _places(lake: Lake, key: str) -> list[Place]:

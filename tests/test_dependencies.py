@@ -4,9 +4,11 @@ import ast
 import re
 import sys
 import tomllib
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -44,3 +46,19 @@ def test_every_package_that_is_imported_is_declared():
 def test_every_declared_package_is_pinned():
     pins = re.findall(r"(?m)^([\w.-]+)==", (ROOT / "constraints.txt").read_text(encoding="utf-8"))
     assert not declared(RUN_IN_CI) - set(map(canonicalize_name, pins))
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("cpmi_dagster", "score_trajectories"),
+        ("cpmi_dagster.answers", "extract_answer"),
+        ("cpmi_dagster.answers", "is_equivalent"),
+        ("cpmi_dagster.math_shepherd", "parse_row"),
+        ("cpmi_dagster.math_shepherd", "MalformedRow"),
+        ("cpmi_dagster.alignment", "align_questions"),
+        ("cpmi_dagster.negatives", "heuristic_negatives"),
+    ],
+)
+def test_names_that_users_import_stay_where_they_are(module, name):
+    assert callable(getattr(import_module(module), name))

@@ -198,13 +198,8 @@ def show_verification(console: Console, found: "Verification", settings: "Settin
     """What is damaged in a home, a line each, and how much was looked at."""
     for sentence in found.damage:
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-    unsealed = (
-        f"; {found.without_seal:,} of them come from an earlier version, which stored no hash"
-        if found.without_seal
-        else ""
-    )
     outcome = "" if found.damage else "; all are intact"
-    text = f"{found.files:,} files of {settings.home} were read{unsealed}{outcome}."
+    text = f"{found.files:,} files of {settings.home} were read{outcome}."
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -59,12 +59,12 @@ class Cost:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Cost":
-        """The inverse of `to_dict`; an earlier version's had no processor seconds."""
+        """The inverse of `to_dict`."""
         return Cost(
             float(values["wall_seconds"]),
             int(values["forward_tokens"]),
             int(values["generated_tokens"]),
-            float(values.get("processor_seconds", 0)),
+            float(values["processor_seconds"]),
         )
 
 

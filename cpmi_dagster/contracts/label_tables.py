@@ -74,9 +74,7 @@ class Rollouts(dy.Schema):
     correct = dy.Bool(description="answer is equivalent to the gold answer")
     generated_tokens = dy.Int64(min=0, description="tokens sampled for this rollout")
     truncated = dy.Bool(description="the sample hit its token limit before it ended")
-    text = dy.String(
-        nullable=True, description="the sampled text; null in files written by versions that did not keep it"
-    )
+    text = dy.String(description="the sampled text")
 
 
 class StepRewards(dy.Schema):

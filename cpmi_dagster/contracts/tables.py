@@ -7,7 +7,6 @@ and `reports` have files of their own.
 """
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 import dataframely as dy
@@ -28,10 +27,6 @@ from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison
 Partitioning = Literal["shard", "recipe", "benchmark"]
 
 PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "model": pl.String(), "code_version": pl.String()}
-EARLIER_NAMES = {"model": "labeler"}
-"""Names of provenance columns in homes made by earlier versions; they are read under today's name."""
-LATER_COLUMNS = {"labels/policy_rollouts": ("text",), "labels/prover_rollouts": ("text",)}
-"""Columns that files of earlier versions lack: they are null there, and no reason to make rows again."""
 PROVENANCE_MEANING: dict[str, str] = {
     "run_id": "Dagster run that wrote the row",
     "model": "language model or recipe that produced the row: id + revision or weights hash; empty if no model is used",
@@ -325,14 +320,6 @@ def provenance_of(table: Table) -> dict[str, pl.DataType]:
     """The provenance columns of a table, without those that its schema has under the same name."""
     own = table.schema.columns()
     return {name: dtype for name, dtype in PROVENANCE.items() if name not in own}
-
-
-@cache
-def fingerprinted_columns(table: Table) -> dict[str, pl.DataType]:
-    """The columns that decide whether rows must be rebuilt: the names of provenance columns make no difference."""
-    earlier = {EARLIER_NAMES.get(name, name): dtype for name, dtype in PROVENANCE.items()}
-    own = table.schema.create_empty().schema
-    return {**{name: own[name] for name in own if name not in LATER_COLUMNS.get(table.key, ())}, **earlier}
 
 
 def column_meanings(table: Table) -> dict[str, str]:

@@ -76,16 +76,14 @@ def _arrow_type(dtype: pl.DataType) -> pa.DataType:
 def _not_exported(folder: Path) -> str:
     """The first file of a folder that is not as an export has written it, and why; empty where all are."""
     try:
-        files = json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"]
-        # earlier versions noted the names alone
-        written: dict[str, str | None] = dict(files) if isinstance(files, dict) else dict.fromkeys(files)
+        written = dict(json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, KeyError, TypeError):
         written = {}
     for name in sorted(set(_files(folder)) - {RECORD}):
         path = folder / name
         if name not in written or path.is_symlink() or not path.is_file():
             return f"`{name}`, which no export has written"
-        if written[name] not in (None, file_digest(path)):
+        if written[name] != file_digest(path):
             return f"`{name}`, which has changed since it was exported"
     return ""
 

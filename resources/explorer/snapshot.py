@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 
 from cpmi_dagster.contracts.keys import STEP_REWARDS
-from cpmi_dagster.contracts.tables import LATER_COLUMNS, TABLES
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.files.file_states import FileState, file_state
 from cpmi_dagster.profiles.settings import Settings
@@ -154,10 +154,6 @@ class Snapshot:
             return self._replaced[table]
         if shard and TABLES[key].partitioning == "shard" and self._lake.path(key, shard).is_file():
             table = f"read_parquet({quoted(f'{HOME}/{LAKE}/{key}/shard={shard}.parquet')})"
-        if later := LATER_COLUMNS.get(key):
-            # in a home of an earlier version on a disk that cannot be written, the published view lacks them as well
-            columns = ", ".join(f"null::varchar as {name}" for name in later)
-            return f"(from {table} union all by name select {columns} where false)"
         return table
 
     def _hold(self, table: str) -> None:

@@ -1,6 +1,5 @@
 """Labelled trajectories are written in forms that their readers, this project among them, take for what they are."""
 
-import json
 import re
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from datasets import Value, load_dataset
 
 from cpmi_dagster.errors import CpmiError, UsageError
-from cpmi_dagster.exports.folders import CARD, DATA, RECORD, check_replaceable, write_record, write_rows
+from cpmi_dagster.exports.folders import CARD, DATA, check_replaceable, write_record, write_rows
 from cpmi_dagster.exports.rows import FORMS, HardLabels, exported_rows, labelled_trajectories
 from cpmi_dagster.resources.data_files import local_files, read_files
 from cpmi_dagster.trajectories.math_shepherd import parse_row
@@ -183,12 +182,6 @@ def test_a_card_that_its_reader_has_changed_is_not_replaced(folder):
     (folder / CARD).write_text("the card, and what I know")
     with pytest.raises(UsageError, match=r"contains `README\.md`, which has changed since it was exported"):
         check_replaceable(folder)
-
-
-def test_an_export_of_a_version_that_noted_names_alone_is_replaced(folder):
-    record = json.loads((folder / RECORD).read_text())
-    (folder / RECORD).write_text(json.dumps({**record, "files": list(record["files"])}))
-    check_replaceable(folder)
 
 
 @pytest.mark.parametrize("name", ["data/more", CARD])

@@ -244,18 +244,6 @@ def test_a_database_that_cannot_be_opened_nor_published_is_one_clear_sentence(da
         counted(database)
 
 
-def test_files_of_an_earlier_version_show_their_model_beside_new_ones(database, lake):
-    lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "m@1", "1"))
-    path = lake.path(NEGATIVES, "000")
-    pl.read_parquet(path).rename({"model": "labeler"}).write_parquet(path)
-    database.publish()
-    with database.reader() as connection:
-        models = "select model from labels.hard_negatives order by trajectory_id"
-        assert connection.sql(models).fetchall() == [("m@1",)]
-        lake.write(ROWS.with_columns(trajectory_id=pl.lit("t2")), FileRecord(NEGATIVES, "001", "f", "r", "m@2", "1"))
-        assert connection.sql(models).fetchall() == [("m@1",), ("m@2",)]
-
-
 def test_a_column_of_the_table_itself_stands_before_provenance_of_that_name(database, lake):
     row = {"shard": "000", "method": "mc", "model": "policy", "trajectories": 1, "wall_seconds": 1.0}
     costs = pl.DataFrame([row | {"forward_tokens": 1, "generated_tokens": 1}])

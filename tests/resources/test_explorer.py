@@ -6,14 +6,13 @@ import time
 from html import unescape
 from urllib.parse import quote
 
-import duckdb
 import polars as pl
 import pytest
-from explorer_home import HOSTILE, SHARDS, STEPS, identifier, made_up_home, soft_label
+from explorer_home import HOSTILE, STEPS, identifier, made_up_home, soft_label
 from starlette.testclient import TestClient
 
-from cpmi_dagster.errors import SourceError, StorageError
-from cpmi_dagster.resources.database import Database, query
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.resources.database import query
 from cpmi_dagster.resources.explorer.app import explorer, serve_explorer
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.store_files import LOOK_SECONDS
@@ -107,37 +106,6 @@ def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client)
 def test_alike_rollouts_are_shown_once_with_their_number(client):
     text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     assert text.count("Sampled: ") == 1 and "11 tokens, 2 times" in text
-
-
-def test_rollouts_of_a_version_that_kept_no_text_are_shown_by_their_answers(client, settings):
-    path = Lake(settings.home).path("labels/policy_rollouts", f"{3 % SHARDS:03d}")
-    kept = path.read_bytes()
-    try:
-        pl.read_parquet(path).drop("text").write_parquet(path)
-        text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
-    finally:
-        path.write_bytes(kept)
-    assert "policy: 0 of 2 reach the gold answer" in text and "… The answer is:" in text
-
-
-def test_a_home_of_that_version_that_cannot_be_written_is_shown_too(tmp_path, monkeypatch):
-    settings = made_up_home(tmp_path / "earlier")
-    folder = settings.home / "lake" / "labels" / "policy_rollouts"
-    for path in folder.iterdir():
-        pl.read_parquet(path).drop("text").write_parquet(path)
-    Lake(settings.home).path("labels/policy_rollouts", "001").unlink()
-    files = "coalesce(getvariable('cpmi_home'), '') || '/lake/labels/policy_rollouts/*.parquet'"
-    with duckdb.connect(str(settings.home / "cpmi.duckdb")) as connection:
-        connection.execute(f"set variable cpmi_home = '{settings.home}'")
-        connection.execute(f"create or replace view labels.policy_rollouts as from read_parquet({files})")
-
-    def refuse(self: Database) -> None:
-        raise StorageError("Read-only file system")
-
-    monkeypatch.setattr(Database, "publish", refuse)
-    client = TestClient(explorer(settings, tmp_path / "own.jsonl"), base_url=OWN)
-    assert "policy: 0 of 2 reach" in page(client, f"/trajectory/{identifier(4)}?step=1")
-    assert "policy: " not in page(client, f"/trajectory/{identifier(3)}?step=1")
 
 
 @pytest.mark.parametrize(

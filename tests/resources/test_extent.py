@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.resources.extent import covers, earlier_extent, is_nothing, recorded_setting, widened
+from cpmi_dagster.resources.extent import covers, is_nothing, widened
 
 COUNTS = st.none() | st.integers(0, 5)
 NAMES = st.lists(st.sampled_from("abcd"), unique=True)
@@ -31,11 +31,3 @@ def test_an_extent_covers_itself_and_what_is_less(extent):
 )
 def test_an_axis_without_anything_asks_for_nothing(asked, nothing):
     assert is_nothing(asked) == nothing
-
-
-def test_files_of_earlier_versions_have_the_extent_of_their_settings():
-    settings = {"seed": 0, "negatives": {"count": 4, "samples": 8}, "rollouts.policy_count": 2}
-    assert recorded_setting(settings, "negatives.samples") == 8
-    assert earlier_extent(settings, {"demand.negatives": 6}) == {"demand.negatives": 4}
-    asked = {"demand.policy_steps": 1, "rollouts.policy_count": 8}
-    assert earlier_extent(settings, asked) == {"demand.policy_steps": None, "rollouts.policy_count": 2}

@@ -1,14 +1,11 @@
 """The lake: whole files or none, provenance in the file itself, chunks that survive a kill."""
 
-import json
-
 import polars as pl
 import pytest
 
-from cpmi_dagster.contracts.tables import TABLES, columns_of, fingerprinted_columns
 from cpmi_dagster.errors import LakeError, StorageError
 from cpmi_dagster.resources.fingerprints import rows_hash
-from cpmi_dagster.resources.lake import FOOTER_KEY, FileRecord, Lake
+from cpmi_dagster.resources.lake import FileRecord, Lake
 
 KEY = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})
@@ -99,19 +96,6 @@ def test_content_does_not_depend_on_the_memory_that_rows_lie_in(lake):
     assert rows_hash(read) == rows_hash(several) == rows_hash(read.reverse().reverse()) == rows_hash(rows)
 
 
-def test_a_column_in_which_no_row_has_a_value_is_no_content(lake):
-    key, row = "sources/math_shepherd", {"row_number": 0, "input": "a", "label": "", "task": ""}
-    empty = dict.fromkeys(("value", "defect", "source_id", "question", "steps", "gold_answer", "split"))
-    schema = columns_of(TABLES[key])
-    frames = [
-        pl.DataFrame([{**row, **empty, **more}], schema={name: schema[name] for name in [*row, *empty]})
-        for more in ({}, {"split": "train"})
-    ]
-    bare, filled = (lake.write(frame, FileRecord(key, "000", "f", "r", "m", "1")).content for frame in frames)
-    assert bare == rows_hash(pl.DataFrame([row]))
-    assert filled != bare
-
-
 def test_chunks_come_back_until_their_file_is_finished(lake):
     store = lake.chunks(KEY, "000", "fingerprint")
     store.save("0", {KEY: ROWS}, {"cost": 1})
@@ -139,34 +123,6 @@ def test_reading_no_partitions_gives_no_rows(lake):
     lake.write(ROWS, record())
     assert lake.read(KEY, []).is_empty()
     assert lake.read(KEY).height == 2
-
-
-def test_what_an_earlier_version_wrote_about_a_file_is_read_under_todays_names(lake):
-    lake.write(ROWS, record())
-    path = lake.path(KEY, "000")
-    facts = json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY])
-    facts["labeler"] = facts.pop("model")
-    pl.read_parquet(path).rename({"model": "labeler"}).write_parquet(path, metadata={FOOTER_KEY: json.dumps(facts)})
-    assert lake.record(KEY, "000").model == "m@1"
-    assert lake.read(KEY, "000").equals(ROWS)
-
-
-def test_a_file_without_a_column_that_came_later_is_read_with_nulls_and_is_not_stale(lake):
-    key = "labels/policy_rollouts"
-    rows = {"trajectory_id": "t1", "prefix_length": 1, "rollout": 0, "answer": "3", "correct": True}
-    frame = pl.DataFrame([{**rows, "generated_tokens": 5, "truncated": False, "text": "It is 3."}])
-    lake.write(frame, FileRecord(key, "000", "f", "r", "m@1", "1"))
-    path = lake.path(key, "000")
-    footer = {FOOTER_KEY: pl.read_parquet_metadata(path)[FOOTER_KEY]}
-    pl.read_parquet(path).drop("text").write_parquet(path, metadata=footer)
-    lake.write(frame, FileRecord(key, "001", "f", "r", "m@1", "1"))
-    assert lake.read(key)["text"].to_list() == [None, "It is 3."]
-    assert lake.read(key, "000", columns=["text", "rollout"]).rows() == [(None, 0)]
-    assert "text" in columns_of(TABLES[key]) and "text" not in fingerprinted_columns(TABLES[key])
-
-
-def test_what_provenance_is_called_makes_no_rows_stale():
-    assert {"run_id", "labeler", "code_version"} < set(fingerprinted_columns(TABLES[KEY]))
 
 
 def test_a_shard_that_was_copied_over_another_is_not_that_shard(lake):

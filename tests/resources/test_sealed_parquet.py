@@ -35,9 +35,10 @@ def test_every_flipped_bit_is_found(tmp_path, flip):
     assert checked_seal(path)
 
 
-def test_a_file_of_an_earlier_version_has_no_seal(tmp_path):
+def test_a_file_without_a_seal_is_damaged(tmp_path):
     ROWS.write_parquet(tmp_path / "rows.parquet", metadata={"cpmi": "{}"})
-    assert checked_seal(tmp_path / "rows.parquet") == ""
+    with pytest.raises(DamagedFile):
+        checked_seal(tmp_path / "rows.parquet")
 
 
 def test_rows_that_hold_a_seal_of_their_own_do_no_harm(tmp_path):

@@ -8,11 +8,9 @@ import pytest
 from stage_examples import LABELS, LOGPROBS, NEGATIVES, SCORES, counting_stage, negatives, rewards, select, write
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import SELECTED
-from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, fingerprinted_columns
+from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, columns_of
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.resources import fingerprints
-from cpmi_dagster.resources.fingerprints import earlier_hash, fingerprint_of
 from cpmi_dagster.resources.lake import FileRecord
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.stage import Stage, stage
@@ -131,26 +129,12 @@ def test_a_category_that_is_added_to_an_enum_makes_no_row_stale(run_of, monkeypa
 
     run = run_of(logprobs)
     logprobs.bring_up_to_date(run, "000")
-    columns = fingerprints.fingerprinted_columns(TABLES[LOGPROBS])
+    columns = columns_of(TABLES[LOGPROBS])
     more = columns | {"context": pl.Enum([*columns["context"].categories, "onward"])}
-    monkeypatch.setattr(fingerprints, "fingerprinted_columns", lambda table: more)
+    monkeypatch.setattr(fingerprints, "table_columns", lambda table: more)
     assert logprobs.is_up_to_date(run, "000")
-    monkeypatch.setattr(fingerprints, "fingerprinted_columns", lambda table: more | {"answer_rank": pl.String()})
+    monkeypatch.setattr(fingerprints, "table_columns", lambda table: more | {"answer_rank": pl.String()})
     assert not logprobs.is_up_to_date(run, "000")
-
-
-def test_files_whose_fingerprint_covers_categories_are_kept(run_of):
-    @stage(LOGPROBS)
-    def logprobs(run: StageRun, shard: str) -> StageOutput:
-        return StageOutput(AnswerLogprobs.create_empty())
-
-    run = run_of(logprobs)
-    facts = logprobs.dependencies(run, "000")
-    columns = {LOGPROBS: {name: str(kind) for name, kind in fingerprinted_columns(TABLES[LOGPROBS]).items()}}
-    earlier = fingerprint_of({**facts, "columns": columns})
-    run.lake.write(AnswerLogprobs.create_empty(), FileRecord(LOGPROBS, "000", earlier, "r", "", "1"))
-    assert earlier != fingerprint_of(facts)
-    assert logprobs.is_up_to_date(run, "000")
 
 
 @pytest.fixture
@@ -178,25 +162,3 @@ def test_whatever_decides_how_a_model_reads_makes_rows_stale(with_model, tmp_pat
     with (tmp_path / "model" / name).open("ab") as stream:
         stream.write(b"\n")
     assert not made.is_up_to_date(run, "000")
-
-
-def is_kept(declared: Stage, run: StageRun, **earlier: object) -> bool:
-    """Whether rows are up to date that a version made which knew these facts otherwise."""
-    facts = declared.dependencies(run, "000")
-    assert {**facts, **earlier} != facts
-    record = FileRecord(NEGATIVES, "000", fingerprint_of({**facts, **earlier}), "r", "", "1")
-    run.lake.write(negatives("t1"), record)
-    return declared.is_up_to_date(run, "000")
-
-
-def test_rows_of_a_version_that_knew_the_weights_alone_are_kept(with_model):
-    made, run = with_model
-    assert is_kept(made, run, models={"labeler": made.dependencies(run, "000")["models"]["labeler"][:2]})
-
-
-def test_rows_of_a_version_that_hashed_the_selection_otherwise_are_kept(run_of):
-    declared = counting_stage([])
-    run = run_of(declared)
-    select(run, {"t1": "000", "t2": "001"})
-    chosen = earlier_hash(run.lake.read(SELECTED).filter(pl.col("shard") == "000"))
-    assert is_kept(declared, run, inputs={SELECTED: chosen})

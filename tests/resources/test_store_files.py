@@ -11,7 +11,8 @@ from obstore.store import MemoryStore
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files.places import local_folder
 from cpmi_dagster.resources.chunk_store import LAST_OF_CHECKPOINT
-from cpmi_dagster.resources.home_files import NOTHING, FolderFiles, LateWrite
+from cpmi_dagster.resources.home_files import NOTHING, LateWrite
+from cpmi_dagster.resources.homes import FolderFiles
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.resources.object_store import ObjectStore
 from cpmi_dagster.resources.store_files import StoreFiles

@@ -1,0 +1,5 @@
+"""Rows of Math-Shepherd: `parse_row`, under the name that users import."""
+
+from cpmi_dagster.trajectories.math_shepherd import MalformedRow, Trajectory, parse_row, render_row
+
+__all__ = ["MalformedRow", "Trajectory", "parse_row", "render_row"]
