@@ -57,7 +57,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 @model_stage(
     NEGATIVES,
-    code_version="3",
+    code_version="4",
     inputs=[TRAJECTORIES, SELECTED],
     settings=[
         "negatives.samples",

@@ -5,13 +5,12 @@ r"""Hard negatives: wrong answers that a reader of the steps might give (section
          HardNegative("17", "plus_minus_1"), HardNegative("16", "plus_minus_2")
 
 Model samples come first, in the order sampled; what equals the gold answer or an earlier negative is dropped; edits of
-the gold answer (`mistakes`), of a size the question allows, fill what is missing. A trajectory for which fewer than M
-can be found keeps what it has. Trajectories with the same prompt share its samples: no trajectory's negatives depend
-on the others in its batch.
+the gold answer (`mistakes`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
+Trajectories with the same prompt share its samples: no trajectory's negatives depend on the others in its batch.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice
@@ -23,21 +22,14 @@ from cpmi_dagster.answers.fences import boxed_answer, unwrapped
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
-from cpmi_dagster.negatives.mistakes.propose import propose
+from cpmi_dagster.negatives.mistakes import HardNegative, propose
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt
 
 MODEL = "model"
 MOST_PROPOSALS = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class HardNegative:
-    """A wrong answer and where it comes from: `model`, or the heuristic's name."""
-
-    answer: str
-    source: str
+_BRACKETS = (("([", ")]"), ("{", "}"))
 
 
 @dataclass(frozen=True)
@@ -53,12 +45,12 @@ def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") ->
     """Wrong answers of the gold answer's form, made by changing one thing in it; the seed decides which changes.
 
     Args:
-        question: Where it asks for a probability, an angle or an amount, the wrong answers could be one.
+        question: Where it asks for a probability, edits outside [0, 1] are a last resort.
 
     Returns:
         At most `count`; none equivalent to the gold answer or to another.
     """
-    return _distinct(gold, _heuristics(gold, seed, question), count, BUILT_IN)
+    return _distinct(gold, islice(propose(gold, seed, question), MOST_PROPOSALS), count, BUILT_IN)
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
@@ -71,7 +63,9 @@ def clean_sample(text: str, max_characters: int) -> str | None:
     line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
     line = _REPEATED_PREFIX.sub("", unwrapped(line))
     answer = unwrapped(boxed_answer(line) or line)
-    return answer if answer and _is_whole(answer) and len(answer) <= max_characters else None
+    # an interval may open with one kind of bracket and close with another
+    is_whole = all(sum(map(answer.count, opening)) == sum(map(answer.count, closing)) for opening, closing in _BRACKETS)
+    return answer if answer and is_whole and len(answer) <= max_characters else None
 
 
 def choose_negatives(
@@ -85,7 +79,8 @@ def choose_negatives(
     """Sampled continuations of the hard-negative prompt first; heuristics, by the seed, for what is missing."""
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
     sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
-    return _distinct(gold, chain(sampled, _heuristics(gold, seed, question)), negatives.count, comparison)
+    edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
+    return _distinct(gold, chain(sampled, edits), negatives.count, comparison)
 
 
 def hard_negatives(
@@ -144,16 +139,6 @@ def _sample(
         prompt: [generation.text for generation in group] for prompt, group in zip(distinct, generations, strict=True)
     }
     return [texts[prompt] for prompt in prompts], cost
-
-
-def _is_whole(answer: str) -> bool:
-    """Whether every brace and bracket closes; an interval may open with one kind and close with another."""
-    opened, closed = (sum(map(answer.count, brackets)) for brackets in ("([", ")]"))
-    return opened == closed and answer.count("{") == answer.count("}")
-
-
-def _heuristics(gold: str, seed: int, question: str) -> Iterator[HardNegative]:
-    return (HardNegative(*proposal) for proposal in islice(propose(gold, seed, question), MOST_PROPOSALS))
 
 
 def _distinct(gold: str, proposed: Iterable[HardNegative], count: int, comparison: Comparison) -> list[HardNegative]:

@@ -2,10 +2,7 @@
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from cpmi_dagster.answers.equivalence.decide import decide
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
@@ -16,7 +13,6 @@ from cpmi_dagster.negatives.hard_negatives import (
     hard_negatives,
     heuristic_negatives,
 )
-from cpmi_dagster.negatives.mistakes.propose import propose
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt
 
@@ -37,50 +33,6 @@ def test_every_kind_of_answer_has_four_different_wrong_answers(gold: str):
     for position, answer in enumerate(found):
         assert not is_equivalent(gold, answer)
         assert not any(is_equivalent(other, answer) for other in found[:position])
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer", "heuristic"),
-    [
-        ("18", "19", "plus_minus_1"),
-        ("25", "23", "plus_minus_2"),
-        ("180", "198", "plus_minus_10_percent"),
-        ("-4", "4", "sign_inversion"),
-        (r"\frac{2}{3}", r"\frac{3}{2}", "fraction_swap"),
-        (r"\frac{2}{3}", r"\frac{1}{3}", "fraction_parts"),
-        (r"2\sqrt{5}", r"2\sqrt{6}", "root"),
-        ("x^2 - 3x", "x^2 + 3x", "operator_substitution"),
-        ("(3, -2)", "(3, 2)", "sign_inversion"),
-        ("[2, 5)", "(2, 5)", "bracket"),
-        ("B", "C", "letter"),
-        (r"\text{odd}", r"\text{even}", "word"),
-        (r"1,\!250", r"1,\!251", "plus_minus_1"),
-        ("05:30", "06:30", "inner_number"),
-        ("07_8", "06_8", "inner_number"),
-    ],
-)
-def test_heuristics_make_the_mistake_they_are_named_for(gold: str, answer: str, heuristic: str):
-    assert (answer, heuristic) in [tuple(proposal) for proposal in propose(gold, seed=0)]
-
-
-def test_plain_numbers_turn_negative_only_as_a_last_resort():
-    assert [negative.answer for negative in heuristic_negatives("18", 6, seed=3) if "-" in negative.answer] == []
-
-
-@given(gold=st.text(max_size=40), seed=st.integers(0, 5))
-def test_no_gold_answer_breaks_the_heuristics(gold: str, seed: int):
-    answers = [proposal.answer for _, proposal in zip(range(64), propose(gold, seed), strict=False)]
-    assert len(answers) == len(set(answers))
-    assert gold not in answers
-
-
-@settings(max_examples=60)
-@given(gold=st.integers(-(10**6), 10**6).map(str) | st.fractions(max_denominator=99).map(str), seed=st.integers(0, 99))
-def test_numbers_always_have_four_negatives(gold: str, seed: int):
-    found = heuristic_negatives(gold, 4, seed)
-    assert len(found) == 4
-    assert all(decide(gold, negative.answer) is False for negative in found)
-    assert found == heuristic_negatives(gold, 4, seed)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +167,6 @@ def test_the_question_decides_what_can_be_wrong():
     )
     answers = hard_negatives(chances, None, Negatives(), seed=0).negatives["answer"]
     assert answers.cast(pl.Float64).is_between(0, 1).all()
-    assert "0.65" in answers
 
 
 def test_a_trajectory_with_too_few_negatives_is_named():
@@ -223,8 +174,3 @@ def test_a_trajectory_with_too_few_negatives_is_named():
     result = hard_negatives(trajectories, None, Negatives(), seed=0)
     assert result.short == ["t000000000"]
     assert result.negatives.schema == HardNegatives.create_empty().schema
-
-
-@pytest.mark.parametrize("gold", ["\ud800", "9" * 399, "9" * 10_000, "", " ", "😀"])
-def test_strange_gold_answers_get_what_can_be_found(gold: str):
-    assert len(heuristic_negatives(gold, 4, 0)) <= 4
