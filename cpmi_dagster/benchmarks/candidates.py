@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import CandidateSolutions
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
-from cpmi_dagster.generation.grading import graded
+from cpmi_dagster.generation.monte_carlo import graded
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_question
 

@@ -1,14 +1,19 @@
-"""Replies of a completions server: completions, refusals, prompts that leave no room.
+"""Replies of a completions server: completions, refusals, prompts that leave no room; no key stays in them.
 
 200 {"choices": [{"text": "24\\n", "finish_reason": "stop"}], "usage": {"completion_tokens": 3}}   a completion
 200 {"choices": []}                                                                            malformed
 400 {"error": {"message": "This model's maximum context length is 4096 tokens. …"}}            no room
-401 {"error": {"message": "Incorrect API key provided"}}                                       a refusal
+401 {"error": {"message": "Incorrect API key provided: sk-ve****cret"}}                        a refusal
+
+A server may send back the request's headers, the key whole or in part, or the key in another spelling: they are hidden
+before what it says becomes an error, a log or a row of Dagster's database.
 """
 
+import base64
 import json
 import re
 from typing import Any
+from urllib.parse import quote
 
 from cpmi_dagster.files.text import cut, printable
 
@@ -22,6 +27,18 @@ NO_ROOM = re.compile(
 UNFINISHED = {None, "abort", "error"}
 SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_TOKENS = 2**40
+HIDDEN = "***"
+# so much of a key in one piece is hidden
+SHORTEST_PIECE = 6
+CREDENTIALS = re.compile(
+    r"""(?P<name>
+            \\?["']? (?:proxy-|x-)? (?:authorization|api[-_\ ]?key|auth[-_]?token|access[-_]?token|cookie) \\?["']?
+            \s*[:=]\s* \\?["']?
+        )
+        (?:(?:bearer|basic|token)\s+)? [^\s"'\\,;}]+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+BEARER = re.compile(r"\b(bearer|basic)\s+[^\s\"',;}\\]{6,}", re.IGNORECASE)
 
 
 class MalformedReply(ValueError):
@@ -95,6 +112,29 @@ def choice_tokens(choice: dict[str, Any]) -> int | None:
         if isinstance(tokens, list) and tokens:
             return len(tokens)
     return None
+
+
+def without_key(text: str, key: str | None) -> str:
+    """The text with the key hidden, whole or in pieces, as it is, in a URL, in JSON or in base64; and such headers."""
+    if key:
+        coded = (base64.b64encode(form.encode()).decode().rstrip("=") for form in (key, f"Bearer {key}", f":{key}"))
+        spellings = {key, quote(key, safe=""), json.dumps(key)[1:-1], *coded}
+        for spelling in sorted(spellings, key=len, reverse=True):
+            text = _without_pieces(text, spelling)
+    return BEARER.sub(rf"\1 {HIDDEN}", CREDENTIALS.sub(rf"\g<name>{HIDDEN}", text))
+
+
+def _without_pieces(text: str, key: str) -> str:
+    """The text with every run of characters hidden that is in the key too, whole or long enough, in either case."""
+    length = min(SHORTEST_PIECE, len(key))
+    # a few characters change their length with their case
+    lowered = text.lower() if len(text.lower()) == len(text) else text
+    hidden: set[int] = set()
+    for start in range(len(text) - length + 1):
+        if lowered[start : start + length] in key.lower():
+            hidden.update(range(start, start + length))
+    shown = "".join("\0" if place in hidden else sign for place, sign in enumerate(text))
+    return re.sub("\0+", HIDDEN, shown)
 
 
 def _short(text: str) -> str:

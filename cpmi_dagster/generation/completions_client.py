@@ -7,7 +7,7 @@
 
 `openai` sends and retries: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits of 0.5, 1, 2, 4, 8,
 8 … s or as the server's Retry-After says, up to two minutes. Added here: a time limit for a whole reply, and a retry
-after a reply that is not a completion. Other refusals end the call at once. No message contains the key (`redaction`).
+after a reply that is not a completion. Other refusals end the call at once. No message contains the key.
 
 Requests are tasks of an event loop in a separate thread, so that the caller may have a loop or none; the first that
 fails finally, or an interrupt of the caller, cancels the rest; no request is left open.
@@ -30,8 +30,8 @@ from cpmi_dagster.generation.completion_replies import (
     has_no_room,
     refusal_advice,
     server_message,
+    without_key,
 )
-from cpmi_dagster.generation.redaction import without_key
 
 LONGEST_CONNECT = 30.0
 MAY_PASS = {408, 409, 429}

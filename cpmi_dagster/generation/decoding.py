@@ -1,7 +1,7 @@
 """Sample continuations of many prompts in one batch; the row of a finished text is given to a waiting prompt.
 
 The model reads a prompt once, and what it shares with an earlier prompt not again (see `prompt_reading`); its samples
-start from copies of its keys and values (`row_states`) or read them together (`shared_prompts`). Where they are copied,
+start from copies of its keys and values (`kv_cache`) or read them together (`shared_prompts`). Where they are copied,
 prompts come longest first, so that a new prompt always fits beside the rows in the batch (see `kv_cache`).
 """
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cpmi_dagster.generation.kv_cache import CopiedPrompts
 from cpmi_dagster.generation.prompt_reading import PromptReader
-from cpmi_dagster.generation.row_states import CopiedPrompts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import Beginning
 from cpmi_dagster.generation.shared_prompts import SharedPrompts

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.generation.decoding import Continuation, Decoder, Start
 from cpmi_dagster.generation.engine import Stop
-from cpmi_dagster.generation.row_states import CopiedPrompts
+from cpmi_dagster.generation.kv_cache import CopiedPrompts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import Beginning, shared_beginnings
 from cpmi_dagster.generation.shared_prompts import SharedPrompts, by_text, worth_sharing
@@ -57,19 +57,20 @@ def decode_fitting(
         ModelError: there is no memory for a single continuation.
     """
     drawn, rule = Drawn(), StopRule(loaded, stop)
-    while left := list(_unfinished(starts, {one.owner for one in drawn.continuations})):
+    while True:
         rows = size_that_fits(loaded.remembered, FITTING_SEQUENCES, batch_sequences)
+        left = list(_unfinished(starts, {one.owner for one in drawn.continuations}, rows))
+        if not left:
+            return drawn
         states = SharedPrompts if worth_sharing(loaded, [start.prompt for start in left]) else CopiedPrompts
         if states is SharedPrompts:
             left = [left[number] for number in by_text([start.prompt for start in left])]
-        turns = list(_in_turns(left, rows))
-        prompts = [start.prompt for start in turns]
+        prompts = [start.prompt for start in left]
         beginnings = shared_beginnings(prompts, rows * len(prompts[0]))
-        shortage = _decode(Decoder(loaded.model, sampling, rule, rows, states), turns, beginnings, drawn)
+        shortage = _decode(Decoder(loaded.model, sampling, rule, rows, states), left, beginnings, drawn)
         if shortage is not None:
             release_memory(loaded.device)
             remember_size(loaded.remembered, FITTING_SEQUENCES, _fewer(loaded, left, rows, shortage))
-    return drawn
 
 
 def _decode(
@@ -114,17 +115,10 @@ def _fewer(loaded: LoadedModel, starts: Sequence[Start], rows: int, shortage: st
     return tried // 2
 
 
-def _unfinished(starts: Sequence[Start], finished: Collection[int]) -> Iterator[Start]:
-    """The starts without the samples that have ended."""
+def _unfinished(starts: Sequence[Start], finished: Collection[int], rows: int) -> Iterator[Start]:
+    """The starts without the samples that have ended, those with more samples than rows divided."""
     for start in starts:
         left = [number for number, owner in enumerate(start.owners) if owner not in finished]
-        if left:
-            yield Start(start.prompt, [start.owners[number] for number in left], start.numbers[left])
-
-
-def _in_turns(starts: Sequence[Start], rows: int) -> Iterator[Start]:
-    """The same starts, those with more samples than rows divided."""
-    for start in starts:
-        for first in range(0, len(start.owners), rows):
-            turn = slice(first, first + rows)
-            yield Start(start.prompt, start.owners[turn], start.numbers[turn])
+        for first in range(0, len(left), rows):
+            turn = left[first : first + rows]
+            yield Start(start.prompt, [start.owners[number] for number in turn], start.numbers[turn])

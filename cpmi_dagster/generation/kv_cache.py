@@ -10,12 +10,15 @@ columns that no row uses can be dropped:
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicLayer
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.models.tokens import TokenIds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -60,7 +63,7 @@ class RoomyLayer(DynamicLayer):
 
 def with_room(states: torch.Tensor, room: int = ROOM) -> torch.Tensor:
     """A copy of states (rows, heads, length, width) with `room` more columns."""
-    return torch.nn.functional.pad(states, (0, 0, 0, room))
+    return pad(states, (0, 0, 0, room))
 
 
 def empty_cache(model: "PreTrainedModel") -> Cache:
@@ -134,13 +137,71 @@ def repack(cache: Cache, rows: torch.Tensor, length: int) -> Cache:
     return Cache(layers=packed)
 
 
-def overwrite(cache: Cache, rows: torch.Tensor, source: Cache) -> None:
-    """Replace some rows of a cache by those of `source`, which are no longer."""
-    for layer, other in zip(_layers(cache), _layers(source), strict=True):
-        start = layer.keys.shape[2] - other.keys.shape[2]
-        own = rows.to(layer.keys.device)
-        layer.keys[own, :, start:] = other.keys
-        layer.values[own, :, start:] = other.values
+def next_logits(
+    model: "PreTrainedModel", ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Cache
+) -> torch.Tensor:
+    """Logits behind the last column, (rows, vocabulary); appends the columns to the cache."""
+    output = model(
+        input_ids=ids,
+        attention_mask=mask.long(),
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return output.logits[:, -1]
+
+
+@dataclass
+class CopiedPrompts:
+    """States of rows that share nothing; `SharedPrompts` has the same methods.
+
+    Attributes:
+        cache: keys and values of prompts and sampled tokens.
+        mask: columns of the cache that hold the row's text, (rows, length).
+    """
+
+    cache: Cache
+    mask: torch.Tensor
+
+    @classmethod
+    def of(cls, cache: Cache, mask: torch.Tensor, prompts: Sequence[TokenIds], rows: torch.Tensor) -> "CopiedPrompts":
+        """Rows that begin with the prompts that `rows` names.
+
+        Args:
+            cache: keys and values of the prompts, a row each, in its last columns.
+            mask: columns that hold them, (prompts, length).
+            prompts: token ids.
+        """
+        return cls(repack(cache, rows, mask.shape[1]), mask[rows])
+
+    def read(self, model: "PreTrainedModel", newest: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Append a token to every row; returns the logits behind it, (rows, vocabulary).
+
+        Args:
+            newest: token ids, (rows, 1).
+            positions: tokens before them in their texts, (rows, 1).
+        """
+        self.mask = pad(self.mask, (0, 1), value=True)
+        return next_logits(model, newest, self.mask, positions, self.cache)
+
+    def overwrite(self, rows: torch.Tensor, fresh: "CopiedPrompts", active: torch.Tensor) -> None:
+        """Replace some rows, none of them active, by those of `fresh`, whose texts are no longer."""
+        self.mask[rows] = pad(fresh.mask, (self.mask.shape[1] - fresh.mask.shape[1], 0))
+        for layer, other in zip(_layers(self.cache), _layers(fresh.cache), strict=True):
+            start = layer.keys.shape[2] - other.keys.shape[2]
+            own = rows.to(layer.keys.device)
+            layer.keys[own, :, start:] = other.keys
+            layer.values[own, :, start:] = other.values
+
+    def has_room(self) -> bool:
+        """Whether another token fits without a copy."""
+        return has_room(self.cache)
+
+    def kept(self, rows: torch.Tensor, active: torch.Tensor) -> "CopiedPrompts":
+        """Some rows, without the columns that no active row uses; `active` is True for the active ones of all rows."""
+        length = int(self.mask[active].sum(dim=1).max())
+        return CopiedPrompts(repack(self.cache, rows, length), self.mask[rows][:, self.mask.shape[1] - length :])
 
 
 def _layers(cache: Cache) -> list[RoomyLayer]:

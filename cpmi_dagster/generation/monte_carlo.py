@@ -21,7 +21,6 @@ from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.contracts.tables import Rollouts
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
-from cpmi_dagster.generation.grading import graded
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import states_answer
 from cpmi_dagster.trajectories.templates import render_context
@@ -184,3 +183,10 @@ def _graded(
         },
         schema=ROLLOUT_COLUMNS,
     )
+
+
+def graded(golds: Sequence[str], answers: Sequence[str | None], comparison: Comparison = BUILT_IN) -> list[bool]:
+    """Which answers are the same as their gold answers, one each; a missing answer is wrong."""
+    stated = [(gold, answer) for gold, answer in zip(golds, answers, strict=True) if answer is not None]
+    verdicts = iter(comparison.each([gold for gold, _ in stated], [answer for _, answer in stated]))
+    return [answer is not None and next(verdicts) for answer in answers]

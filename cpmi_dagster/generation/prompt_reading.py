@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import pad
 from transformers.cache_utils import Cache
 
-from cpmi_dagster.generation.kv_cache import States, empty_cache, text_states, texts_cache
+from cpmi_dagster.generation.kv_cache import States, empty_cache, next_logits, text_states, texts_cache
 from cpmi_dagster.generation.shared_beginnings import Beginning
 from cpmi_dagster.models.tokens import TokenIds
 
@@ -101,18 +101,3 @@ class PromptReader:
 
     def _tensor(self, values: Sequence[object]) -> torch.Tensor:
         return torch.tensor(values, device=self._model.device)
-
-
-def next_logits(
-    model: "PreTrainedModel", ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Cache
-) -> torch.Tensor:
-    """Logits behind the last column, (rows, vocabulary); appends the columns to the cache."""
-    output = model(
-        input_ids=ids,
-        attention_mask=mask.long(),
-        position_ids=positions,
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    return output.logits[:, -1]

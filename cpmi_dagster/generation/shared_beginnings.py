@@ -40,29 +40,23 @@ def shared_beginnings(prompts: Sequence[TokenIds], most_tokens: int) -> list[Beg
     found: list[Beginning | None] = []
     donors: set[int] = set()
     for number, prompt in enumerate(prompts):
-        taken, beginning = None, _first_read(_longest(prompt, known), found)
+        # in sorted order the text with the longest common beginning is a neighbour of the prompt
+        place = bisect_left(known, (prompt, 0))
+        shared = [
+            Beginning(donor, _common_length(prompt, text)) for text, donor in known[max(place - 1, 0) : place + 1]
+        ]
+        beginning = max(shared, key=lambda beginning: beginning.length, default=None)
+        # a donor that took this beginning itself passes on the prompt that read it
+        while beginning and (source := found[beginning.donor]) and source.length >= beginning.length:
+            beginning = Beginning(source.donor, beginning.length)
         insort(known, (prompt, number))
+        taken = None
         if beginning and beginning.length >= LEAST_SHARE * len(prompt):
             kept = donors | {beginning.donor}
             if sum(len(prompts[donor]) for donor in kept) <= most_tokens:
                 donors, taken = kept, beginning
         found.append(taken)
     return found
-
-
-def _longest(prompt: TokenIds, known: list[tuple[TokenIds, int]]) -> Beginning | None:
-    """The longest beginning shared with a known text: in sorted order that text is a neighbour of the prompt."""
-    place = bisect_left(known, (prompt, 0))
-    neighbours = known[max(place - 1, 0) : place + 1]
-    shared = [Beginning(number, _common_length(prompt, other)) for other, number in neighbours]
-    return max(shared, key=lambda beginning: beginning.length, default=None)
-
-
-def _first_read(beginning: Beginning | None, found: Sequence[Beginning | None]) -> Beginning | None:
-    """The same beginning from the prompt that read it, where the donor took it from there itself."""
-    while beginning and (source := found[beginning.donor]) and source.length >= beginning.length:
-        beginning = Beginning(source.donor, beginning.length)
-    return beginning
 
 
 def _common_length(one: TokenIds, other: TokenIds) -> int:

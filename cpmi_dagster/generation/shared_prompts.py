@@ -21,7 +21,7 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache
 
 from cpmi_dagster.errors import ModelError, first_line
-from cpmi_dagster.generation.kv_cache import States, has_room, repack, stacked, text_states
+from cpmi_dagster.generation.kv_cache import CopiedPrompts, States, has_room, repack, stacked, text_states
 from cpmi_dagster.generation.prompt_reading import PromptReader
 from cpmi_dagster.models.attention import (
     UNKNOWN_TERMS,
@@ -280,8 +280,6 @@ def worth_sharing(loaded: LoadedModel, prompts: Sequence[TokenIds]) -> bool:
 @torch.inference_mode()
 def _reads_as_usual(loaded: LoadedModel) -> bool:
     """Whether the likeliest next tokens of small texts are as likely as without sharing, but for rounding."""
-    from cpmi_dagster.generation.row_states import CopiedPrompts
-
     *prompts, line = prompt_ids(loaded.tokenizer, PROBE)
     rows = torch.tensor([0, 1, 1], device=loaded.device)
     lengths = torch.tensor([len(prompts[row]) for row in rows], device=loaded.device)

@@ -69,7 +69,15 @@ class VllmEngine:
         )
         for number, output in zip(asked, outputs, strict=True):
             ordered = sorted(output.outputs, key=lambda one: one.index)
-            generations[number] = [_generation(one, len(ids[number]), stop) for one in ordered]
+            generations[number] = [
+                Generation(
+                    text=cut_at_stop(one.text, stop),
+                    tokens=len(one.token_ids),
+                    truncated=one.finish_reason == "length" and not is_stopped(one.text, stop),
+                    prompt_tokens=len(ids[number]),
+                )
+                for one in ordered
+            ]
         return generations
 
     @cached_property
@@ -115,8 +123,3 @@ def _sampling_params(sampling: Sampling, samples: int, seed: int, stop: Stop) ->
         stop=list(STOP_STRINGS[stop]) or None,
         include_stop_str_in_output=True,
     )
-
-
-def _generation(output: Any, prompt_tokens: int, stop: Stop) -> Generation:
-    truncated = output.finish_reason == "length" and not is_stopped(output.text, stop)
-    return Generation(cut_at_stop(output.text, stop), len(output.token_ids), truncated, prompt_tokens)

@@ -13,7 +13,7 @@ from cpmi_dagster.answers.settings import Answers
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.benchmarks.answer_classes import with_answer_classes
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.generation.grading import graded
+from cpmi_dagster.generation.monte_carlo import graded
 from cpmi_dagster.negatives.hard_negatives import choose_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.profiles.settings import load_settings

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.completion_replies import LONGEST_MESSAGE
+from cpmi_dagster.generation.completion_replies import LONGEST_MESSAGE, SHORTEST_PIECE, without_key
 from cpmi_dagster.generation.completions_client import Endpoint
-from cpmi_dagster.generation.redaction import SHORTEST_PIECE, without_key
 
 pytestmark = pytest.mark.slow
 

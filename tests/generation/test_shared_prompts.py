@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.generation import fitting_batches, shared_prompts
 from cpmi_dagster.generation.decoding import Decoder
+from cpmi_dagster.generation.kv_cache import CopiedPrompts
 from cpmi_dagster.generation.prompt_reading import PromptReader
-from cpmi_dagster.generation.row_states import CopiedPrompts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_prompts import LONG_PROMPT, SharedPrompts, by_text, worth_sharing
 from cpmi_dagster.generation.transformers_engine import TransformersEngine

@@ -2,14 +2,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tokenizers import Tokenizer
-from tokenizers.processors import TemplateProcessing
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.decoding import Decoder, Start
 from cpmi_dagster.generation.engine import Generation, timed_generate
-from cpmi_dagster.generation.kv_cache import empty_cache
-from cpmi_dagster.generation.row_states import CopiedPrompts
+from cpmi_dagster.generation.kv_cache import CopiedPrompts, empty_cache
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_prompts import SharedPrompts
 from cpmi_dagster.generation.stopping import StopRule, token_endings
@@ -43,14 +40,6 @@ def drawn(generations: list[list[Generation]]) -> list[list[Generation]]:
     return [[replace(one, prompt_tokens=0) for one in group] for group in generations]
 
 
-def test_the_same_seed_gives_the_same_continuations(engine):
-    assert engine(8).generate(PROMPTS, SAMPLING, 3, 7) == engine(8).generate(PROMPTS, SAMPLING, 3, 7)
-
-
-def test_another_seed_gives_other_continuations(engine):
-    assert engine(8).generate(PROMPTS, SAMPLING, 3, 7) != engine(8).generate(PROMPTS, SAMPLING, 3, 8)
-
-
 def test_the_callers_random_state_is_neither_used_nor_moved(engine):
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
@@ -64,16 +53,6 @@ def test_results_come_in_the_order_of_the_prompts_whatever_the_batches(engine):
     whole = drawn(engine(64).generate(PROMPTS, SAMPLING, 3, 0))
     for batch_sequences in (2, 5):
         assert drawn(engine(batch_sequences).generate(PROMPTS, SAMPLING, 3, 0)) == whole
-
-
-def test_a_prompts_continuations_do_not_depend_on_the_other_prompts(engine):
-    alone = engine(8).generate(PROMPTS[2:3], SAMPLING, 3, 0)
-    assert engine(8).generate(PROMPTS, SAMPLING, 3, 0)[2] == alone[0]
-
-
-def test_a_repeated_prompt_gets_continuations_of_its_own(engine):
-    generations = engine(8).generate(PROMPTS, SAMPLING, 3, 0)
-    assert generations[0] != generations[3]
 
 
 @pytest.mark.parametrize("states", [CopiedPrompts, SharedPrompts])
@@ -114,39 +93,6 @@ def test_rows_that_end_at_different_times_make_place_without_disturbing_the_rest
 def test_more_samples_than_the_batch_has_rows_are_drawn_in_turns(engine):
     in_turns, at_once = (drawn(engine(rows).generate(PROMPTS[:1], SAMPLING, 5, 0)) for rows in (2, 16))
     assert in_turns == at_once
-
-
-def test_a_prompt_without_room_in_the_context_is_empty_and_truncated(engine, tiny_model):
-    long = "y" * (tiny_model.context_length - SAMPLING.max_new_tokens + 1)
-    generations = engine(4).generate([long, PROMPTS[0], long[:-1]], SAMPLING, 2, 0)
-    assert generations[0] == [Generation("", 0, truncated=True)] * 2
-    assert all(one.tokens for group in generations[1:] for one in group)
-
-
-def test_no_prompts_give_no_generations(engine):
-    assert engine(4).generate([], SAMPLING, 2, 0) == []
-
-
-def test_a_continuation_that_meets_its_limit_is_truncated(engine):
-    generations = engine(8).generate(PROMPTS, SAMPLING.model_copy(update={"max_new_tokens": 2}), 4, 0)
-    assert any(one.truncated and one.tokens == 2 for group in generations for one in group)
-
-
-def test_a_line_stop_ends_every_continuation_at_its_first_newline(engine):
-    hot = Sampling(temperature=1e6, top_p=1.0, max_new_tokens=200)
-    generations = engine(32).generate(["a\n"], hot, 32, 0, stop="line")[0]
-    assert any(one.text.endswith("\n") for one in generations)
-    assert all("\n" not in one.text[:-1] for one in generations)
-
-
-def test_a_bos_stands_first_where_the_tokenizer_adds_one(tiny_model):
-    from transformers import PreTrainedTokenizerFast
-
-    backend = Tokenizer.from_str(tiny_model.tokenizer.backend_tokenizer.to_str())
-    backend.post_processor = TemplateProcessing(single="<pad> $A", special_tokens=[("<pad>", 1)])
-    adds_bos = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<pad>", eos_token="<eos>")
-    (one,) = TransformersEngine(replace(tiny_model, tokenizer=adds_bos), 4).generate(["a\n"], SAMPLING, 1, 0)[0]
-    assert one.prompt_tokens == len(["<bos>", "a", "\n"])
 
 
 def test_cost_counts_a_prompt_once_for_all_its_samples(engine, tokenizer):

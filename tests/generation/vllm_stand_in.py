@@ -28,17 +28,6 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
 
 
-@dataclass
-class CompletionOutput:
-    """As `vllm.outputs.CompletionOutput`."""
-
-    index: int
-    text: str
-    token_ids: list[int]
-    finish_reason: str | None
-    stop_reason: int | str | None
-
-
 def stand_in(loaded: LoadedModel, made: list[dict[str, Any]]) -> ModuleType:
     """A module `vllm` whose `LLM` runs a small model; `made` gets the arguments of every `LLM` that is built."""
 
@@ -65,7 +54,7 @@ def stand_in(loaded: LoadedModel, made: list[dict[str, Any]]) -> ModuleType:
             pairs = zip(prompts, sampling_params, strict=True)
             return [SimpleNamespace(outputs=self._outputs(prompt, params)) for prompt, params in pairs]
 
-        def _outputs(self, prompt: dict[str, list[int]], params: SamplingParams) -> list[CompletionOutput]:
+        def _outputs(self, prompt: dict[str, list[int]], params: SamplingParams) -> list[SimpleNamespace]:
             assert params.max_tokens is not None and params.seed is not None
             sampling = Sampling(
                 temperature=params.temperature,
@@ -77,7 +66,7 @@ def stand_in(loaded: LoadedModel, made: list[dict[str, Any]]) -> ModuleType:
             drawn = samples_of(loaded, tuple(prompt["prompt_token_ids"]), sampling, params.n, params.seed, stop)
             kept = [one.text + (one.stop_reason or "") * params.include_stop_str_in_output for one in drawn]
             return [
-                CompletionOutput(index, text, one.tokens, one.finish_reason, one.stop_reason)
+                SimpleNamespace(index=index, text=text, token_ids=one.tokens, finish_reason=one.finish_reason)
                 for index, (one, text) in enumerate(zip(drawn, kept, strict=True))
             ]
 
