@@ -223,7 +223,7 @@ _ENTRY = re.compile(
     r"(?:^|(?<=[(\[,&=])|(?<=\\\{)|(?<=matrix\})|(?<=\\\\))(?:\s|\\[,; ])*(?:\\[dtc]?frac\s*\{(?=-))?"
     rf"(?P<sign>-?)\s*(?!0(?![.0-9]))(?=\.?[0-9]|\\[dtc]?frac|{parts.SYMBOL})"
 )
-_SIGNED = re.compile(r"[-+=&(]|,(?!\\!|\}|[0-9]{3}(?![0-9]))|(?<![A-Za-z\\])[a-z](?![A-Za-z])")
+_SIGNED = re.compile(r"[-+=&(]|(?<!\\),(?!\\!|\}|[0-9]{3}(?![0-9]))|(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 _BINARY = re.compile(r"(?<=[0-9A-Za-z)}\]])\s*([+-])(?=\s*[0-9A-Za-z\\({.])")
 _NO_OPERAND = re.compile(
     r"(?:matrix\}|\\(?!pi|theta|alpha|circ|infty)[A-Za-z]+|(?<![A-Za-z])(?:or|and)\s*\}?|\{[lcr|]+\})\s*$"

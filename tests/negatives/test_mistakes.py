@@ -186,6 +186,7 @@ def test_nobody_writes_that(gold: str, others: list[str]):
     ("gold", "unlikely", "likely"),
     [
         ("18", "-18", "28"),
+        (r"25 \, \text{km}", r"-25 \, \text{km}", r"35 \, \text{km}"),
         (r"2\sqrt{3}", r"-2\sqrt{3}", r"12\sqrt{3}"),
         ("[2, 5)", "[2, -5)", "[2, 15)"),
         ("2, -2", "2, 2", "3, -3"),
