@@ -25,7 +25,7 @@ from cpmi_dagster.assets.reports import headline, labels_made
 from cpmi_dagster.assets.run_profile import run_profile
 from cpmi_dagster.assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import status
+from cpmi_dagster.resources import labeling_plan, status
 from cpmi_dagster.resources.column_origins import column_origins as origins_of_column
 from cpmi_dagster.resources.dagster_home import dagster_folder
 from cpmi_dagster.resources.dagster_server import check_port, check_schedule, serve_ui
@@ -37,7 +37,6 @@ from cpmi_dagster.resources.export import ExportRequest, export
 from cpmi_dagster.resources.history_owner import claim_history
 from cpmi_dagster.resources.judge_evaluation import evaluate
 from cpmi_dagster.resources.judge_server import JudgeServerRequest, serve_judge
-from cpmi_dagster.resources.labeling_plan import plan
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.progress import LoggedProgress, Progress
@@ -101,6 +100,7 @@ def build_definitions(
 
 column_origins = partial(origins_of_column, MAKERS)
 home_status = partial(status.home_status, makers=MAKERS)
+plan = partial(labeling_plan.plan, makers=MAKERS)
 run_with_progress = partial(run_profile, build_definitions, STAGES)
 
 

@@ -31,8 +31,7 @@ from cpmi_dagster.models.language_models import (
 )
 from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.planning.durations import FLOPS_PER_PARAMETER
-from cpmi_dagster.planning.hardware import peak_flops
+from cpmi_dagster.planning.hardware import FLOPS_PER_PARAMETER, peak_flops
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.gpus import GpuDealer
 from cpmi_dagster.resources.hub import HubLock

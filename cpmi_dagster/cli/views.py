@@ -215,14 +215,12 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         table.add_column(name, justify="left" if name in ("method", "tokens") else "right", no_wrap=True)
     many = notes.many_tokens(plan)
     for row in plan.frame.iter_rows(named=True):
-        table.add_row(*notes.cells(row, many), style="dim" if row["method"] == notes.EVERYTHING else None)
+        table.add_row(*notes.cells(row, many), style="dim" if row["method"] == "everything" else None)
     console.print(table)
     if quiet:
         return
     for line in notes.footnotes(plan, settings):
         console.print(line, style="dim", highlight=False, markup=False)
-    for line in notes.closing(plan):
-        console.print(line, highlight=False, markup=False)
 
 
 def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, form: str) -> None:

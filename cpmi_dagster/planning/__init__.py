@@ -1,6 +1,6 @@
 """`cpmi plan`: what labeling by each method will take, estimated before it is spent.
 
-    trajectories -> tokens (counted, or estimated) -> durations (arithmetic and bandwidth) -> plan (methods, price)
+    trajectories -> counting (tokens and seconds, by stage) -> plan (by method, with its price) -> notes (as text)
 
-`shapes` reads the size of the models, `hardware` the speed and price of the cards; `labeling` adds up a chunk.
+`shapes` reads the size of the models, `hardware` the speed and price of the cards.
 """

@@ -1,14 +1,11 @@
-"""The hardware of `cpmi plan`: `hardware.yaml` next to this module, or a file of the same form.
+"""Cards (or processors) for `cpmi plan`: `hardware.yaml` next to this module, which explains its keys, or another file.
 
-h100-80gb:
-  about: NVIDIA H100 SXM, 80 GB
-  device: cuda
-  teraflops: {float32: 67, bfloat16: 989, float16: 989}
-  memory_gb: 80
-  bandwidth_gb_per_s: 3350
-  forward_utilisation: 0.4
-  generation_utilisation: 0.25
-  usd_per_hour: 2.95
+Qwen3-8B in bfloat16 (body P = 6.95e9, head H = 0.62e9, keys and values of 147,456 bytes a token) on an H100:
+
+    1e6 tokens read, 1e5 of them projected     (2 P 1e6 + 2 H 1e5) FLOP / (989e12 x 0.4)             = 35 s
+    1e5 tokens generated, 256 side by side,    2 (P + H) 1e5 FLOP / 989e12                           = 1.5 s
+    each attending to 300                      (16.4e9 x 1e5 / 256 + 147,456 x 3e7) B / 3.35e12      = 3.2 s
+                                               the larger of the two / 0.25                          = 13 s
 """
 
 import re
@@ -22,11 +19,13 @@ from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.miniature.names import MINIATURE
-from cpmi_dagster.models.names import Dtype
 from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.planning.shapes import ModelShape
 
 SHIPPED = Path(__file__).with_name("hardware.yaml")
 GIGA, TERA = 1e9, 1e12
+FLOPS_PER_PARAMETER = 2
+"""Of a token: one multiplication and one addition."""
 
 
 class Teraflops(Frozen):
@@ -37,9 +36,10 @@ class Teraflops(Frozen):
     float16: float = Field(gt=0)
 
 
-class Card(Frozen):
-    """One card (or processor) as the table describes it."""
+class Hardware(Frozen):
+    """An entry of the table, with its name."""
 
+    name: str
     about: str = ""
     device: Literal["cuda", "cpu"] = "cuda"
     teraflops: Teraflops
@@ -49,21 +49,26 @@ class Card(Frozen):
     generation_utilisation: float = Field(gt=0, le=1)
     usd_per_hour: float = Field(ge=0)
 
+    def seconds(
+        self, shape: ModelShape, read: int, projected: int, generated: int = 0, attended: float = 0, batch: int = 1
+    ) -> float:
+        """Seconds of reading, 2 (body read + head projected) FLOP, and of generating; attention is left out.
 
-class Hardware(Frozen):
-    """A card and its name in the table."""
+        Generation takes the larger of 2 (body + head) FLOP a token and the bytes that move through memory: the weights
+        once a batch, and the keys and values of every position attended to.
 
-    name: str
-    card: Card
-
-    def flops(self, dtype: Dtype) -> float:
-        """Dense matrix rate, FLOP/s."""
-        return getattr(self.card.teraflops, dtype) * TERA
-
-    @property
-    def bandwidth(self) -> float:
-        """Bytes per second of the card's memory."""
-        return self.card.bandwidth_gb_per_s * GIGA
+        Args:
+            read: tokens read many at a time.
+            projected: those of them whose output is projected to the vocabulary.
+            generated: tokens sampled one at a time.
+            attended: positions that these attend to, summed.
+            batch: continuations sampled side by side.
+        """
+        rate, bandwidth = getattr(self.teraflops, shape.dtype) * TERA, self.bandwidth_gb_per_s * GIGA
+        reading = FLOPS_PER_PARAMETER * (shape.body * read + shape.head * projected) / rate
+        generating = FLOPS_PER_PARAMETER * (shape.body + shape.head) * generated / rate
+        moving = (shape.weight_bytes * generated / batch + shape.cache_bytes * attended) / bandwidth
+        return reading / self.forward_utilisation + max(generating, moving) / self.generation_utilisation
 
 
 def default_hardware(labeler: LanguageModel) -> str:
@@ -91,10 +96,9 @@ def load_hardware(chosen: str) -> Hardware:
             f"there is no hardware `{chosen}`; give one of {', '.join(shipped)}, or a YAML file like {SHIPPED}"
         )
     table = _table(file)
-    first = next(iter(table))
-    wanted = name or first
+    wanted = name or next(iter(table))
     if wanted not in table or (name is None and len(table) > 1):
-        raise SettingsError(f"hardware file {file} contains {', '.join(table)}; choose one, such as {file}:{first}")
+        raise SettingsError(f"hardware file {file} contains {', '.join(table)}; choose one with {file}:NAME")
     return _hardware(file, wanted, table[wanted])
 
 
@@ -104,10 +108,10 @@ def peak_flops(device: str, dtype: str) -> float | None:
     NVIDIA H100 80GB HBM3    h100-80gb
     """
     words = re.split(r"[\s-]+", device.lower().replace("rtx ", "rtx"))
-    for key, values in _table(SHIPPED).items():
-        hardware = _hardware(SHIPPED, key, values)
-        if hardware.card.device == "cuda" and key.partition("-")[0] in words:
-            return getattr(hardware.card.teraflops, dtype, 0) * TERA or None
+    for name, values in _table(SHIPPED).items():
+        hardware = _hardware(SHIPPED, name, values)
+        if hardware.device == "cuda" and name.partition("-")[0] in words:
+            return getattr(hardware.teraflops, dtype, 0) * TERA or None
     return None
 
 
@@ -115,22 +119,16 @@ def _table(file: Path) -> Mapping[str, Any]:
     values = read_yaml(file)
     if not isinstance(values, dict) or not values:
         raise SettingsError(f"hardware file {file} must map names to their figures, as {SHIPPED} does")
-    return {str(name): entry for name, entry in values.items()}
+    return values
 
 
 def _hardware(file: Path, name: str, values: Any) -> Hardware:
+    where = f"hardware file {file}, `{name}`"
+    if not isinstance(values, dict):
+        raise SettingsError(f"{where}: must map keys such as `usd_per_hour` to figures, as {SHIPPED} does")
     try:
-        return Hardware(name=name, card=Card.model_validate(values))
+        return Hardware.model_validate({**values, "name": name})
     except ValidationError as error:
-        raise SettingsError(f"hardware file {file}, `{name}`: {_explain(error)}") from error
-
-
-def _explain(error: ValidationError) -> str:
-    key, reason, kind, given = first_complaint(error)
-    if not key:
-        return f"must map keys such as `usd_per_hour` to figures, as {SHIPPED} does"
-    if kind == "missing":
-        return f"the key `{key}` is missing; add it"
-    if kind == "extra_forbidden":
-        return f"`{key}` is not a key; remove it or check its spelling"
-    return f"`{key}` is {given!r}: {reason}; change it"
+        key, reason, kind, given = first_complaint(error)
+        known = {"missing": "is missing; add it", "extra_forbidden": "is not a key; check its spelling"}
+        raise SettingsError(f"{where}: `{key}` {known.get(kind, f'is {given!r}: {reason}; change it')}") from error

@@ -1,6 +1,6 @@
 """The size of a model, from its config alone: parameters are counted without memory for them (torch's meta device).
 
-    Qwen3-8B   body 6,946,075,648   head 622,329,856   held 8,190,735,360   36 layers of 32 query, 8 key heads of 128
+    Qwen3-8B   body 6,946,075,648   head 622,329,856   held 8,190,735,360   147,456 bytes of keys and values a token
 
 Config and tokenizer are read from a folder or from the hub's cache; nothing is downloaded.
 """
@@ -31,9 +31,7 @@ class ModelShape:
         body: parameters that every token is multiplied with; of a mixture of experts, those of the chosen ones.
         head: parameters of the projection to the vocabulary.
         held: all parameters, as stored in memory.
-        layers: attention layers.
-        query_width: query heads x their size; 0 leaves attention out of the estimate.
-        cache_width: numbers per token and layer in the cache of keys and values.
+        cache_width: numbers in the cache of keys and values per token, in all layers.
         dtype: of the weights.
         context_length: most tokens the model reads.
     """
@@ -41,8 +39,6 @@ class ModelShape:
     body: int
     head: int
     held: int
-    layers: int
-    query_width: int
     cache_width: int
     dtype: Dtype
     context_length: int
@@ -55,7 +51,7 @@ class ModelShape:
     @property
     def cache_bytes(self) -> int:
         """Bytes of the keys and values of one token."""
-        return self.layers * self.cache_width * BYTES[self.dtype]
+        return self.cache_width * BYTES[self.dtype]
 
 
 @dataclass(frozen=True)
@@ -86,68 +82,60 @@ def planned_model(
     Raises:
         ModelError: its config (unless parameters are given) or tokenizer is not on this disk, or cannot be read.
     """
-    place = model_folder(model.name)
-    config = _config(model.name, place, revision or "main")
-    if config is None and parameters is None:
+    from transformers import AutoConfig, AutoTokenizer
+
+    place, name = model_folder(model.name), model.name
+    config = _cached(AutoConfig, f"the config of model `{name}`", place, revision)
+    what = f"the tokenizer of model `{name}`"
+    tokenizer = load_tokenizer(place) if Path(place).is_dir() else _cached(AutoTokenizer, what, place, revision)
+    if tokenizer is None or (config is None and parameters is None):
         otherwise = otherwise or f"name a local folder as models.{role}.name, or say `--parameters {role}=8.2e9`"
+        lacking = "parameters" if parameters is None else "tokens"
         raise ModelError(
-            f"the {role} `{model.name}` is not on this disk, so its parameters cannot be counted; fetch its config and "
-            f"tokenizer (`hf download {model.name} --include '*.json' '*.txt'`, no weights), {otherwise}"
+            f"the {role} `{name}` is not on this disk, so its {lacking} cannot be counted; fetch its config and "
+            f"tokenizer (`hf download {name} --include '*.json' '*.txt'`, no weights), {otherwise}"
         )
+    shape = ModelShape(0, 0, 0, 0, _dtype(model.dtype, "bfloat16"), UNLIMITED_CONTEXT)
     if config is not None:
-        with reading_model(f"the config of model `{model.name}`"):
+        with reading_model(f"the config of model `{name}`"):
             shape = _shape(config, model.dtype)
-    else:
-        shape = ModelShape(0, 0, 0, 0, 0, 0, _dtype(model.dtype, "bfloat16"), UNLIMITED_CONTEXT)
     if parameters is not None:
         shape = replace(shape, body=parameters, head=0, held=parameters)
-    tokenizer = _tokenizer(role, model.name, place, revision or "main")
-    return PlannedModel(model.name, shape, tokenizer, shares_prompts=model.engine == "transformers")
+    return PlannedModel(name, shape, tokenizer, shares_prompts=model.engine == "transformers")
 
 
-def _config(name: str, place: str, revision: str) -> Any:
-    """The model's config; None for a hub id that is not in the cache."""
-    from transformers import AutoConfig
-
+def _cached(kind: Any, what: str, place: str, revision: str | None) -> Any:
+    """A config or tokenizer; None for a hub id that is not in the cache."""
     try:
-        with reading_model(f"the config of model `{name}`"):
-            return AutoConfig.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
+        with reading_model(what):
+            return kind.from_pretrained(place, revision=revision or "main", local_files_only=True, **DATA_ONLY)
     except ModelError as error:
         if isinstance(error.__cause__, OSError) and not Path(place).is_dir() and not place.startswith((".", "/", "~")):
             return None
         raise
 
 
-def _tokenizer(role: str, name: str, place: str, revision: str) -> "PreTrainedTokenizerBase":
-    if Path(place).is_dir():
-        return load_tokenizer(place)
-    from transformers import AutoTokenizer
-
-    try:
-        with reading_model(f"the tokenizer of model `{name}`"):
-            return AutoTokenizer.from_pretrained(place, revision=revision, local_files_only=True, **DATA_ONLY)
-    except ModelError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        raise ModelError(
-            f"the tokenizer of the {role} `{name}` is not on this disk, so its tokens cannot be counted; fetch it "
-            f"(`hf download {name} --include '*.json' '*.txt'`, no weights), or name a local folder as "
-            f"models.{role}.name"
-        ) from error
-
-
 def _shape(config: Any, dtype: str) -> ModelShape:
+    import torch
+    from transformers import AutoModelForCausalLM
+
     text = config.get_text_config()
-    body, head, held = _parameters(config)
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(config, **DATA_ONLY)
+    head = model.get_output_embeddings().weight
+    apart = {id(parameter) for parameter in (head, model.get_input_embeddings().weight)}
+    experts = next((count for name in EXPERT_COUNTS if (count := getattr(text, name, None))), None)
+    chosen = getattr(text, "num_experts_per_tok", None)
+    share = chosen / experts if experts and chosen else 1
+    sizes = {name: weights.numel() for name, weights in model.named_parameters() if id(weights) not in apart}
+    body = sum(size * (share if ".experts." in name else 1) for name, size in sizes.items())
     heads = text.num_attention_heads
-    size = getattr(text, "head_dim", None) or text.hidden_size // heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // heads
     return ModelShape(
-        body=body,
-        head=head,
-        held=held,
-        layers=text.num_hidden_layers,
-        query_width=heads * size,
-        cache_width=2 * (getattr(text, "num_key_value_heads", None) or heads) * size,
+        body=round(body),
+        head=head.numel(),
+        held=model.num_parameters(),
+        cache_width=2 * text.num_hidden_layers * (getattr(text, "num_key_value_heads", None) or heads) * width,
         dtype=_dtype(dtype, str(text.dtype or "float32").removeprefix("torch.")),
         context_length=int(getattr(text, "max_position_embeddings", UNLIMITED_CONTEXT)),
     )
@@ -157,29 +145,3 @@ def _dtype(chosen: str, own: str) -> Dtype:
     """The dtype the model is loaded in; `auto` is its own."""
     name = own if chosen == "auto" else chosen
     return next((known for known in get_args(Dtype) if known == name), "float32")
-
-
-def _parameters(config: Any) -> tuple[int, int, int]:
-    """Parameters that multiply every token, those of the projection to the vocabulary, and all of them."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    with torch.device("meta"):
-        model: Any = AutoModelForCausalLM.from_config(config, **DATA_ONLY)
-    head = model.get_output_embeddings().weight
-    apart = {id(parameter) for parameter in (head, model.get_input_embeddings().weight)}
-    share = _chosen_experts(config.get_text_config())
-    named = list(model.named_parameters())
-    body = sum(
-        parameter.numel() * (share if ".experts." in name else 1)
-        for name, parameter in named
-        if id(parameter) not in apart
-    )
-    return round(body), head.numel(), sum(parameter.numel() for _, parameter in named)
-
-
-def _chosen_experts(config: Any) -> float:
-    """Share of a mixture's experts that a token goes through; 1 where there are none."""
-    experts = next((count for name in EXPERT_COUNTS if (count := getattr(config, name, None))), None)
-    chosen = getattr(config, "num_experts_per_tok", None)
-    return chosen / experts if experts and chosen else 1

@@ -2,18 +2,51 @@
 
 import polars as pl
 import pytest
-from planning_examples import SHARD_OF, trajectory_rows
 
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.planning.hardware import Hardware, Teraflops
 from cpmi_dagster.planning.shapes import PlannedModel, planned_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake import FileRecord, Lake
+
+SOLUTIONS = [
+    ("q1", ["48 / 2 = 24", "48 + 24 = 72. The answer is: 72"]),
+    ("q1", ["48 / 2 = 24", "48 - 24 = 24", "So 24. The answer is: 24"]),
+    ("q2", ["He has 3 + 4 = 7 left. The answer is: 7"]),
+    ("q2", ["7 - 3 = 4", "4 x 7 = 28", "28 + 3 = 31", "The answer is: 31"]),
+    ("q3", ["Tom buys 5 pens for 2 dollars each.", "5 x 2 = 10. The answer is: 10"]),
+]
+QUESTIONS = {
+    "q1": ("Ana has 48 shells and finds half as many. How many has she?", "72"),
+    "q2": ("Ben has 7 apples and 3 pears. How many fruits has he?", "10"),
+    "q3": ("Tom buys 5 pens at 2 dollars. What does he pay?", "10"),
+}
+SHARD_OF = {"q1": "000", "q2": "001", "q3": "001"}
+
+
+@pytest.fixture(scope="session")
+def card() -> Hardware:
+    """1 TFLOP/s, 1 GB/s, half of the one and a quarter of the other reached, 3.60 dollars an hour."""
+    return Hardware(
+        name="test-card",
+        device="cpu",
+        teraflops=Teraflops(float32=1, bfloat16=2, float16=2),
+        memory_gb=1,
+        bandwidth_gb_per_s=1,
+        forward_utilisation=0.5,
+        generation_utilisation=0.25,
+        usd_per_hour=3.6,
+    )
 
 
 @pytest.fixture(scope="session")
 def trajectories() -> pl.DataFrame:
     """Columns of `alignment.trajectories` that labeling reads, in the order of a run."""
-    return trajectory_rows()
+    rows = [
+        (f"t{number:09}", name, QUESTIONS[name][0], steps, QUESTIONS[name][1])
+        for number, (name, steps) in enumerate(SOLUTIONS, start=1)
+    ]
+    return pl.DataFrame(rows, ["trajectory_id", "question_id", "question", "steps", "gold_answer"], orient="row")
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from cpmi_dagster import definitions
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.cli.option_texts import parse_parameters
 from cpmi_dagster.errors import CpmiError, LakeError, SettingsError
+from cpmi_dagster.planning.plan import Plan
 from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.planned_chunks import choose_chunks
 
 
 def invoke(*arguments: str):
@@ -22,14 +22,8 @@ def invoke(*arguments: str):
     return result
 
 
-def plan_of(settings, sample: int = 0) -> pl.DataFrame:
-    return definitions.plan(settings, None, None, sample, {}, lambda *_: None).frame
-
-
-def test_the_command_explains_itself_with_an_example():
-    output = invoke("plan", "--help").output
-    assert "cpmi plan" in output
-    assert "Example:" in output
+def plan_of(settings, hardware: str | None = None) -> Plan:
+    return definitions.plan(settings, hardware, None, 0, {}, lambda *_: None)
 
 
 def test_the_table_names_every_method_and_ends_in_words(home):
@@ -37,14 +31,14 @@ def test_the_table_names_every_method_and_ends_in_words(home):
     assert result.exit_code == 0
     for part in ("mc ", "pav ", "cpmi ", "cpmi_merge3 ", "everything", "At the price of mc: mc_hard", "2 x h100-80gb"):
         assert part in result.output
-    assert "≈ Rollouts are not made yet" in result.output
+    assert "≈ Not made yet: hard_negatives, policy_rollouts, prover_rollouts" in result.output
     assert "rand_merge" not in result.output
 
 
 def test_quiet_leaves_the_table_alone(home):
     output = invoke("plan", "--profile", "miniature", "--quiet").output
     assert "laptop-cpu" in output
-    assert "not made yet" not in output
+    assert "Not made yet" not in output
 
 
 def test_programs_get_whole_numbers(home):
@@ -68,39 +62,22 @@ def test_parameters_are_a_role_and_a_number(text):
         parse_parameters([text])
 
 
-def test_no_more_cards_work_than_there_are_chunks(home, settings):
-    own = settings.model_copy(update={"home": home.home})
-    assert definitions.plan(own, None, 8, 0, {}, lambda *_: None).gpus == 2
-
-
-def test_a_sample_is_made_of_whole_chunks_and_a_seed_repeats_it(home, settings):
-    ones = {"chunk_trajectories": 1}
-    own = settings.model_copy(
-        update={
-            "scoring": settings.scoring.model_copy(update=ones),
-            "rollouts": settings.rollouts.model_copy(update=ones),
-        }
-    )
-    chosen = choose_chunks(home, own, 3)
-    assert (len(chosen.places), chosen.trajectories) == (3, 5)
-    assert choose_chunks(home, own, 3) == chosen
-    assert sum(chunk.trajectories.height for chunk in chosen.read(home, own)) == 3
-    whole = choose_chunks(home, own, 0)
-    assert whole.places == choose_chunks(home, own, 5).places == sorted(whole.places)
-    assert len(whole.places) == 5
-
-
 @pytest.mark.slow
 def test_a_plan_is_what_a_run_reports(finished):
-    lake = Lake(finished.home)
-    reported = (
-        lake.read("labels/labeling_costs").group_by("method").agg(pl.col("forward_tokens", "generated_tokens").sum())
-    )
+    figures = ("forward_tokens", "generated_tokens", "wall_seconds")
+    reported = Lake(finished.home).read("labels/labeling_costs").group_by("method").agg(pl.col(figures).sum())
     plan = plan_of(finished)
-    assert set(plan["forward_basis"]) == set(plan["generated_basis"]) == {"exact"}
-    planned = plan.select("method", "forward_tokens", "generated_tokens").filter(pl.col("method") != "everything")
-    assert planned.height == 14
-    assert planned.sort("method").equals(reported.join(planned, on="method", how="semi").sort("method"))
+    assert set(plan.frame["forward_basis"]) == set(plan.frame["generated_basis"]) == {"exact"}
+    assert plan.labelled == plan.trajectories
+    both = plan.frame.join(reported, on="method", suffix="_reported")
+    assert both.height == 14
+    for name in figures[:2]:
+        assert both[name].equals(both[f"{name}_reported"].alias(name))
+    assert (both["gpu_hours"] * 3600).to_list() == pytest.approx(both["wall_seconds"].to_list())
+    # on named hardware the tokens stay, and the hours are the card's
+    named = plan_of(finished, "laptop-cpu")
+    assert (named.labelled, named.row("mc")["generated_basis"]) == (0, "exact")
+    assert named.row("mc")["generated_tokens"] == plan.row("mc")["generated_tokens"]
 
 
 @pytest.mark.slow
@@ -111,14 +88,13 @@ def test_the_labelers_forward_tokens_are_counted_without_the_run(own_copy):
         for name in ("answer_logprobs", "policy_rollouts", "prover_rollouts", "labeling_costs"):
             lake.path(f"labels/{name}", shard).unlink()
     plan = plan_of(own_copy)
-    cpmi, mc = (plan.row(by_predicate=pl.col("method") == name, named=True) for name in ("cpmi", "mc"))
-    assert cpmi["forward_tokens"] == reported
-    assert (cpmi["forward_basis"], mc["forward_basis"]) == ("exact", "estimate")
+    assert plan.row("cpmi")["forward_tokens"] == reported
+    assert (plan.row("cpmi")["forward_basis"], plan.row("mc")["forward_basis"]) == ("exact", "estimate")
+    assert plan.labelled == 0
 
 
 @pytest.mark.slow
 def test_negatives_made_by_other_settings_are_not_counted_on(finished):
     other = finished.model_copy(update={"negatives": finished.negatives.model_copy(update={"samples": 3})})
-    rows = plan_of(other)
-    assert rows.row(by_predicate=pl.col("method") == "cpmi", named=True)["forward_basis"] == "estimate"
-    assert rows.row(by_predicate=pl.col("method") == "mc", named=True)["forward_basis"] == "exact"
+    plan = plan_of(other)
+    assert (plan.row("cpmi")["forward_basis"], plan.row("mc")["forward_basis"]) == ("estimate", "exact")
