@@ -93,11 +93,6 @@ def _mistake_operator(problem: Problem, index: int, rng: random.Random) -> Slip:
     return Slip(index, replace(operation, operator=rng.choice(others)), "operator")
 
 
-def _numbers_in_sight(problem: Problem, index: int) -> list[Operand]:
-    """Operands that a careless solver may pick: the results so far and the question's numbers."""
-    return [*(Earlier(earlier) for earlier in range(index)), *_given_numbers(problem)]
-
-
 def _given_numbers(problem: Problem) -> list[Quantity]:
     """The question's numbers, in the plan's order."""
     operands = [operand for operation in problem.operations for operand in (operation.left, operation.right)]
@@ -108,7 +103,8 @@ def _mistake_operand(problem: Problem, index: int, rng: random.Random) -> Slip:
     """Another number in place of one operand, of the left one only if the question gave it."""
     operation = problem.operations[index]
     _check_swappable(operation)
-    operand = rng.choice(_numbers_in_sight(problem, index))
+    in_sight: list[Operand] = [*map(Earlier, range(index)), *_given_numbers(problem)]
+    operand = rng.choice(in_sight)
     if isinstance(operation.left, Quantity) and rng.random() < 0.5:
         return Slip(index, replace(operation, left=operand), "operand")
     return Slip(index, replace(operation, right=operand), "operand")
@@ -174,14 +170,10 @@ def solve_with_slips(
     return writer.solution()
 
 
-def _looks_odd(step: str) -> bool:
-    """Whether a word problem's step ends in a negative number or a fraction of a thing."""
-    outcome = step.split(">>")[-1]
-    return outcome.startswith("-") or "." in outcome[:-1]
-
-
 def _is_believable(problem: Problem, solution: Solution) -> bool:
-    return problem.task == "MATH" or not any(_looks_odd(step) for step in solution.steps)
+    """Whether no step of a word problem ends in a negative number or a fraction of a thing."""
+    outcomes = [step.split(">>")[-1] for step in solution.steps]
+    return problem.task == "MATH" or not any(outcome.startswith("-") or "." in outcome[:-1] for outcome in outcomes)
 
 
 def make_mistake(
@@ -216,20 +208,17 @@ def _draw_noticed(problem: Problem, rng: random.Random) -> Slip:
     return replace(slip, noticed_after=delay)
 
 
-def _draw_course(problem: Problem, rng: random.Random, is_right: bool) -> Solution:
-    slips = [_draw_noticed(problem, rng) for chance in NOTICED[is_right] if rng.random() < chance]
-    if not is_right:
-        slips.append(draw_slip(problem, rng.choice(SLIP_KINDS), rng.randrange(len(problem.operations)), rng))
-    index = rng.randrange(len(problem.operations))
-    asides = [draw_aside(problem, index, rng, rng.random() < 0.5)] if rng.random() < ASIDE_SHARE else []
-    return solve_with_slips(problem, slips, asides, rng)
-
-
 def draw_solution(problem: Problem, rng: random.Random, is_right: bool) -> Solution:
     """A believable solution with a right or a wrong answer; both may have asides, and slips that are noticed."""
+    count = len(problem.operations)
     for _attempt in range(ATTEMPTS):
         try:
-            solution = _draw_course(problem, rng, is_right)
+            slips = [_draw_noticed(problem, rng) for chance in NOTICED[is_right] if rng.random() < chance]
+            if not is_right:
+                slips.append(draw_slip(problem, rng.choice(SLIP_KINDS), rng.randrange(count), rng))
+            index = rng.randrange(count)
+            asides = [draw_aside(problem, index, rng, rng.random() < 0.5)] if rng.random() < ASIDE_SHARE else []
+            solution = solve_with_slips(problem, slips, asides, rng)
         except (ImpossibleSlip, UndefinedResult):
             continue
         if (solution.answer == problem.answer) == is_right and _is_believable(problem, solution):

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.miniature.held_out import QuestionPool
-from cpmi_dagster.miniature.logic_rows import folio_rows, logicnli_row, logiqa2_rows
-from cpmi_dagster.miniature.prmbench_rows import prmbench_rows
-from cpmi_dagster.miniature.processbench_rows import processbench_row
+from cpmi_dagster.miniature.logic_rows import VERDICTS, Verdict, folio_row, logicnli_row, logiqa2_row
 from cpmi_dagster.miniature.question_rows import JsonRow, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
+from cpmi_dagster.miniature.step_benchmarks import prmbench_rows, processbench_row
 from cpmi_dagster.miniature.word_problems import HARD, LONG
 
 _NAMES = """
@@ -28,8 +27,6 @@ _NAMES = """
     processbench_gsm8k processbench_math processbench_olympiadbench processbench_omnimath prmbench
 """
 WORLD_FILES: dict[str, str] = {name: f"{name}.jsonl" for name in _NAMES.split()}
-
-
 WORLD_VERSION = 2
 """Raised where the same seed gives another world, so that a home does not keep the old one."""
 
@@ -85,9 +82,11 @@ def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) 
 
 
 def _logic_rows(size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
+    """FOLIO and LogiQA 2.0 with the three verdicts in turn, and LogicNLI."""
+    turns: list[Verdict] = [VERDICTS[number % len(VERDICTS)] for number in range(size.test_questions)]
     return {
-        "folio_validation": folio_rows(size.test_questions, rng),
-        "logiqa2_test": logiqa2_rows(size.test_questions, rng),
+        "folio_validation": [folio_row(verdict, rng) for verdict in turns],
+        "logiqa2_test": [logiqa2_row(number, verdict, rng) for number, verdict in enumerate(turns)],
         "logicnli_test": [logicnli_row(number, rng) for number in range(size.logic_stories)],
     }
 

@@ -180,23 +180,17 @@ def _choose_labels(
     inline: list[bool | None], value: Sequence[str] | None, steps: int, skipped: int
 ) -> tuple[bool, ...]:
     """Labels of the steps from the text, from `value`, or from both where they agree."""
-    marked = [label for label in inline if label is not None]
+    marked = tuple(label for label in inline if label is not None)
     if value is None or (not value and marked):
         if len(marked) != steps:
             raise MalformedRow(f"{steps} steps but {len(marked)} labels: some step has neither `+` nor `-`")
-        return tuple(marked)
-    listed = _listed_labels(value, steps, skipped)
-    if marked and tuple(marked) != listed:
-        raise MalformedRow("the labels in the text and in `value` differ")
-    return listed
-
-
-def _listed_labels(value: Sequence[str], steps: int, skipped: int) -> tuple[bool, ...]:
-    if len(value) == steps + skipped:
-        value = value[skipped:]
+        return marked
+    value = value[skipped:] if len(value) == steps + skipped else value
     if len(value) != steps:
         raise MalformedRow(f"{steps} steps but {len(value)} labels in `value`")
-    unknown = [mark for mark in value if mark not in LABEL_OF_MARK]
-    if unknown:
+    if unknown := [mark for mark in value if mark not in LABEL_OF_MARK]:
         raise MalformedRow(f"`value` contains {unknown[0]!r}, which is neither `+` nor `-`")
-    return tuple(LABEL_OF_MARK[mark] for mark in value)
+    listed = tuple(LABEL_OF_MARK[mark] for mark in value)
+    if marked and marked != listed:
+        raise MalformedRow("the labels in the text and in `value` differ")
+    return listed

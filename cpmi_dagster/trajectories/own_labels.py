@@ -9,17 +9,17 @@
 Every selected trajectory must be labelled, with a number for every step; other labels are counted and left out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
-from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.identifiers import trajectory_id_of
-from cpmi_dagster.trajectories.rows import Row, Unreadable
+from cpmi_dagster.trajectories.rows import Row, validated
 
 
 class StepLabelRow(BaseModel):
@@ -53,8 +53,17 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
         SourceError: there are no rows, or a row is not such an object, has a reward that is not a finite number (or not
             a probability), or labels a trajectory that an earlier row labels.
     """
+    checked = [
+        (place, validated(f"step labels `{name}`", place, row, StepLabelRow, "correct or remove the row"))
+        for place, row in enumerate(rows)
+    ]
+    for place, row in checked:
+        if probabilities and not all(0 <= reward <= 1 for reward in row.rewards):
+            raise SourceError(
+                f"{_where(name, place)}: a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile"
+            )
     read = pl.DataFrame(
-        list(_checked_rows(name, rows, probabilities)),
+        [(place, row.trajectory_id, row.row_number, row.rewards) for place, row in checked],
         schema={"place": pl.Int64, "trajectory_id": pl.String, "row_number": pl.Int64, "reward": pl.List(pl.Float64)},
         orient="row",
     )
@@ -111,25 +120,6 @@ def _refuse(name: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> No
         raise SourceError(
             f"{_where(name, place)}, trajectory `{trajectory_id}`: {complaint}; correct or remove the row"
         )
-
-
-def _checked_rows(name: str, rows: Iterable[Row], probabilities: bool) -> Iterator[tuple[object, ...]]:
-    for place, row in enumerate(rows):
-        checked = _checked(name, place, row)
-        if probabilities and not all(0 <= reward <= 1 for reward in checked.rewards):
-            raise SourceError(
-                f"{_where(name, place)}: a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile"
-            )
-        yield place, checked.trajectory_id, checked.row_number, checked.rewards
-
-
-def _checked(name: str, place: int, row: Row) -> StepLabelRow:
-    if isinstance(row, Unreadable):
-        raise SourceError(f"step labels `{name}`, {row.place}: {row.reason}; correct or remove it")
-    try:
-        return StepLabelRow.model_validate(dict(row))
-    except ValidationError as error:
-        raise SourceError(f"{_where(name, place)}: {first_complaint(error)}; correct or remove the row") from error
 
 
 def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:

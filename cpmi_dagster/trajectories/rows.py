@@ -10,10 +10,10 @@ rows pass through unchanged, except that lone surrogates, which no text file can
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
@@ -25,6 +25,7 @@ from cpmi_dagster.trajectories.question_text import question_id
 
 CACHED_SHARDS = 1 << 15
 NAMES_CHARACTERS = 300
+Form = TypeVar("Form", bound=BaseModel)
 ROW_SCHEMA = {**MathShepherd.create_empty().schema, "shard": pl.String()}
 
 
@@ -58,7 +59,10 @@ def number_rows(rows: Iterable[Row], first: int, shards: int, ids: dict[str, int
         raw = read_row(row)
         if number == 0 and raw.defect and isinstance(row, Mapping) and form_of(row) is None:
             raise SourceError(f"the trajectory source has columns {_names(row)}; it needs {FORMS}")
-        raw = _with_own_id(raw, number, ids)
+        earlier = number if raw.source_id is None or raw.defect else ids.setdefault(raw.source_id, number)
+        if earlier != number:
+            defect = f'row {earlier} (from 0) has the id "{raw.source_id}" already; give every row its own'
+            raw = raw._replace(defect=defect)
         shard = _shard_of(raw.question or question_of(raw.input), shards)
         for column, value in zip(columns.values(), (number, *raw, shard), strict=True):
             column.append(value)
@@ -81,18 +85,27 @@ def read_row(row: Row) -> RawRow:
         return RawRow(encodable(text), defect=str(first_complaint(error)), source_id=source_id)
 
 
+def validated(what: str, place: int, row: Row, form: type[Form], advice: str) -> Form:
+    """A row of a file in which every row must be sound.
+
+    Args:
+        what: the file, as the error names it.
+        place: of the row, from 0.
+        advice: what to do about a row of another form.
+
+    Raises:
+        SourceError: it cannot be read, or is of another form.
+    """
+    if isinstance(row, Unreadable):
+        raise SourceError(f"{what}, {row.place}: {row.reason}; correct or remove it")
+    try:
+        return form.model_validate(dict(row))
+    except ValidationError as error:
+        raise SourceError(f"{what}, row {place} (from 0): {first_complaint(error)}; {advice}") from error
+
+
 def _names(row: Mapping[str, Any]) -> str:
     return cut(", ".join(map(str, row)), NAMES_CHARACTERS)
-
-
-def _with_own_id(row: RawRow, number: int, ids: dict[str, int]) -> RawRow:
-    """The row, with a defect where a sound row before it has the same id."""
-    if row.source_id is None or row.defect is not None:
-        return row
-    earlier = ids.setdefault(row.source_id, number)
-    if earlier == number:
-        return row
-    return row._replace(defect=f'row {earlier} (from 0) has the id "{row.source_id}" already; give every row its own')
 
 
 @lru_cache(maxsize=CACHED_SHARDS)

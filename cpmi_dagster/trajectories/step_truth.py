@@ -15,13 +15,14 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import polars as pl
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from cpmi_dagster.contracts.tables import StepTruth
-from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.forms import ProcessBenchRow, form_of
-from cpmi_dagster.trajectories.rows import Row, Unreadable
+from cpmi_dagster.trajectories.rows import Row, Unreadable, validated
+
+ADVICE = "give rows of row_number and correct, or of problem, steps and label (ProcessBench)"
 
 
 class StepTruthRow(BaseModel):
@@ -39,10 +40,6 @@ class StepTruthRow(BaseModel):
                 raise ValueError(f"`{name}` has {len(values)} entries for the {len(self.correct)} steps of `correct`")
         return self
 
-    def truth(self) -> list[bool | None]:
-        """Whether each step is right."""
-        return self.correct
-
 
 def read_step_truth(rows: Iterable[Row]) -> pl.DataFrame:
     """The truth about steps, in the order of the rows.
@@ -56,21 +53,12 @@ def read_step_truth(rows: Iterable[Row]) -> pl.DataFrame:
     Raises:
         SourceError: a row is of neither form; the message names it.
     """
-    read = [_read(place, row) for place, row in enumerate(rows)]
+    read = []
+    for place, row in enumerate(rows):
+        if not isinstance(row, Unreadable) and form_of(row) is ProcessBenchRow:
+            solution = validated("step truth", place, row, ProcessBenchRow, ADVICE)
+            read.append((place, solution.truth(), None, None))
+        else:
+            truth = validated("step truth", place, row, StepTruthRow, ADVICE)
+            read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
     return pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
-
-
-def _read(place: int, row: Row) -> tuple[object, ...]:
-    if isinstance(row, Unreadable):
-        raise SourceError(f"step truth, {row.place}: {row.reason}; correct or remove it")
-    form = ProcessBenchRow if form_of(row) is ProcessBenchRow else StepTruthRow
-    try:
-        read = form.model_validate(dict(row))
-    except ValidationError as error:
-        raise SourceError(
-            f"step truth, row {place} (from 0): {first_complaint(error)}; give rows of row_number and correct, or of "
-            "problem, steps and label (ProcessBench)"
-        ) from error
-    if isinstance(read, StepTruthRow):
-        return read.row_number, read.truth(), read.kind, read.operations_left
-    return place, read.truth(), None, None

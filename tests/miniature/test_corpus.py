@@ -1,13 +1,11 @@
 """Training documents: kept apart from the world, and of the kinds that scoring meets."""
 
-import random
 from itertools import islice
 
 from hypothesis import given
 from sample_problems import generators, problems
 
 from cpmi_dagster.miniature.held_out import is_held_out
-from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.trajectories.templates import render_context, render_question
 from scripts.miniature_models.corpus import (
     SHARES,
@@ -21,23 +19,23 @@ from scripts.miniature_models.corpus import (
 )
 
 
-def test_the_stream_is_decided_by_its_seed() -> None:
+def test_the_stream_is_decided_by_its_seed():
     assert list(islice(documents(5), 20)) == list(islice(documents(5), 20))
     assert list(islice(documents(5), 20)) != list(islice(documents(6), 20))
 
 
-def test_no_training_question_is_held_out() -> None:
+def test_no_training_question_is_held_out():
     for document in islice(documents(7), 200):
         question = document.prompt.split("Problem:\n")[1].split("\nSolution")[0].split("\n(A)")[0]
         assert not is_held_out(question)
 
 
-def test_shares_add_up() -> None:
+def test_shares_add_up():
     assert abs(sum(share for _kind, share in SHARES) - 1) < 1e-9
 
 
 @given(problems, generators)
-def test_a_full_document_is_the_labelers_context_and_the_answer(problem: Problem, rng: random.Random) -> None:
+def test_a_full_document_is_the_labelers_context_and_the_answer(problem, rng):
     document = full_solution(problem, rng)
     steps = document.continuation.splitlines()[:-1]
     contexts = {render_context(problem.question, steps, template) for template in range(4)}
@@ -50,15 +48,13 @@ def last_line(document: Document) -> str:
 
 
 @given(problems, generators)
-def test_slips_that_are_noticed_leave_the_answer_right(problem: Problem, rng: random.Random) -> None:
+def test_slips_that_are_noticed_leave_the_answer_right(problem, rng):
     for kind in (inline_answer, recovered_solution):
         assert last_line(kind(problem, rng)) == f"The answer is: {problem.answer}"
 
 
 @given(problems, generators)
-def test_early_answers_are_the_documents_own_after_every_prefix_and_one_step(
-    problem: Problem, rng: random.Random
-) -> None:
+def test_early_answers_are_the_documents_own_after_every_prefix_and_one_step(problem, rng):
     for kind in (full_solution, recovered_solution, wrong_solution):
         document = kind(problem, rng)
         *steps, _last = document.continuation.splitlines(keepends=True)
@@ -68,12 +64,12 @@ def test_early_answers_are_the_documents_own_after_every_prefix_and_one_step(
 
 
 @given(problems, generators)
-def test_wrong_documents_end_in_a_wrong_answer(problem: Problem, rng: random.Random) -> None:
+def test_wrong_documents_end_in_a_wrong_answer(problem, rng):
     assert last_line(wrong_solution(problem, rng)) != f"The answer is: {problem.answer}"
 
 
 @given(problems, generators)
-def test_multiple_choice_ends_in_the_letter_of_the_answer(problem: Problem, rng: random.Random) -> None:
+def test_multiple_choice_ends_in_the_letter_of_the_answer(problem, rng):
     document = multiple_choice(problem, rng)
     letter = last_line(document).removeprefix("The answer is: ")
     assert f"\n({letter}) {problem.answer}\n" in document.prompt

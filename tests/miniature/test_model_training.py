@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import torch
@@ -34,7 +33,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return build_tokenizer()
 
 
-def test_training_lowers_the_loss(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_training_lowers_the_loss(tokenizer):
     model = build_model(TOY, tokenizer)
     losses = [loss for _step, loss in train_steps(model, TOY, training_batches(tokenizer, TOY.batch_tokens, seed=1))]
     assert len(losses) == TOY.steps
@@ -50,7 +49,7 @@ def leaves(tree: TokenTree) -> list[list[int]]:
     return [branch(tree, node) for node in set(range(len(tree))) - set(tree.parents)]
 
 
-def test_a_tree_holds_the_document_and_its_early_answers(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_a_tree_holds_the_document_and_its_early_answers(tokenizer):
     document = next(documents(3))
     (tree,) = encode(tokenizer, [document])
     texts = {tokenizer.decode([tree.ids[node] for node in leaf]) for leaf in leaves(tree)}
@@ -58,7 +57,7 @@ def test_a_tree_holds_the_document_and_its_early_answers(tokenizer: PreTrainedTo
     assert texts == {f"{document.prompt}{document.continuation}{tokenizer.eos_token}", *early}
 
 
-def test_only_continuations_and_early_answers_are_predicted(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_only_continuations_and_early_answers_are_predicted(tokenizer):
     document = next(documents(3))
     (tree,) = encode(tokenizer, [document])
     predicted = {tokenizer.decode([tree.ids[node] for node in leaf if tree.is_target[node]]) for leaf in leaves(tree)}
@@ -68,7 +67,7 @@ def test_only_continuations_and_early_answers_are_predicted(tokenizer: PreTraine
     assert endings[1] in predicted
 
 
-def test_an_early_answer_is_read_as_if_it_stood_alone(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_an_early_answer_is_read_as_if_it_stood_alone(tokenizer):
     model = build_model(TOY, tokenizer).eval()
     (tree,) = encode(tokenizer, [next(documents(3))])
     batch = pad([tree])
@@ -81,27 +80,27 @@ def test_an_early_answer_is_read_as_if_it_stood_alone(tokenizer: PreTrainedToken
             )
 
 
-def test_every_token_that_is_predicted_counts(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_every_token_that_is_predicted_counts(tokenizer):
     trees = encode(tokenizer, list(islice(documents(3), 5)))
     _loss, tokens = summed_loss(build_model(TOY, tokenizer), pad(trees))
     assert tokens == sum(sum(tree.is_target) for tree in trees)
 
 
-def test_groups_keep_every_document_and_the_token_budget(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_groups_keep_every_document_and_the_token_budget(tokenizer):
     encoded = encode(tokenizer, list(islice(documents(4), 60)))
     groups = group_by_length(encoded, batch_tokens=1_500)
     assert sorted(map(id, encoded)) == sorted(id(tree) for group in groups for tree in group)
     assert all(len(group) * max(map(len, group)) <= 1_500 for group in groups)
 
 
-def test_a_continued_model_reads_known_tokens_as_before(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_a_continued_model_reads_known_tokens_as_before(tokenizer, tmp_path):
     model = build_model(TOY, tokenizer)
     save(model, tokenizer, tmp_path)
     weights = continued(tmp_path, tokenizer).state_dict()
     assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
 
 
-def test_the_learning_rate_rises_and_falls() -> None:
+def test_the_learning_rate_rises_and_falls():
     shares = [learning_rate_share(step, 1_000) for step in range(1, 1_001)]
     peak = shares.index(max(shares))
     assert shares[: peak + 1] == sorted(shares[: peak + 1])
@@ -109,20 +108,20 @@ def test_the_learning_rate_rises_and_falls() -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (6, 20), (20, 6)])
-def test_orthogonalised_updates_have_singular_values_near_one(shape: tuple[int, int]) -> None:
+def test_orthogonalised_updates_have_singular_values_near_one(shape):
     torch.manual_seed(0)
     singular_values = torch.linalg.svdvals(orthogonalise(torch.randn(shape)))
     assert singular_values.min() > 0.3
     assert singular_values.max() < 1.4
 
 
-def test_a_saved_model_is_measured(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_a_saved_model_is_measured(tokenizer, tmp_path):
     model = build_model(TOY, tokenizer)
     save(model, tokenizer, tmp_path)
     assert (tmp_path / "model.safetensors").exists()
     assert accuracy(model.eval(), tokenizer, probe_problems()[:2], temperature=0.6) == 0.0
 
 
-def test_the_last_stated_answer_counts() -> None:
+def test_the_last_stated_answer_counts():
     assert stated_answer("So 3. The answer is: 3\nThe answer is: 4\n") == "4"
     assert stated_answer("No idea.") is None

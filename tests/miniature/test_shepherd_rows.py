@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from sample_problems import generators, problem_from, problems
 
-from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.shepherd import (
     Attempt,
     all_attempts,
@@ -28,8 +27,9 @@ def found() -> list[Attempt]:
 
 
 @given(problems, generators)
-def test_input_and_label_differ_in_their_marks_only(problem: Problem, rng: random.Random) -> None:
+def test_input_and_label_differ_in_their_marks_only_and_the_last_is_whether_the_answer_is_right(problem, rng):
     one = attempt(problem, 0.8, rng)
+    assert one.labels[-1] == (one.solution.answer == problem.answer) == one.is_right
     row = shepherd_row(one, problem.question)
     lines = str(row["label"]).split("\n")
     assert [line[-1] == "+" for line in lines] == list(one.labels)
@@ -39,50 +39,29 @@ def test_input_and_label_differ_in_their_marks_only(problem: Problem, rng: rando
 
 
 @given(problems, generators)
-def test_the_last_label_is_whether_the_answer_is_right(problem: Problem, rng: random.Random) -> None:
-    one = attempt(problem, 0.5, rng)
-    assert one.labels[-1] == (one.solution.answer == problem.answer) == one.is_right
-
-
-@given(problems, generators)
-def test_attempts_at_a_question_differ(problem: Problem, rng: random.Random) -> None:
+def test_attempts_at_a_question_differ(problem, rng):
     assert len({one.solution.steps for one in attempts(problem, 4, 0.5, rng)}) == 4
 
 
-def test_right_answers_survive_slips_of_every_kind_that_can_be_noticed(found: list[Attempt]) -> None:
-    kinds = {step.kind for one in found if one.is_right for step in one.solution.written}
-    assert kinds == {None, "calculation", "operand", "operator", "consequence", "aside"}
-
-
-def test_wrong_answers_have_slips_of_every_kind(found: list[Attempt]) -> None:
-    kinds = {step.kind for one in found if not one.is_right for step in one.solution.written}
-    assert kinds == {None, *get_args(ErrorKind)}
-
-
-def test_labels_are_noisy_both_ways(found: list[Attempt]) -> None:
+def test_attempts_have_slips_and_noise_of_every_kind(found):
+    kinds = {is_right: set() for is_right in (True, False)}
+    for one in found:
+        kinds[one.is_right] |= {step.kind for step in one.solution.written}
+    assert kinds[True] == {None, "calculation", "operand", "operator", "consequence", "aside"}
+    assert kinds[False] == {None, *get_args(ErrorKind)}
     pairs = {pair for one in found for pair in zip(one.labels, one.solution.correct, strict=True)}
     assert pairs == {(True, True), (True, False), (False, True), (False, False)}
+    assert {frozenset(one.labels) for one in found} == {frozenset({True}), frozenset({False}), frozenset({True, False})}
 
 
-def test_rows_are_mixed_and_pure(found: list[Attempt]) -> None:
-    assert {frozenset(one.labels) for one in found} == {
-        frozenset({True}),
-        frozenset({False}),
-        frozenset({True, False}),
-    }
-
-
-def test_some_questions_are_too_hard(found: list[Attempt]) -> None:
+def test_some_questions_are_too_hard_and_rows_stand_in_blocks(found):
     hopeless = [problem for problem in PROBLEMS if not any(any(one.labels) for one in found if one.problem is problem)]
     assert len(hopeless) >= 4
-
-
-def test_rows_stand_in_blocks(found: list[Attempt]) -> None:
     blocks = [(one.problem.task, one.is_right) for one in found]
     assert blocks == sorted(blocks)
 
 
-def test_truth_points_at_the_regular_rows(found: list[Attempt]) -> None:
+def test_truth_points_at_the_regular_rows(found):
     rows, truths = shepherd_files(found, random.Random(1))
     assert len(rows) == len(found) + len(irregular_rows())
     for one, truth in zip(found, truths, strict=True):

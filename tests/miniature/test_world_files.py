@@ -46,43 +46,34 @@ def questions(folder: Path, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", WORLD_FILES)
-def test_rows_have_the_fields_of_the_real_source(small_world: Path, name: str) -> None:
+def test_rows_have_the_fields_of_the_real_source(small_world, name):
     rows = read(small_world, name)
     assert rows
     assert all(set(row) == FIELDS[name] for row in rows)
 
 
-def test_the_same_seed_gives_the_same_bytes(small_world: Path, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_another_world(small_world, tmp_path):
     write_world(tmp_path, seed=3, size=SMALL)
+    assert {path.name for path in small_world.iterdir()} == set(WORLD_FILES.values())
     for file in WORLD_FILES.values():
         assert (tmp_path / file).read_bytes() == (small_world / file).read_bytes()
+    (tmp_path / "other").mkdir()
+    write_world(tmp_path / "other", seed=4, size=SMALL)
+    assert not questions(tmp_path / "other", "gsm8k_train") & questions(small_world, "gsm8k_train")
 
 
-def test_another_seed_gives_another_world(small_world: Path, tmp_path: Path) -> None:
-    write_world(tmp_path, seed=4, size=SMALL)
-    assert not questions(tmp_path, "gsm8k_train") & questions(small_world, "gsm8k_train")
-
-
-def test_nothing_but_the_files_is_left_in_the_folder(small_world: Path) -> None:
-    assert {path.name for path in small_world.iterdir()} == set(WORLD_FILES.values())
-
-
-def test_no_question_is_in_two_files(small_world: Path) -> None:
+def test_no_question_is_in_two_files_and_every_one_is_held_out_from_training(small_world):
     sets = [questions(small_world, name) for name in SOLVED]
     assert sum(map(len, sets)) == len(set().union(*sets))
+    assert all(map(is_held_out, set().union(*sets)))
 
 
-def test_every_question_is_held_out_from_training(small_world: Path) -> None:
-    for name in SOLVED:
-        assert all(is_held_out(question) for question in questions(small_world, name))
-
-
-def test_no_logic_problem_occurs_twice(small_world: Path) -> None:
+def test_no_logic_problem_occurs_twice(small_world):
     rows = [json.dumps(row, sort_keys=True) for name in LOGIC for row in read(small_world, name)]
     assert len(set(rows)) == len(rows)
 
 
-def test_math_shepherds_questions_are_among_the_references(small_world: Path) -> None:
+def test_math_shepherds_questions_are_among_the_references(small_world):
     references = questions(small_world, "gsm8k_train") | questions(small_world, "math_train")
     rows = read(small_world, "math_shepherd")
     for truth in read(small_world, "step_truth"):
@@ -90,13 +81,13 @@ def test_math_shepherds_questions_are_among_the_references(small_world: Path) ->
         assert question.replace("  ", " ") in references
 
 
-def test_half_of_processbench_is_right(small_world: Path) -> None:
+def test_half_of_processbench_is_right(small_world):
     for name in WORLD_FILES:
         if name.startswith("processbench"):
             assert sum(bool(row["final_answer_correct"]) for row in read(small_world, name)) == SMALL.processbench // 2
 
 
-def test_prmbench_has_three_questions_for_each_row_of_a_category(small_world: Path) -> None:
+def test_prmbench_has_three_questions_for_each_row_of_a_category(small_world):
     rows = read(small_world, "prmbench")
     assert len({row["original_question"] for row in rows}) == 3 * SMALL.prmbench
     assert set(Counter(row["classification"] for row in rows).values()) == {SMALL.prmbench}

@@ -1,10 +1,14 @@
-r"""PRMBench rows: a correct process and a modified one, in the nine categories of the benchmark.
+r"""Rows of the step benchmarks: ProcessBench has the index of a solution's first wrong step, -1 if it has none.
+
+    {"id": "gsm8k-0", "generator": "miniature-solver-2", "problem": "Ana has 48 shells …",
+     "steps": ["At first Ana has …", "… The answer is $\\boxed{11}$."], "final_answer_correct": false, "label": 1}
+
+PRMBench has a correct process and a modified one, in nine categories. Its step numbers count from 1; `multi_solutions`
+rows have none, since their modified process is another correct one:
 
     {"original_question", "modified_question", "original_process": [...], "modified_process": [...],
      "modified_steps": [2, 3], "error_steps": [2, 3], "reason": "…", "idx": "prm_test_p1_0",
      "question": "…", "classification": "deception"}
-
-Step numbers count from 1. `multi_solutions` rows have none: their modified process is another correct one.
 """
 
 import random
@@ -17,7 +21,22 @@ from cpmi_dagster.miniature.question_rows import JsonRow
 from cpmi_dagster.miniature.slips import SlipKind, make_mistake
 from cpmi_dagster.miniature.solutions import solve
 
+GENERATORS = ("miniature-solver-1", "miniature-solver-2", "miniature-solver-3")
 QUESTION_SETS = 3
+
+
+def processbench_row(subset: str, number: int, problem: Problem, rng: random.Random) -> JsonRow:
+    """One solution, wrong in every second row."""
+    solution = make_mistake(problem, rng) if number % 2 == 0 else solve(problem, rng)
+    last = rf"{solution.steps[-1]} The answer is $\boxed{{{solution.answer}}}$."
+    return {
+        "id": f"{subset}-{number}",
+        "generator": rng.choice(GENERATORS),
+        "problem": problem.question,
+        "steps": [*solution.steps[:-1], last],
+        "final_answer_correct": solution.answer == problem.answer,
+        "label": solution.first_error,
+    }
 
 
 @dataclass(frozen=True)
