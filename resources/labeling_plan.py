@@ -16,7 +16,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, SELECTED, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.planning.counting import ROLES, Made, count_labels
+from cpmi_dagster.planning.counting import ROLES, LabelCounter, Made
 from cpmi_dagster.planning.hardware import default_hardware, load_hardware
 from cpmi_dagster.planning.plan import BASE, Plan, make_plan
 from cpmi_dagster.planning.shapes import planned_model
@@ -74,6 +74,7 @@ def plan(
         role: planned_model(role, spec, spec.revision or revisions.get(f"model {spec.name}"), parameters.get(role))
         for role, spec in specs.items()
     }
+    counter = LabelCounter(compared, models, card)
     counted, current = [], staleness_of(compared, makers)
     guesses: set[str] = set()
     for shard, own in groupby(units, key=attrgetter("shard")):
@@ -94,7 +95,7 @@ def plan(
                 {part: table.join(rows, on="trajectory_id", how="semi") for part, table in made.items()},
                 round(sampled_tokens * rows.height / trajectories.height),
             )
-            counted.append((rows.height, count_labels(rows, models, compared, card, own_made)))
+            counted.append((rows.height, counter.count(rows, own_made)))
             advance(1, len(units))
     guesses &= {asset for asset, is_asked in compared.demand.asks_for.items() if is_asked}
     if not settings.negatives.samples:

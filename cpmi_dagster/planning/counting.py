@@ -27,7 +27,7 @@ from cpmi_dagster.generation.monte_carlo import ROLLOUT_COLUMNS, TRAJECTORIES_PE
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import shared_beginnings
 from cpmi_dagster.models.tokens import TokenIds, piece_ids, prompt_ids
-from cpmi_dagster.negatives.hard_negatives import NegativesResult, hard_negatives
+from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.hardware import Hardware
 from cpmi_dagster.planning.shapes import PlannedModel
 from cpmi_dagster.profiles.settings import Settings
@@ -120,104 +120,104 @@ class CountingEngine:
         return read
 
 
-def count_labels(
-    trajectories: pl.DataFrame,
-    models: Mapping[str, PlannedModel],
-    settings: Settings,
-    hardware: Hardware,
-    made: Made = NOTHING_MADE,
-) -> Measured:
-    """What every labeling stage takes for some trajectories: tokens, and an estimate of one card's seconds.
+@dataclass(frozen=True)
+class LabelCounter:
+    """Counts what a profile asks for.
 
-    Args:
-        trajectories: columns trajectory_id, question, steps, gold_answer; whole chunks of a run, in its order.
+    Attributes:
         models: by role, those that the profile's demand needs.
     """
-    demand, labeler = settings.demand, models["labeler"]
-    sampled, scored, targets = Cost.zero(), Cost.zero(), [pl.DataFrame(schema=TARGET_TOKENS)]
-    for portion in trajectories.iter_slices(settings.scoring.chunk_trajectories):
-        negatives = HardNegatives.create_empty()
-        if demand.negatives:
-            found = _negatives(portion, labeler, settings, hardware)
-            sampled += found.cost
-            negatives = made.tables.get("hard_negatives", found.negatives)
-        if demand.conditionings:
-            own = negatives.join(portion, on="trajectory_id", how="semi")
-            cost, answers = _scores(portion, own, labeler, settings, hardware)
-            scored += cost
-            targets.append(answers)
-    if "hard_negatives" in made.tables:
-        tokens = sampled.forward_tokens - sampled.generated_tokens + made.negative_tokens
-        sampled = replace(sampled, forward_tokens=tokens, generated_tokens=made.negative_tokens)
-    costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored}, {}
-    steps_of: dict[Role, Steps] = {"rollouts": demand.policy_steps, "prover": demand.prover_steps}
-    for role, steps in steps_of.items():
-        spent, frames, table = Cost.zero(), [pl.DataFrame(schema=ROLLOUT_COLUMNS)], made.tables.get(SAMPLED[role])
-        for portion in trajectories.iter_slices(settings.rollouts.chunk_trajectories) if steps != 0 else ():
-            for call in portion.iter_slices(TRAJECTORIES_PER_CALL):
-                frame, cost = _rollouts(call, role, models[role], settings, hardware, steps, table)
-                spent += cost
-                frames.append(frame)
-        costs[SAMPLED[role]], rollouts[role] = spent, pl.concat(frames)
-    return Measured(costs, rollouts, pl.concat(targets))
 
+    settings: Settings
+    models: Mapping[str, PlannedModel]
+    hardware: Hardware
 
-def _negatives(
-    trajectories: pl.DataFrame, labeler: PlannedModel, settings: Settings, hardware: Hardware
-) -> NegativesResult:
-    """Hard negatives, each sample as long as the gold answer's line; heuristic answers stand for the sampled ones."""
-    negatives = settings.negatives
-    texts = trajectories.select("question", "steps", "gold_answer").iter_rows()
-    lines = {render_negative_prompt(question, steps, gold): f"{gold}\n" for question, steps, gold in texts}
-    ids = piece_ids(labeler.tokenizer, lines.values())
-    expected = [negatives.samples * len(ids[line]) for line in lines.values()]
-    engine = CountingEngine(labeler, hardware, settings.rollouts.batch_sequences, expected)
-    found = hard_negatives(trajectories, engine, negatives, settings.seed, comparison=settings.answers.comparison)
-    return replace(found, cost=engine.cost(found.cost))
+    def count(self, trajectories: pl.DataFrame, made: Made = NOTHING_MADE) -> Measured:
+        """What every labeling stage takes for some trajectories: tokens, and an estimate of one card's seconds.
 
+        Args:
+            trajectories: columns trajectory_id, question, steps, gold_answer; whole chunks of a run, in its order.
+        """
+        settings, demand = self.settings, self.settings.demand
+        sampled, scored, targets = Cost.zero(), Cost.zero(), [pl.DataFrame(schema=TARGET_TOKENS)]
+        for portion in trajectories.iter_slices(settings.scoring.chunk_trajectories):
+            negatives = HardNegatives.create_empty()
+            if demand.negatives:
+                cost, heuristic = self._negatives(portion)
+                sampled += cost
+                negatives = made.tables.get("hard_negatives", heuristic)
+            if demand.conditionings:
+                cost, answers = self._scores(portion, negatives.join(portion, on="trajectory_id", how="semi"))
+                scored += cost
+                targets.append(answers)
+        if "hard_negatives" in made.tables:
+            tokens = sampled.forward_tokens - sampled.generated_tokens + made.negative_tokens
+            sampled = replace(sampled, forward_tokens=tokens, generated_tokens=made.negative_tokens)
+        costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored}, {}
+        steps_of: dict[Role, Steps] = {"rollouts": demand.policy_steps, "prover": demand.prover_steps}
+        for role, steps in steps_of.items():
+            spent, frames, table = Cost.zero(), [pl.DataFrame(schema=ROLLOUT_COLUMNS)], made.tables.get(SAMPLED[role])
+            for portion in trajectories.iter_slices(settings.rollouts.chunk_trajectories) if steps != 0 else ():
+                for call in portion.iter_slices(TRAJECTORIES_PER_CALL):
+                    cost, frame = self._rollouts(call, role, steps, table)
+                    spent += cost
+                    frames.append(frame)
+            costs[SAMPLED[role]], rollouts[role] = spent, pl.concat(frames)
+        return Measured(costs, rollouts, pl.concat(targets))
 
-def _scores(
-    trajectories: pl.DataFrame, negatives: pl.DataFrame, labeler: PlannedModel, settings: Settings, hardware: Hardware
-) -> tuple[Cost, pl.DataFrame]:
-    """The labeler's token trees (Eq. 3), and the tokens of the answers by context."""
-    demand, context_length = settings.demand, labeler.shape.context_length
-    scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
-    tokens, scored = forward_tokens(
-        trajectories, negatives, labeler.tokenizer, context_length, scoring, hardware.device, demand.negatives > 0
-    )
-    rows = []
-    for one in scored:
-        gold, *others = (len(target) * len(one.prompts) for _, target in sorted(one.targets.items()))
-        rows += [(one.trajectory_id, *context, gold, sum(others)) for context in one.contexts]
-    targets = pl.DataFrame(rows, schema=TARGET_TOKENS, orient="row")
-    return Cost(hardware.seconds(labeler.shape, tokens, min(tokens_of(targets), tokens)), tokens), targets
+    def _engine(self, role: Role, expected: Sequence[int]) -> CountingEngine:
+        return CountingEngine(self.models[role], self.hardware, self.settings.rollouts.batch_sequences, expected)
 
+    def _negatives(self, trajectories: pl.DataFrame) -> tuple[Cost, pl.DataFrame]:
+        """Hard negatives, a sample as long as the gold answer's line; heuristic answers stand for the sampled ones."""
+        settings, negatives = self.settings, self.settings.negatives
+        texts = trajectories.select("question", "steps", "gold_answer").iter_rows()
+        lines = {render_negative_prompt(question, steps, gold): f"{gold}\n" for question, steps, gold in texts}
+        ids = piece_ids(self.models["labeler"].tokenizer, lines.values())
+        engine = self._engine("labeler", [negatives.samples * len(ids[line]) for line in lines.values()])
+        found = hard_negatives(trajectories, engine, negatives, settings.seed, comparison=settings.answers.comparison)
+        return engine.cost(found.cost), found.negatives
 
-def _rollouts(
-    trajectories: pl.DataFrame,
-    role: Role,
-    model: PlannedModel,
-    settings: Settings,
-    hardware: Hardware,
-    steps: Steps,
-    made: pl.DataFrame | None,
-) -> tuple[pl.DataFrame, Cost]:
-    """Completions of prefixes of at most `steps` steps (Eq. 1), each as long as the steps that remain."""
-    rollouts, is_prover = settings.rollouts, role == "prover"
-    count = rollouts.prover_count if is_prover else rollouts.policy_count
-    solutions = trajectories.select("trajectory_id", "steps").rows()
-    ids = piece_ids(model.tokenizer, (render_step(step) for _, own in solutions for step in own))
-    sampled = {}
-    if made is not None:
-        sums = made.group_by("trajectory_id", "prefix_length").agg(pl.col("generated_tokens").sum())
-        sampled = {(name, length): tokens for name, length, tokens in sums.iter_rows()}
-    expected = []
-    for name, own in solutions:
-        sizes = [len(ids[render_step(step)]) for step in own]
-        for length in range(0 if is_prover else 1, len(own[:steps]) + 1):
-            expected.append(sampled.get((name, length), count * sum(sizes[length:])))
-    engine = CountingEngine(model, hardware, rollouts.batch_sequences, expected)
-    frame, cost = prefix_rollouts(
-        trajectories, engine, count, rollouts.sampling, settings.seed, is_prover, steps=steps, comparison=UNGRADED
-    )
-    return frame, engine.cost(cost)
+    def _scores(self, trajectories: pl.DataFrame, negatives: pl.DataFrame) -> tuple[Cost, pl.DataFrame]:
+        """The labeler's token trees (Eq. 3), and the tokens of the answers by context."""
+        demand, labeler, device = self.settings.demand, self.models["labeler"], self.hardware.device
+        scoring = self.settings.scoring.model_copy(update={"conditionings": demand.conditionings})
+        tokens, scored = forward_tokens(
+            trajectories,
+            negatives,
+            labeler.tokenizer,
+            labeler.shape.context_length,
+            scoring,
+            device,
+            contrasted=demand.negatives > 0,
+        )
+        rows = []
+        for one in scored:
+            gold, *others = (len(target) * len(one.prompts) for _, target in sorted(one.targets.items()))
+            rows += [(one.trajectory_id, *context, gold, sum(others)) for context in one.contexts]
+        targets = pl.DataFrame(rows, schema=TARGET_TOKENS, orient="row")
+        seconds = self.hardware.seconds(labeler.shape, tokens, min(tokens_of(targets), tokens))
+        return Cost(seconds, tokens), targets
+
+    def _rollouts(
+        self, trajectories: pl.DataFrame, role: Role, steps: Steps, made: pl.DataFrame | None
+    ) -> tuple[Cost, pl.DataFrame]:
+        """Completions of prefixes of at most `steps` steps (Eq. 1), each as long as the steps that remain."""
+        settings, is_prover = self.settings.rollouts, role == "prover"
+        count = settings.prover_count if is_prover else settings.policy_count
+        solutions = trajectories.select("trajectory_id", "steps").rows()
+        ids = piece_ids(self.models[role].tokenizer, (render_step(step) for _, own in solutions for step in own))
+        sampled = {}
+        if made is not None:
+            sums = made.group_by("trajectory_id", "prefix_length").agg(pl.col("generated_tokens").sum())
+            sampled = {(name, length): tokens for name, length, tokens in sums.iter_rows()}
+        expected = []
+        for name, own in solutions:
+            sizes = [len(ids[render_step(step)]) for step in own]
+            for length in range(0 if is_prover else 1, len(own[:steps]) + 1):
+                expected.append(sampled.get((name, length), count * sum(sizes[length:])))
+        engine, sampling, seed = self._engine(role, expected), settings.sampling, self.settings.seed
+        frame, cost = prefix_rollouts(
+            trajectories, engine, count, sampling, seed, is_prover, steps=steps, comparison=UNGRADED
+        )
+        return engine.cost(cost), frame

@@ -10,7 +10,7 @@ from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
-from cpmi_dagster.planning.counting import CountingEngine, Made, count_labels
+from cpmi_dagster.planning.counting import CountingEngine, LabelCounter, Made
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 
 SAMPLED = ("hard_negatives", "policy_rollouts", "prover_rollouts")
@@ -37,14 +37,14 @@ def run(trajectories, settings, loaded):
 
 def test_tokens_are_those_a_run_reports_once_it_has_sampled(run, trajectories, settings, models, card):
     costs, made = run
-    counted = count_labels(trajectories, models, settings, card, made)
+    counted = LabelCounter(settings, models, card).count(trajectories, made)
     assert {part: tokens(cost) for part, cost in counted.costs.items()} == {
         part: tokens(cost) for part, cost in costs.items()
     }
 
 
 def test_what_is_read_is_known_before_anything_is_sampled(run, trajectories, settings, models, card):
-    counted = count_labels(trajectories, models, settings, card)
+    counted = LabelCounter(settings, models, card).count(trajectories)
     for part in SAMPLED:
         read = [cost.forward_tokens - cost.generated_tokens for cost in (run[0][part], counted.costs[part])]
         assert read[0] == read[1] > 0
@@ -56,13 +56,13 @@ def test_without_samples_hard_negatives_are_those_of_a_run(trajectories, setting
     found = hard_negatives(trajectories, None, none.negatives, none.seed).negatives
     scoring = none.scoring.model_copy(update={"conditionings": none.demand.conditionings})
     scored = answer_logprobs(trajectories, found, loaded["labeler"], scoring)
-    counted = count_labels(trajectories, models, none, card)
+    counted = LabelCounter(none, models, card).count(trajectories)
     assert tokens(counted.costs["answer_logprobs"]) == tokens(scored.cost)
     assert tokens(counted.costs["hard_negatives"]) == (0, 0)
 
 
 def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settings, models, card):
-    counted = count_labels(trajectories, models, settings, card)
+    counted = LabelCounter(settings, models, card).count(trajectories)
     encode = models["rollouts"].tokenizer.encode
     before, last = (
         len(encode(f"{step}\n", add_special_tokens=False)) for step in ("48 - 24 = 24", "So 24. The answer is: 24")
@@ -81,7 +81,7 @@ def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settin
 def test_a_prompt_without_room_is_neither_read_nor_continued(trajectories, settings, models, card):
     sampling = settings.rollouts.sampling.model_copy(update={"max_new_tokens": 4096})
     full = settings.model_copy(update={"rollouts": settings.rollouts.model_copy(update={"sampling": sampling})})
-    assert tokens(count_labels(trajectories, models, full, card).costs["policy_rollouts"]) == (0, 0)
+    assert tokens(LabelCounter(full, models, card).count(trajectories).costs["policy_rollouts"]) == (0, 0)
 
 
 def test_what_is_shared_is_read_once_within_a_chunk_as_in_a_run(trajectories, settings, models, card):
@@ -91,12 +91,12 @@ def test_what_is_shared_is_read_once_within_a_chunk_as_in_a_run(trajectories, se
             "rollouts": settings.rollouts.model_copy(update={"chunk_trajectories": 1}),
         }
     )
-    together = count_labels(trajectories, models, ones, card).costs
-    apart = [count_labels(row, models, ones, card).costs for row in trajectories.iter_slices(1)]
+    together = LabelCounter(ones, models, card).count(trajectories).costs
+    apart = [LabelCounter(ones, models, card).count(row).costs for row in trajectories.iter_slices(1)]
     assert {part: tokens(cost) for part, cost in together.items()} == {
         part: tokens(sum((one[part] for one in apart), Cost.zero())) for part in together
     }
-    shared = count_labels(trajectories, models, settings, card).costs
+    shared = LabelCounter(settings, models, card).count(trajectories).costs
     assert shared["answer_logprobs"].forward_tokens < together["answer_logprobs"].forward_tokens
 
 
