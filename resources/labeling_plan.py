@@ -65,10 +65,14 @@ def plan(
         CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is missing.
     """
     lake, card = Lake(settings.home), load_hardware(hardware or default_hardware(settings.models.labeler))
-    shards, chunk_length = _selected(lake, settings), _chunk_length(settings)
+    shards = _selected(lake, settings)
+    # whole portions of negatives and scoring, and whole portions of rollouts
+    chunk_length = lcm(settings.scoring.chunk_trajectories, settings.rollouts.chunk_trajectories)
     units = choose_units(shards, chunk_length, sample, settings.seed)
     revisions = HubLock(settings.home).revisions()
-    compared = _with_mc(settings)
+    # methods are compared with MC, which the profile may not have
+    rewards = settings.rewards.model_copy(update={"types": tuple(dict.fromkeys((*settings.rewards.types, BASE)))})
+    compared = settings.model_copy(update={"rewards": rewards})
     specs = {role: spec for role in ROLES if (spec := compared.models.of(role))}
     models = {
         role: planned_model(role, spec, spec.revision or revisions.get(f"model {spec.name}"), parameters.get(role))
@@ -150,17 +154,6 @@ def _selected(lake: Lake, settings: Settings) -> dict[str, int]:
             f"the selection in {settings.home} is empty, so there is nothing to plan; loosen its constraints"
         )
     return sizes
-
-
-def _chunk_length(settings: Settings) -> int:
-    """Trajectories of a chunk: whole portions of negatives and scoring, and whole portions of rollouts."""
-    return lcm(settings.scoring.chunk_trajectories, settings.rollouts.chunk_trajectories)
-
-
-def _with_mc(settings: Settings) -> Settings:
-    """The profile with MC, which methods are compared with."""
-    types = tuple(dict.fromkeys((*settings.rewards.types, BASE)))
-    return settings.model_copy(update={"rewards": settings.rewards.model_copy(update={"types": types})})
 
 
 def _is_current(lake: Lake, staleness: Staleness, key: str, shard: str) -> bool:

@@ -64,37 +64,30 @@ def test_other_published_rows_come_back_unchanged(name: str):
         assert question_of(row["input"]) == trajectory.question
 
 
-def test_a_marker_inside_the_question_belongs_to_the_question():
-    text = "Round to the nearest ки\nhundredth: what is 1/3? Step 1: It is 0.33. The answer is: 0.33 ки"
-    trajectory = parse_row(text, text.replace("ки", "-", 1).replace("ки", "+"))
-    assert trajectory.question == "Round to the nearest \nhundredth: what is 1/3?"
-    assert trajectory.shepherd_labels == (True,)
-    assert question_of(text) == trajectory.question
-
-
-def test_a_marker_directly_behind_the_question_is_no_step():
-    trajectory = parse_row("What is 1+1? ки\nStep 1: 2 ки", "What is 1+1? +\nStep 1: 2 -")
-    assert (trajectory.question, trajectory.steps, trajectory.shepherd_labels) == ("What is 1+1?", ("2",), (False,))
-
-
-def test_headers_in_lower_case_are_headers():
-    trajectory = parse_row("What? step 1: one ки\nstep 2: two ки", "What? step 1: one +\nstep 2: two +")
-    assert trajectory.steps == ("one", "two")
-
-
-def test_without_a_header_the_question_ends_at_its_last_question_mark():
-    trajectory = parse_row(
-        "Who is it? What is $x?$ It is 3. ки\nSo 3. ки", "Who is it? What is $x?$ It is 3. +\nSo 3. -"
-    )
-    assert trajectory.question == "Who is it? What is $x?$"
-    assert trajectory.steps == ("It is 3.", "So 3.")
+@pytest.mark.parametrize(
+    ("text", "marks", "question", "steps"),
+    [
+        # a marker inside the question belongs to it, and one directly behind it is no step
+        ("Round to the ки\nhundredth: 1/3? Step 1: 0.33. ки", "-+", "Round to the \nhundredth: 1/3?", ["0.33."]),
+        ("What is 1+1? ки\nStep 1: 2 ки", "+-", "What is 1+1?", ["2"]),
+        ("What? step 1: one ки\nstep 2: two ки", "++", "What?", ["one", "two"]),
+        # without a header the question ends at its last question mark
+        ("Who? What is $x?$ It is 3. ки\nSo 3. ки", "+-", "Who? What is $x?$", ["It is 3.", "So 3."]),
+    ],
+)
+def test_irregular_rows_are_understood(text: str, marks: str, question: str, steps: list[str]):
+    segments = text.split("ки")
+    label = segments[0] + "".join(mark + segment for mark, segment in zip(marks, segments[1:], strict=True))
+    trajectory = parse_row(text, label)
+    assert (trajectory.question, list(trajectory.steps)) == (question, steps)
+    assert trajectory.shepherd_labels == tuple(mark == "+" for mark in marks[-len(steps) :])
+    assert question_of(text) == question
 
 
 def test_the_older_form_keeps_the_marker_before_the_label():
     text = "What is 50+2? Step 1: 50+2=52. ки\n#### 52 ки"
     trajectory = parse_row(text, text.replace("ки", "ки +"))
-    assert trajectory.shepherd_labels == (True, True)
-    assert trajectory.final_answer == "52"
+    assert (trajectory.shepherd_labels, trajectory.final_answer) == ((True, True), "52")
     assert render_row(trajectory) == (text, text.replace("ки", "ки +"))
 
 
@@ -174,18 +167,11 @@ def raw_rows(texts: list[tuple[str, str]]) -> pl.DataFrame:
 
 
 def test_every_row_is_parsed_or_rejected_never_both():
-    rows = raw_rows([(INPUT, LABEL), ("", ""), (INPUT, "?")])
-    parsed, rejected = parse_rows(rows)
+    parsed, rejected = parse_rows(raw_rows([(INPUT, LABEL), ("", ""), (INPUT, "?")]))
     assert parsed["row_number"].to_list() == [0]
-    assert rejected["row_number"].to_list() == [1, 2]
-    assert rejected["stage"].unique().to_list() == ["parse"]
-    assert parsed.schema == PARSED_COLUMNS
-
-
-def test_a_frame_without_good_rows_keeps_its_columns():
-    parsed, rejected = parse_rows(raw_rows([("", "")]))
-    assert parsed.schema == PARSED_COLUMNS
-    assert (parsed.height, rejected.height) == (0, 1)
+    assert rejected.select("row_number", "stage").rows() == [(1, "parse"), (2, "parse")]
+    nothing, _ = parse_rows(raw_rows([("", "")]))
+    assert parsed.schema == nothing.schema == PARSED_COLUMNS
 
 
 def test_the_same_text_in_other_steps_is_no_duplicate():

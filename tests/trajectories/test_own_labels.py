@@ -83,19 +83,16 @@ def test_what_is_called_a_probability_must_be_one():
     read_step_labels("judge", [{"row_number": 3, "rewards": [0, 1]}], probabilities=True)
 
 
-def test_a_file_without_rows_is_refused():
-    with pytest.raises(SourceError, match="`judge` have no rows"):
-        read_step_labels("judge", [])
-
-
-def test_a_selected_trajectory_without_labels_is_an_error():
-    with pytest.raises(SourceError, match="`judge` lack 1 selected trajectories, `t000000008` first"):
-        own_rewards(read_step_labels("judge", ROWS[:1]), TRAJECTORIES)
-
-
-def test_another_number_of_steps_is_an_error():
-    rows = [ROWS[0], {"row_number": 8, "rewards": [1.0, 1.0]}]
-    with pytest.raises(SourceError, match="`t000000008` has 1 steps but 2 rewards"):
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "`judge` have no rows"),
+        (ROWS[:1], "`judge` lack 1 selected trajectories, `t000000008` first"),
+        ([ROWS[0], {"row_number": 8, "rewards": [1.0, 1.0]}], "`t000000008` has 1 steps but 2 rewards"),
+    ],
+)
+def test_labels_that_do_not_cover_the_selection_are_refused(rows, message):
+    with pytest.raises(SourceError, match=message):
         own_rewards(read_step_labels("judge", rows), TRAJECTORIES)
 
 
