@@ -20,7 +20,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning.hardware import Hardware
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.rewards.costs import Measured, costs_of, labeling_costs
-from cpmi_dagster.rewards.demand import Demand, demand_of
+from cpmi_dagster.rewards.demand import demand_of
 from cpmi_dagster.rewards.registry import Needs, reward_type
 
 BASE = "mc"
@@ -58,10 +58,6 @@ class Plan:
     def trajectories(self) -> int:
         """Trajectories that the plan is for."""
         return self.frame["trajectories"][0]
-
-    def row(self, method: str) -> dict:
-        """The row of a method."""
-        return self.frame.row(by_predicate=pl.col("method") == method, named=True)
 
 
 def method_groups(types: Sequence[str]) -> dict[str, list[str]]:
@@ -109,15 +105,20 @@ def make_plan(
             demand = demand_of([str(method)], basis.default_conditioning, basis.negatives)
         row = {"method": method, "also": groups.get(str(method), []), "model": own["model"][0]}
         row |= {name: own[name].sum() * trajectories / known for name in FIGURES}
-        row |= _bases(demand, frozenset(guesses), known == trajectories)
+        needed = {asset for asset, is_needed in demand.asks_for.items() if is_needed}
+        # answers are scored in one pass for all methods, whose length depends on the hard negatives
+        read = needed | {"hard_negatives"} if "answer_logprobs" in needed else needed
+        for name, assets in (("forward_basis", read), ("generated_basis", needed)):
+            row[name] = "estimate" if known < trajectories or assets & set(guesses) else "exact"
         rows.append(row | {"sampling_error": _sampling_error(own, trajectories) if known < trajectories else 0.0})
     made = 0
     if labelled is not None:
         sums = labelled.group_by("method").agg(pl.col("wall_seconds", "trajectories").sum())
         made = max(sums["trajectories"])
-        pace = {method: seconds * trajectories / number for method, seconds, number in sums.iter_rows()}
+        # where rollouts are drawn for a sample, a shard may have none
+        pace = {method: seconds * trajectories / number for method, seconds, number in sums.iter_rows() if number}
         both = [(pace[row["method"]], row["wall_seconds"]) for row in rows if row["method"] in pace]
-        factor = sum(taken for taken, _ in both) / sum(estimate for _, estimate in both)
+        factor = sum(taken for taken, _ in both) / sum(estimate for _, estimate in both) if both else 1.0
         for row in rows:
             row["wall_seconds"] = pace.get(row["method"], row["wall_seconds"] * factor)
     mc = next(row for row in rows if row["method"] == BASE)
@@ -149,19 +150,6 @@ def _billed(
     names = " + ".join(dict.fromkeys(models[role] for role in parts))
     row = {"shard": "", "method": EVERYTHING, "model": names, "trajectories": trajectories}
     return pl.concat([own, pl.DataFrame([row | sum(parts.values(), Cost.zero()).to_dict()], schema=own.schema)])
-
-
-def _bases(demand: Demand, guesses: frozenset[str], complete: bool) -> dict[str, str]:
-    """Whether a method's forward tokens, which include the generated ones, and its generated tokens are exact.
-
-    Answers are scored in one pass, whose length depends on the hard negatives: it is shared out among all methods.
-    """
-    needed = {asset for asset, is_needed in demand.asks_for.items() if is_needed}
-    sampled = {*needed, "hard_negatives"} if "answer_logprobs" in needed else needed
-    return {
-        "forward_basis": "exact" if complete and not sampled & guesses else "estimate",
-        "generated_basis": "exact" if complete and not needed & guesses else "estimate",
-    }
 
 
 def _sampling_error(own: pl.DataFrame, trajectories: int) -> float | None:

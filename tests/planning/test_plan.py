@@ -61,8 +61,12 @@ def plan_of(card):
     return made
 
 
+def row_of(plan: Plan, method: str) -> dict:
+    return plan.frame.row(by_predicate=pl.col("method") == method, named=True)
+
+
 def figures(plan: Plan, method: str) -> tuple[int, int]:
-    row = plan.row(method)
+    row = row_of(plan, method)
     return row["forward_tokens"], row["generated_tokens"]
 
 
@@ -94,19 +98,19 @@ def test_each_method_pays_for_what_it_needs(plan_of, method, tokens):
 def test_a_run_of_cpmi_alone_costs_what_cpmi_costs_however_much_is_planned_for_comparison(plan_of):
     plan = plan_of([counted()], 2, profile("cpmi"))
     assert figures(plan, EVERYTHING) == figures(plan, "cpmi") == (90_000, 600)
-    assert plan.row(EVERYTHING)["model"] == "big"
+    assert row_of(plan, EVERYTHING)["model"] == "big"
 
 
 def test_hours_shares_and_price_by_hand(plan_of):
     plan = plan_of([counted(factor=900)], 2, gpus=4)
-    mc, cpmi = plan.row("mc"), plan.row("cpmi")
+    mc, cpmi = row_of(plan, "mc"), row_of(plan, "cpmi")
     assert (mc["gpu_hours"], mc["hours"], mc["usd"]) == pytest.approx((10.0, 2.5, 36.0))
     shares = cpmi["gpu_hours"], cpmi["time_share_of_mc"], cpmi["generated_share_of_mc"]
     assert shares == pytest.approx((2.0, 0.2, 6.0))
 
 
 def test_the_card_with_most_chunks_is_waited_for_and_no_more_work_than_there_are(plan_of):
-    even, uneven = (plan_of([counted()], 2, gpus=3, chunks=chunks).row("mc") for chunks in (3, 4))
+    even, uneven = (row_of(plan_of([counted()], 2, gpus=3, chunks=chunks), "mc") for chunks in (3, 4))
     assert even["hours"] == pytest.approx(even["gpu_hours"] / 3)
     assert uneven["hours"] == pytest.approx(uneven["gpu_hours"] / 2)
     assert plan_of([counted()], 2, gpus=8, chunks=2).gpus == 2
@@ -114,11 +118,13 @@ def test_the_card_with_most_chunks_is_waited_for_and_no_more_work_than_there_are
 
 def test_seconds_that_a_home_took_count_in_the_place_of_the_cards(plan_of):
     # MC took 10 s a trajectory where 20 s are estimated; what was not measured is taken to be as fast
-    labelled = pl.DataFrame({"method": ["mc", "mc"], "wall_seconds": [10.0, 30.0], "trajectories": [1, 3]})
+    labelled = pl.DataFrame(
+        {"method": ["mc", "mc", "pav"], "wall_seconds": [10.0, 30.0, 0.0], "trajectories": [1, 3, 0]}
+    )
     estimate, plan = (plan_of([counted()], 2, labelled=rows) for rows in (None, labelled))
     assert (estimate.labelled, plan.labelled) == (0, 4)
     for method, seconds in (("mc", 20.0), ("cpmi", 4.0), (EVERYTHING, 34.0)):
-        assert plan.row(method)["gpu_hours"] * 3600 == pytest.approx(seconds)
+        assert row_of(plan, method)["gpu_hours"] * 3600 == pytest.approx(seconds)
         assert figures(plan, method) == figures(estimate, method)
 
 
@@ -131,19 +137,19 @@ def test_a_sample_of_everything_is_exact(card, sizes):
     total = sum(factor for factor, _ in sizes)
     assert figures(plan, "cpmi") == (90_000 * total, 600 * total)
     assert plan.frame["sampling_error"].to_list() == [0.0] * plan.frame.height
-    assert plan.row("cpmi")["forward_basis"] == "exact"
-    assert plan.row("mc")["generated_basis"] == plan.row("cpmi_merge1")["forward_basis"] == "estimate"
+    assert row_of(plan, "cpmi")["forward_basis"] == "exact"
+    assert row_of(plan, "mc")["generated_basis"] == row_of(plan, "cpmi_merge1")["forward_basis"] == "estimate"
 
 
 def test_a_sample_is_scaled_by_its_trajectories_and_says_how_far_off_it_may_be(plan_of):
     alike = plan_of([counted(), counted()], 40)
     assert figures(alike, "cpmi") == (10 * 180_000, 10 * 1_200)
-    assert alike.row("cpmi")["sampling_error"] == pytest.approx(0)
+    assert row_of(alike, "cpmi")["sampling_error"] == pytest.approx(0)
     assert {*alike.frame["forward_basis"], *alike.frame["generated_basis"]} == {"estimate"}
     # two clusters of 2 with totals 1 and 3: mean 2, variance 2, 36 of 40 left out; 12.7062 from a table of Student's t
-    uneven = plan_of([counted(), counted(factor=3)], 40).row("mc")["sampling_error"]
+    uneven = row_of(plan_of([counted(), counted(factor=3)], 40), "mc")["sampling_error"]
     assert uneven == pytest.approx(12.7062 * (0.9 * 2 / 2) ** 0.5 / 2, rel=1e-4)
-    assert plan_of([counted()], 40).row("mc")["sampling_error"] is None
+    assert row_of(plan_of([counted()], 40), "mc")["sampling_error"] is None
 
 
 def test_a_sample_is_made_of_whole_chunks_and_a_seed_repeats_it():

@@ -62,6 +62,10 @@ def test_parameters_are_a_role_and_a_number(text):
         parse_parameters([text])
 
 
+def row_of(plan: Plan, method: str) -> dict:
+    return plan.frame.row(by_predicate=pl.col("method") == method, named=True)
+
+
 @pytest.mark.slow
 def test_a_plan_is_what_a_run_reports(finished):
     figures = ("forward_tokens", "generated_tokens", "wall_seconds")
@@ -76,8 +80,8 @@ def test_a_plan_is_what_a_run_reports(finished):
     assert (both["gpu_hours"] * 3600).to_list() == pytest.approx(both["wall_seconds"].to_list())
     # on named hardware the tokens stay, and the hours are the card's
     named = plan_of(finished, "laptop-cpu")
-    assert (named.labelled, named.row("mc")["generated_basis"]) == (0, "exact")
-    assert named.row("mc")["generated_tokens"] == plan.row("mc")["generated_tokens"]
+    assert (named.labelled, row_of(named, "mc")["generated_basis"]) == (0, "exact")
+    assert row_of(named, "mc")["generated_tokens"] == row_of(plan, "mc")["generated_tokens"]
 
 
 @pytest.mark.slow
@@ -88,8 +92,8 @@ def test_the_labelers_forward_tokens_are_counted_without_the_run(own_copy):
         for name in ("answer_logprobs", "policy_rollouts", "prover_rollouts", "labeling_costs"):
             lake.path(f"labels/{name}", shard).unlink()
     plan = plan_of(own_copy)
-    assert plan.row("cpmi")["forward_tokens"] == reported
-    assert (plan.row("cpmi")["forward_basis"], plan.row("mc")["forward_basis"]) == ("exact", "estimate")
+    assert row_of(plan, "cpmi")["forward_tokens"] == reported
+    assert (row_of(plan, "cpmi")["forward_basis"], row_of(plan, "mc")["forward_basis"]) == ("exact", "estimate")
     assert plan.labelled == 0
 
 
@@ -97,4 +101,4 @@ def test_the_labelers_forward_tokens_are_counted_without_the_run(own_copy):
 def test_negatives_made_by_other_settings_are_not_counted_on(finished):
     other = finished.model_copy(update={"negatives": finished.negatives.model_copy(update={"samples": 3})})
     plan = plan_of(other)
-    assert (plan.row("cpmi")["forward_basis"], plan.row("mc")["forward_basis"]) == ("estimate", "exact")
+    assert (row_of(plan, "cpmi")["forward_basis"], row_of(plan, "mc")["forward_basis"]) == ("estimate", "exact")
