@@ -24,8 +24,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.hub import HubLock
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.stage_run import asked_for, in_labeling_order
-from cpmi_dagster.resources.staleness import Maker, Staleness
-from cpmi_dagster.resources.status import staleness_of
+from cpmi_dagster.resources.staleness import Maker, Staleness, staleness_of
 
 FEWEST_CHUNKS = 2
 ROLLOUTS = {"policy_rollouts", "prover_rollouts"}
