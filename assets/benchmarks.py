@@ -69,7 +69,7 @@ predicts = partial(
 def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     """Probability that each ProcessBench step is right."""
     from cpmi_dagster.reports.figure_style import to_markdown
-    from cpmi_dagster.reports.table_plots import draw_calibration
+    from cpmi_dagster.reports.plots import draw_calibration
 
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
     made = _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))

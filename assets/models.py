@@ -8,7 +8,7 @@ import polars as pl
 from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTORIES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
-from cpmi_dagster.reports.table_plots import draw_training_curves
+from cpmi_dagster.reports.plots import draw_training_curves
 from cpmi_dagster.resources.stage import model_stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.rewards.dataset import training_examples

@@ -1,8 +1,9 @@
 """Every table and figure of the paper next to ours, the HTML report, and the published database."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
@@ -11,21 +12,27 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.keys import (
+    CHOICES,
     CPMI_80K,
+    JUDGES,
     MODELS,
+    PRMBENCH_PREDICTIONS,
+    PROBLEMS,
+    PROCESSBENCH,
     REFERENCES,
     REJECTED_ROWS,
     REPORT,
     RESULTS_DATABASE,
     STEP_REWARDS,
     TRAJECTORIES,
+    TRUTH,
 )
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact, build_artifact
+from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.input_rows import partitions_of
@@ -53,9 +60,15 @@ def _artifact_key(name: str) -> str:
     return f"reports/{name}"
 
 
-def _inputs(run: StageRun, needs: tuple[str, ...]) -> ReportInputs:
+def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
+    """What figures are measured from; of `READ_BY_SHARD`, one shard is in memory at a time."""
+
+    def shards(key: str) -> Iterator[pl.DataFrame]:
+        return (run.read(key, shard) for shard in run.settings.shard_keys)
+
     return ReportInputs(
-        frames={key: run.read(key) for key in needs},
+        frames={key: run.read(key) for key in needs if key not in READ_BY_SHARD},
+        shards={key: partial(shards, key) for key in needs if key in READ_BY_SHARD},
         recipes=run.settings.recipes,
         labeler=run.settings.models.labeler.name,
         bootstrap_samples=run.settings.benchmarks.bootstrap_samples,
@@ -80,7 +93,8 @@ def _artifact_stage(artifact: Artifact) -> Stage:
 
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
-DRAWN_FROM = tuple(dict.fromkeys(key for artifact in ARTIFACTS.values() for key in artifact.needs))
+DRAWN_FROM = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES, TRUTH)
+"""What plots are drawn from, and what the figures on model cards are measured from."""
 REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
 LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
@@ -94,8 +108,8 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="7",
-    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, MODELS, TRAJECTORIES, REJECTED_ROWS, REFERENCES],
+    code_version="8",
+    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
     kinds=("html", "matplotlib"),
@@ -107,7 +121,7 @@ def report(run: StageRun) -> StageOutput:
     from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
 
-    inputs, frames = _inputs(run, (*DRAWN_FROM, MODELS)), {name: run.read(_artifact_key(name)) for name in ARTIFACTS}
+    inputs, frames = _inputs(run, DRAWN_FROM), {name: run.read(_artifact_key(name)) for name in ARTIFACTS}
     html = render_report(
         run.settings.profile,
         datetime.now(UTC).date().isoformat(),

@@ -19,7 +19,7 @@ from cpmi_dagster.prm.model import load_reward_model
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import CARD_NAMES, CHANCE, QUALITY
+from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.resources.export_facts import NOT_RECORDED, benchmark_places, models_of
 from cpmi_dagster.resources.lake import Lake
 
@@ -100,9 +100,9 @@ def _figures(lake: Lake, settings: Settings, recipe: str) -> tuple[dict[str, Est
         bootstrap_samples=settings.benchmarks.bootstrap_samples,
         seed=settings.seed,
     )
-    measured = {measure: QUALITY[measure](inputs, recipe) for measure in CARD_NAMES}
+    measured = {name: measure.of(inputs, recipe) for name, measure in MEASURES.items()}
     figures = {measure: figure for measure, figure in measured.items() if figure is not None}
-    by_chance = {measure: CHANCE[measure](inputs, recipe) for measure in figures}
+    by_chance = {measure: MEASURES[measure].by_chance(inputs, recipe) for measure in figures}
     return figures, {measure: figure.value for measure, figure in by_chance.items() if figure is not None}
 
 

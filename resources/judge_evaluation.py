@@ -9,7 +9,7 @@ from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.evaluation import evaluate as judge_figures
+from cpmi_dagster.reports.process_level import evaluate as judge_figures
 from cpmi_dagster.resources.data_sources import DataSources
 
 

@@ -19,7 +19,7 @@ import polars as pl
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.benchmarks.answer_classes import NO_ANSWER, with_answer_classes
 from cpmi_dagster.benchmarks.fields import first_row
-from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 
 PROBLEM = ["benchmark", "problem_id"]
@@ -98,30 +98,10 @@ def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0
     keys = [*(["recipe"] if "recipe" in choices.columns else []), "benchmark", "n", "aggregation"]
     rows = []
     for key, group in choices.sort(*keys, "problem_id").group_by(keys, maintain_order=True):
-        estimate = asdict(_accuracy(group, bootstrap_samples, seed).estimate())
+        estimate = asdict(bootstrap_mean(group["correct"].to_numpy(), bootstrap_samples, seed).estimate())
         estimate["problems"] = estimate.pop("n")
         rows.append(dict(zip(keys, key, strict=True)) | estimate)
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def accuracy_difference(first: pl.DataFrame, second: pl.DataFrame, samples: int, seed: int) -> Difference:
-    """Accuracy of one recipe's choices minus another's, over the same resampled problems.
-
-    Args:
-        first: choices of one recipe for one benchmark, n and aggregation.
-        second: the other recipe's, for the same problems.
-
-    Raises:
-        BenchmarkError: the two are not over the same problems.
-    """
-    both = [choices.sort(PROBLEM) for choices in (first, second)]
-    if not both[0].select(PROBLEM).equals(both[1].select(PROBLEM)):
-        raise BenchmarkError("a paired difference needs choices for the same problems, each once")
-    return _accuracy(both[0], samples, seed).minus(_accuracy(both[1], samples, seed))
-
-
-def _accuracy(choices: pl.DataFrame, samples: int, seed: int) -> Resampled:
-    return bootstrap_mean(choices["correct"].to_numpy(), samples, seed)
 
 
 def _check_candidates(candidates: pl.DataFrame, ns: Sequence[int]) -> None:

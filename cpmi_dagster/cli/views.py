@@ -225,7 +225,7 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
 
 def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, form: str) -> None:
     """A judge's figures: rounded for people, whole for programs."""
-    from cpmi_dagster.reports.evaluation import readable
+    from cpmi_dagster.reports.process_level import readable
 
     if form == "table":
         console.print(table_of(readable(figures), f"{name}: percent (AUC and score means in [0, 1]), 95 % intervals"))

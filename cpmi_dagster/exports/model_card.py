@@ -15,8 +15,8 @@ from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.prm.card import HEADS
-from cpmi_dagster.reports.html_tables import format_figure, format_interval
-from cpmi_dagster.reports.quality import CARD_NAMES
+from cpmi_dagster.reports.paper import format_figure, format_interval
+from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.trajectories.templates import TEMPLATES
 
 TEMPLATE, SNIPPET = "model_card.md.j2", "model_snippet.py.j2"
@@ -54,7 +54,7 @@ class ModelFacts:
         name: of the model, its folder's or hub id's.
         backbone: with its revision or weights hash.
         base_model: the backbone's hub id; None where it is not on the hub.
-        figures: what was measured, by the names of `reports.quality.QUALITY`.
+        figures: what was measured, by the names of `reports.quality.MEASURES`.
         chance: what random scores, or a blind pick among candidates, have in these measures.
         places: where the profile's benchmarks are, by name: a hub id, a path, or a part of the embedded world.
         training: settings it was trained with, by words.
@@ -119,7 +119,7 @@ def _metadata(facts: ModelFacts) -> ModelCardData:
 
 def _eval_result(facts: ModelFacts, measure: str, figure: Estimate) -> EvalResult:
     benchmark = MEASURED_ON[measure]
-    name, decimals = CARD_NAMES[measure]
+    name, decimals = MEASURES[measure].name, MEASURES[measure].decimals
     return EvalResult(
         task_type="token-classification",
         task_name="judging the steps of solutions",
@@ -136,7 +136,7 @@ def _rows(facts: ModelFacts) -> list[tuple[str, str, str, str]]:
     """Of each figure: what it is, value and interval, that of chance, and where its benchmark is."""
     rows = []
     for measure, figure in facts.figures.items():
-        name, decimals = CARD_NAMES[measure]
+        name, decimals = MEASURES[measure].name, MEASURES[measure].decimals
         value = f"{format_figure(figure.value, decimals)} {format_interval(figure.low, figure.high, decimals)}".strip()
         by_chance = format_figure(chance, decimals) if (chance := facts.chance.get(measure)) is not None else "–"
         rows.append((name, value, by_chance, MEASURED_ON[measure].place(facts.places)))

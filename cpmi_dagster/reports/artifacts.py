@@ -12,43 +12,19 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from cpmi_dagster.contracts.keys import (
-    BY_PROVER,
-    CHOICES,
-    COSTS,
-    JUDGES,
-    LOGPROBS,
-    PRMBENCH_PREDICTIONS,
-    PROBLEMS,
-    PROCESSBENCH,
-    SCORES,
-    STATISTICS,
-    STEP_REWARDS,
-    TRAJECTORIES,
-    TRUTH,
-)
+from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
-from cpmi_dagster.reports import efficiency, knowledge, labels, process_level, question_sets
-from cpmi_dagster.reports.ablations import measure_contrast, measure_negatives_ablation, measure_objectives
-from cpmi_dagster.reports.evidence import measure_evidence
+from cpmi_dagster.reports import differences, efficiency, evidence, labels, process_level, quality
+from cpmi_dagster.reports import reward_rows as rows
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paired_differences import measure_differences
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
-from cpmi_dagster.reports.reward_rows import (
-    CONTRAST_ROWS,
-    MAIN_ROWS,
-    MERGE_POINT_ROWS,
-    NEGATIVES_ROWS,
-    OBJECTIVE_ROWS,
-    PAV_MERGE_ROWS,
-    RecipeRow,
-)
-from cpmi_dagster.reports.seeds import measure_seeds
 
-PROCESS_LEVEL = (PROBLEMS, PROCESSBENCH, JUDGES)
-STEP_LEVEL = (PROBLEMS, PRMBENCH_PREDICTIONS, JUDGES)
-QUALITY = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, CHOICES)
-LABELS = (STEP_REWARDS, TRAJECTORIES, TRUTH)
+PROCESS_LEVEL = (keys.PROBLEMS, keys.PROCESSBENCH, keys.JUDGES)
+STEP_LEVEL = (keys.PROBLEMS, keys.PRMBENCH_PREDICTIONS, keys.JUDGES)
+QUALITY = (keys.PROBLEMS, keys.PROCESSBENCH, keys.PRMBENCH_PREDICTIONS, keys.CHOICES)
+LABELS = (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.TRUTH)
+READ_BY_SHARD = (keys.LOGPROBS, keys.BY_PROVER)
+"""Tables too large to be in memory whole: they are in `ReportInputs.shards`."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +41,7 @@ class Artifact:
     name: str
     needs: tuple[str, ...]
     measure: Callable[[ReportInputs], pl.DataFrame]
-    rows: tuple[RecipeRow, ...] = ()
+    rows: "tuple[rows.RecipeRow, ...]" = ()
 
     @property
     def paper(self) -> PaperTable:
@@ -79,39 +55,36 @@ class Artifact:
 
 ARTIFACTS: dict[str, Artifact] = by_name(
     (
-        Artifact("label_evidence", (*LABELS, LOGPROBS), measure_evidence),
+        Artifact("label_evidence", (*LABELS, keys.LOGPROBS), evidence.measure_evidence),
         Artifact("label_quality", LABELS, labels.measure_label_quality),
-        Artifact("label_positions", LABELS, labels.measure_label_positions),
-        Artifact("label_kinds", LABELS, labels.measure_label_kinds),
-        Artifact("label_operations", LABELS, labels.measure_label_operations),
+        Artifact("label_auc", (*LABELS, keys.LOGPROBS, keys.BY_PROVER), evidence.measure_label_auc),
         Artifact("label_within", LABELS, labels.measure_label_within),
-        Artifact("label_knowledge", (*LABELS, LOGPROBS), knowledge.measure_knowledge),
-        Artifact(
-            "labelers_knowledge",
-            (*LABELS, LOGPROBS, BY_PROVER),
-            knowledge.measure_labelers_knowledge,
-        ),
-        Artifact("jeffreys", (STEP_REWARDS, TRAJECTORIES, LOGPROBS), knowledge.measure_jeffreys),
-        Artifact("templates", (*LABELS, SCORES), knowledge.measure_templates),
+        Artifact("jeffreys", (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.LOGPROBS), evidence.measure_jeffreys),
+        Artifact("templates", (*LABELS, keys.SCORES), evidence.measure_templates),
         Artifact("reward_distribution", LABELS, labels.measure_reward_distribution),
-        Artifact("efficiency", (*QUALITY, COSTS), efficiency.measure_efficiency, MAIN_ROWS),
-        Artifact("contrast", QUALITY, measure_contrast, CONTRAST_ROWS),
-        Artifact("distribution", PROCESS_LEVEL, process_level.measure_distribution, MAIN_ROWS),
-        Artifact("distribution_figure", PROCESS_LEVEL, process_level.measure_score_means, MAIN_ROWS),
-        Artifact("processbench", PROCESS_LEVEL, process_level.measure_processbench, MAIN_ROWS),
-        Artifact("prmbench", STEP_LEVEL, process_level.measure_prmbench, MAIN_ROWS),
-        Artifact("best_of_n", (CHOICES,), question_sets.measure_best_of_n, MAIN_ROWS),
-        Artifact("dataset_statistics_table", (STATISTICS,), labels.measure_dataset_statistics),
-        Artifact("processbench_detailed", PROCESS_LEVEL, process_level.measure_processbench_detailed, MAIN_ROWS),
-        Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench_detailed, MAIN_ROWS),
-        Artifact("labelers", (*QUALITY, COSTS), efficiency.measure_labelers),
-        Artifact("logic", (CHOICES,), question_sets.measure_logic, question_sets.LOGIC_ROWS),
-        Artifact("objectives", QUALITY, measure_objectives, OBJECTIVE_ROWS),
-        Artifact("negatives_ablation", (*QUALITY, *LABELS), measure_negatives_ablation, NEGATIVES_ROWS),
-        Artifact("merge_points", (*QUALITY, COSTS, STEP_REWARDS), efficiency.measure_merge_points, MERGE_POINT_ROWS),
-        Artifact("pav_merges", (*QUALITY, COSTS), efficiency.measure_pav_merges, PAV_MERGE_ROWS),
-        Artifact("differences", QUALITY, measure_differences),
-        Artifact("training_seeds", QUALITY, measure_seeds),
+        Artifact("efficiency", (*QUALITY, keys.COSTS), efficiency.measure_efficiency, rows.MAIN_ROWS),
+        Artifact("contrast", QUALITY, quality.measure_contrast, rows.CONTRAST_ROWS),
+        Artifact("distribution", PROCESS_LEVEL, process_level.measure_distribution, rows.MAIN_ROWS),
+        Artifact("distribution_figure", PROCESS_LEVEL, process_level.measure_score_means, rows.MAIN_ROWS),
+        Artifact("processbench", PROCESS_LEVEL, process_level.measure_processbench, rows.MAIN_ROWS),
+        Artifact("prmbench", STEP_LEVEL, process_level.measure_prmbench, rows.MAIN_ROWS),
+        Artifact("best_of_n", (keys.CHOICES,), quality.measure_best_of_n, rows.MAIN_ROWS),
+        Artifact("dataset_statistics_table", (keys.STATISTICS,), labels.measure_dataset_statistics),
+        Artifact("processbench_detailed", PROCESS_LEVEL, process_level.measure_processbench_detailed, rows.MAIN_ROWS),
+        Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench_detailed, rows.MAIN_ROWS),
+        Artifact("labelers", (*QUALITY, keys.COSTS), efficiency.measure_labelers),
+        Artifact("logic", (keys.CHOICES,), quality.measure_logic, quality.LOGIC_ROWS),
+        Artifact("objectives", QUALITY, quality.measure_objectives, rows.OBJECTIVE_ROWS),
+        Artifact("negatives_ablation", (*QUALITY, *LABELS), quality.measure_negatives_ablation, rows.NEGATIVES_ROWS),
+        Artifact(
+            "merge_points",
+            (*QUALITY, keys.COSTS, keys.STEP_REWARDS),
+            efficiency.measure_merge_points,
+            rows.MERGE_POINT_ROWS,
+        ),
+        Artifact("pav_merges", (*QUALITY, keys.COSTS), efficiency.measure_pav_merges, rows.PAV_MERGE_ROWS),
+        Artifact("differences", QUALITY, differences.measure_differences),
+        Artifact("training_seeds", QUALITY, differences.measure_seeds),
     )
 )
 """All artifacts by name, in the order in which the report shows them."""
@@ -127,7 +100,7 @@ def build_artifact(artifact: Artifact, inputs: ReportInputs, profile: str) -> pl
         BenchmarkError: predictions do not fit their problems.
     """
     ours = artifact.measure(inputs)
-    figures = paper_figures(artifact.paper, profile).drop("measured", "low", "high", "n")
+    figures = paper_figures(artifact.name, profile).drop("measured", "low", "high", "n")
     printed = figures.join(ours, on=["row", "column"], how="left", maintain_order="left")
     unprinted = ours.join(figures, on=["row", "column"], how="anti", maintain_order="left").with_columns(
         artifact=pl.lit(artifact.name), paper=pl.lit(None, pl.Float64), profile=pl.lit(profile)

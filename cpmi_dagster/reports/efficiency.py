@@ -18,8 +18,8 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
 from cpmi_dagster.contracts.keys import COSTS, STEP_REWARDS
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.quality import MAIN_MEASURES, measure_quality, measurement, quality_columns
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.quality import MAIN_MEASURES, columns_of_measures, measure_quality
 from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow, main_rows
 from cpmi_dagster.rewards.costs import relative_efficiency
 
@@ -27,51 +27,54 @@ SUBSET = 10_000
 """Trajectories that the paper's raw costs are accumulated over."""
 COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}
 RAW_COSTS = {"Time": "wall_seconds", "gen_tokens": "generated_tokens"}
-QUALITY_COLUMNS = quality_columns(MAIN_MEASURES, {})
-MERGE_COLUMNS = quality_columns(MAIN_MEASURES, {"AUC": "ROC-AUC"})
-LABELER_COLUMNS = quality_columns(MAIN_MEASURES, {"AUC": "ROC-AUC", "MATH": "MATH500"})
 RELATIVE = ("AUC", "PB", "PRMB", "MATH")
 
 
 def measure_efficiency(inputs: ReportInputs) -> pl.DataFrame:
     """Quality, cost relative to MC, and RelEff of the main reward types."""
-    return measured_frame(_quality_and_cost(inputs, main_rows(inputs.recipes), "mc"))
+    return _quality_and_cost(inputs, main_rows(inputs.recipes), "mc")
 
 
 def measure_pav_merges(inputs: ReportInputs) -> pl.DataFrame:
     """Quality, cost relative to PAV, and RelEff of the merges that start from PAV."""
-    return measured_frame(_quality_and_cost(inputs, PAV_MERGE_ROWS, "pav"))
+    return _quality_and_cost(inputs, PAV_MERGE_ROWS, "pav")
+
+
+def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baseline: str) -> pl.DataFrame:
+    """All of these rows, of which the first is the baseline's."""
+    quality = measure_quality(inputs, rows, columns_of_measures(MAIN_MEASURES))
+    measurements, first = list(quality), rows[0].row
+    ratios = {column: cost_ratios(inputs, rows, baseline, cost) for column, cost in COST_COLUMNS.items()}
+    for column, of_rows in ratios.items():
+        for row, ratio in of_rows.items():
+            measurements.append(measurement(row, column, ratio))
+            if row != first:
+                measurements.append(measurement(row, f"{column} saved (%)", _percent_of_change(ratio, -1)))
+    return measured_frame([*measurements, *relative_efficiencies(quality, ratios["Time"], first)])
 
 
 def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
     """Shares of MC steps, quality, raw and relative cost, and RelEff by merge point."""
-    quality = measure_quality(inputs, MERGE_POINT_ROWS, MERGE_COLUMNS)
+    quality = measure_quality(inputs, MERGE_POINT_ROWS, columns_of_measures(MAIN_MEASURES, {"AUC": "ROC-AUC"}))
     step_auc_as_auc = [each._replace(column="AUC") if each.column == "ROC-AUC" else each for each in quality]
     ratios = cost_ratios(inputs, MERGE_POINT_ROWS, "mc", "wall_seconds")
-    raw = [
-        measurement(row, column, estimate)
-        for column, cost in RAW_COSTS.items()
-        for row, estimate in costs_per_subset(inputs, MERGE_POINT_ROWS, cost).items()
-    ]
-    return measured_frame(
-        [
-            *_shares_of_mc(inputs),
-            *quality,
-            *raw,
-            *(measurement(row, "ratio", ratio) for row, ratio in ratios.items()),
-            *relative_efficiencies(step_auc_as_auc, ratios, "MC"),
-        ]
-    )
+    measurements = [*_shares_of_mc(inputs), *quality]
+    for column, cost in RAW_COSTS.items():
+        raw = costs_per_subset(inputs, MERGE_POINT_ROWS, cost)
+        measurements += [measurement(row, column, estimate) for row, estimate in raw.items()]
+    measurements += [measurement(row, "ratio", ratio) for row, ratio in ratios.items()]
+    return measured_frame([*measurements, *relative_efficiencies(step_auc_as_auc, ratios, "MC")])
 
 
 def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
     """Quality and change of cost against MC with this profile's labeler."""
     name = labeler_name(inputs.labeler)
     rows = (RecipeRow(f"{name}, MC", "mc"), RecipeRow(f"{name}, CPMI-based", "cpmi_merge1"))
-    measurements = measure_quality(inputs, rows, LABELER_COLUMNS)
+    columns = columns_of_measures(MAIN_MEASURES, {"AUC": "ROC-AUC", "MATH": "MATH500"})
+    measurements = measure_quality(inputs, rows, columns)
     for column, cost in COST_COLUMNS.items():
         for row, ratio in cost_ratios(inputs, rows, "mc", cost).items():
-            measurements.append(measurement(row, f"{column} change (%)", _scaled(ratio, 100, -100)))
+            measurements.append(measurement(row, f"{column} change (%)", _percent_of_change(ratio, 1)))
     return measured_frame(measurements)
 
 
@@ -86,12 +89,16 @@ def cost_ratios(inputs: ReportInputs, rows: Iterable[RecipeRow], baseline: str, 
     Returns:
         By row label; rows without costs, or without any of the baseline's, are left out. n counts trajectories.
     """
+
+    def ratio(totals: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (totals[..., 0] / totals[..., 1]) / (totals[..., 2] / totals[..., 3])
+
     base, ratios = _costs(inputs, baseline, cost), {}
     for row in rows:
         shards = _costs(inputs, row.reward_type, cost).join(base, on="shard", suffix="_base", maintain_order="left")
         if shards["cost_base"].sum() and shards["trajectories"].sum():
-            has_interval = shards.height > 1 and row.reward_type != baseline
-            ratios[row.row] = _resampled(inputs, shards, _ratio, has_interval)
+            ratios[row.row] = _resampled(inputs, shards, ratio, row.reward_type != baseline)
     return ratios
 
 
@@ -103,7 +110,7 @@ def costs_per_subset(inputs: ReportInputs, rows: Iterable[RecipeRow], cost: str)
     """
     costs = {row.row: _costs(inputs, row.reward_type, cost) for row in rows}
     return {
-        row: _resampled(inputs, shards, _per_subset, shards.height > 1)
+        row: _resampled(inputs, shards, lambda totals: SUBSET * totals[..., 0] / totals[..., 1])
         for row, shards in costs.items()
         if shards["trajectories"].sum()
     }
@@ -129,20 +136,15 @@ def relative_efficiencies(
     for (row, column), figure in figures.items():
         base = figures.get((baseline, column))
         if row in time and time[row].value and base is not None and base.measured:
-            measurements.append(_relative_efficiency(figure, base, time[row]))
+            value = relative_efficiency(figure.measured, time[row].value, base.measured, 1.0)
+            terms = [(term.low or 0, term.high or 0) for term in (figure, base, time[row])]
+            low, high = None, None
+            if row != baseline and all(0 < low <= high for low, high in terms):
+                # each interval's half width on the logarithmic scale
+                spread = math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in terms)))
+                low, high = value / spread, value * spread
+            measurements.append(Measurement(row, f"RelEff {column}", value, low, high, figure.n))
     return measurements
-
-
-def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baseline: str) -> list[Measurement]:
-    quality = measure_quality(inputs, rows, QUALITY_COLUMNS)
-    measurements = list(quality)
-    ratios = {column: cost_ratios(inputs, rows, baseline, cost) for column, cost in COST_COLUMNS.items()}
-    for column, of_rows in ratios.items():
-        for row, ratio in of_rows.items():
-            measurements.append(measurement(row, column, ratio))
-            if row != rows[0].row:
-                measurements.append(measurement(row, f"{column} saved (%)", _scaled(ratio, -100, 100)))
-    return [*measurements, *relative_efficiencies(quality, ratios["Time"], rows[0].row)]
 
 
 def _shares_of_mc(inputs: ReportInputs) -> list[Measurement]:
@@ -160,23 +162,10 @@ def _shares_of_mc(inputs: ReportInputs) -> list[Measurement]:
     ]
 
 
-def _relative_efficiency(figure: Measurement, base: Measurement, time: Estimate) -> Measurement:
-    value = relative_efficiency(figure.measured, time.value, base.measured, 1.0)
-    column = f"RelEff {figure.column}"
-    if figure.row == base.row:
-        return Measurement(figure.row, column, value, n=figure.n)
-    intervals = [(term.low or 0, term.high or 0) for term in (figure, base, time)]
-    if not all(0 < low <= high for low, high in intervals):
-        return Measurement(figure.row, column, value, n=figure.n)
-    # each interval's half width on the logarithmic scale
-    spread = math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in intervals)))
-    return Measurement(figure.row, column, value, value / spread, value * spread, figure.n)
-
-
-def _scaled(ratio: Estimate, factor: float, offset: float) -> Estimate:
-    """`factor * ratio + offset` with its interval in order."""
-    low, high = sorted((factor * ratio.low + offset, factor * ratio.high + offset))
-    return Estimate(factor * ratio.value + offset, low, high, ratio.n)
+def _percent_of_change(ratio: Estimate, sign: int) -> Estimate:
+    """How much more than the baseline in percent, or how much less where `sign` is -1."""
+    low, high = sorted(sign * (100 * end - 100) for end in (ratio.low, ratio.high))
+    return Estimate(sign * (100 * ratio.value - 100), low, high, ratio.n)
 
 
 def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
@@ -186,19 +175,9 @@ def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
 
 
 def _resampled(
-    inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], has_interval: bool
+    inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], has_interval: bool = True
 ) -> Estimate:
     """A figure of sums over shards, its interval NaN where resampling shards says nothing about it."""
-    estimate = bootstrap(shards.drop("shard").to_numpy(), figure, inputs.bootstrap_samples, inputs.seed).estimate()
-    interval = (estimate.low, estimate.high) if has_interval else (math.nan, math.nan)
+    estimate = bootstrap(shards.drop("shard").to_numpy(), figure, *inputs.draws).estimate()
+    interval = (estimate.low, estimate.high) if has_interval and shards.height > 1 else (math.nan, math.nan)
     return Estimate(estimate.value, *interval, int(shards["trajectories"].sum()))
-
-
-def _per_subset(totals: Floats) -> Floats:
-    return SUBSET * totals[..., 0] / totals[..., 1]
-
-
-def _ratio(totals: Floats) -> Floats:
-    """Cost per trajectory relative to that of the baseline."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (totals[..., 0] / totals[..., 1]) / (totals[..., 2] / totals[..., 3])

@@ -1,4 +1,4 @@
-"""How every plot looks, and how it becomes SVG or PNG.
+"""How every plot looks, and how it becomes SVG or an image in Markdown.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; each reward type also has its own marker. Ink is
 one colour that the SVG takes from the page (`currentColor`), so plots follow light and dark pages.
@@ -22,6 +22,7 @@ WRONG_STEPS = "#e69f00"
 WIDTH_INCHES = 8.2
 NAME_GAP = 0.075
 """Least distance of two names beside a panel, as a share of its height."""
+DOTS_PER_INCH = 80
 
 REWARD_STYLES: dict[str, tuple[str, str]] = {
     "MC": ("#0072b2", "o"),
@@ -38,16 +39,13 @@ OTHER_STYLE = ("#8c959f", "o")
 _XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+)?=\"[^\"]*\"", re.DOTALL)
 
 
-def new_figure(
-    height: float, panels: int = 1, columns: int = 1, margin: float = 0, share_y: bool = False
-) -> tuple["Figure", list["Axes"]]:
+def new_figure(height: float, panels: int = 1, columns: int = 1, margin: float = 0) -> tuple["Figure", list["Axes"]]:
     """An empty figure at the report's width.
 
     Args:
         height: inches of a row of panels.
         columns: most panels next to each other.
         margin: inches added to the rows' height.
-        share_y: whether panels share their vertical scale.
 
     Returns:
         The figure and its panels, row by row.
@@ -58,24 +56,17 @@ def new_figure(
     rows = -(-panels // columns)
     figure = Figure(figsize=(WIDTH_INCHES, height * rows + margin), layout="constrained")
     figure.patch.set_alpha(0)
-    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:
-        _style_axes(panel)
+        panel.set_facecolor("none")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.spines[["left", "bottom"]].set_color(GRID)
+        panel.tick_params(colors=INK, labelsize=9, length=3)
+        panel.grid(color=GRID, alpha=0.25, linewidth=0.6)
+        panel.set_axisbelow(True)
     for panel in axes[panels:]:
         panel.set_axis_off()
     return figure, axes[:panels]
-
-
-def _style_axes(axes: "Axes") -> None:
-    """Ink, light grid, no box."""
-    axes.set_facecolor("none")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(GRID)
-    axes.tick_params(colors=INK, labelsize=9, length=3)
-    axes.grid(color=GRID, alpha=0.25, linewidth=0.6)
-    axes.set_axisbelow(True)
 
 
 def label_axes(axes: "Axes", x: str, y: str = "", title: str = "") -> None:
@@ -151,13 +142,8 @@ def to_svg(figure: "Figure", name: str) -> str:
     return _XML_PROLOG.sub("", buffer.getvalue()).replace(INK, "currentColor")
 
 
-def to_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
-    """Draw as PNG on white."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dots_per_inch, facecolor="white")
-    return buffer.getvalue()
-
-
 def to_markdown(figure: "Figure") -> str:
-    """Draw as an image embedded in Markdown text, for Dagster's metadata."""
-    return f"![](data:image/png;base64,{base64.b64encode(to_png(figure, dots_per_inch=80)).decode()})"
+    """Draw as an image on white embedded in Markdown text, for Dagster's metadata."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, facecolor="white")
+    return f"![](data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()})"

@@ -1,4 +1,17 @@
-"""The headline: one row per reward type, from the artifacts' figures, then what they are to be measured by.
+"""What the report opens with: findings in words, and the headline table.
+
+A finding is a question, its answer, whether this profile's data can tell, and the figures:
+
+    Against free labels   can tell      Against the best label that costs nothing, CPMI's labels are worse by AUC
+                                        without last steps, and cannot be distinguished by first wrong steps found.
+                                        Of 136 solutions with an error, its lowest label is on the first wrong step …
+    Reward models         cannot tell   Reward models trained on CPMI labels cannot be distinguished from those on MC
+                                        labels. …
+
+The data can tell where the 95 % interval of a difference does not hold 0, and Holm's p-value, where it has one, is
+below 0.05. An answer states every such difference of its table. Findings without figures are left out.
+
+The headline has one row per reward type, then what they are to be measured by:
 
     reward                        label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
     MC                                0.812             31.4       44.0       62.5        1.00         1.00
@@ -14,23 +27,234 @@ candidates (Pass@1); the ceiling of best of 8 is Pass@8. The best free label may
 value has its interval in `<column>_low` and `<column>_high`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.html_tables import TableCell, format_figure, format_interval
+from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
+from cpmi_dagster.reports.evidence import (
+    ACROSS,
+    APART,
+    BY_KNOWLEDGE,
+    MARGIN,
+    OPERATION_ROWS,
+    OPERATIONS,
+    OTHER,
+    TO_MC,
+    WITHIN,
+)
 from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
-from cpmi_dagster.reports.question_sets import BOUNDS
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FREE_ROWS, GOLDLESS_ROWS, MAIN_ROWS, main_rows
+from cpmi_dagster.reports.paper import (
+    ADJUSTED_P_VALUE,
+    COMPARISON_SCHEMA,
+    OFFICIAL,
+    SIGNIFICANT,
+    format_figure,
+    format_interval,
+)
+from cpmi_dagster.reports.quality import BOUNDS, MEASURES
+from cpmi_dagster.reports.reward_rows import (
+    BASELINE,
+    CHANCE_ROW,
+    FREE_ROWS,
+    GOLDLESS_ROWS,
+    MAIN_ROWS,
+    METHOD,
+    main_rows,
+)
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
 NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
-OTHERS_ARE_IN = ("label_quality", "efficiency")
+Frames = Mapping[str, pl.DataFrame]
+Figure = Mapping[str, Any]
+
+
+class Finding(NamedTuple):
+    """One finding.
+
+    Attributes:
+        title: what it is about.
+        tells: whether the difference is more than noise.
+        answer: a sentence.
+        figures: sentences with the numbers behind it.
+    """
+
+    title: str
+    tells: bool
+    answer: str
+    figures: str
+
+    @property
+    def text(self) -> str:
+        """The answer and its figures."""
+        return f"{self.answer} {self.figures}"
+
+
+def findings(frames: Frames) -> list[Finding]:
+    """The findings that have figures, from comparison frames (`tables.PaperComparison`) by artifact name."""
+    found = (_free_labels(frames), _rollouts(frames), _knowledge(frames), _models(frames))
+    return [finding for finding in found if finding]
+
+
+def _free_labels(frames: Frames) -> Finding | None:
+    """Are the labels better than one that costs nothing, within a solution and over the steps of all?"""
+    ours, free, difference, _ = _evidence(frames, WITHIN)
+    if ours is None or free is None or difference is None:
+        return None
+    verdicts = {"first wrong steps found": _verdict(difference)}
+    table = frames.get("label_within", NOTHING)
+    others = [f"{best_free(table, FOUND)}, the best free label, {_percent(free)}"]
+    others += _beside(table, FOUND, "solutions", ours, _percent)
+    if blind := _figure(table, BLIND, FOUND):
+        others.append(f"a blind pick {_percent(blind)}")
+    figures = (
+        f"Of {ours['n']:,} solutions with an error, its lowest label is on the first wrong step in {_percent(ours)}; "
+        f"{', '.join(others)}."
+    )
+    ours, free, difference, p_value = _evidence(frames, ACROSS)
+    if difference:
+        verdicts["AUC without last steps"] = _verdict(difference, p_value)
+    if ours is not None and free is not None:
+        table = frames.get("label_quality", NOTHING)
+        others = [f"{best_free(table, WITHOUT_LAST)} {_shown(free)}"]
+        others += _beside(table, WITHOUT_LAST, "steps", ours, _shown)
+        figures += (
+            f" Over {ours['n']:,} steps of all solutions, last steps excluded, its AUC is {_shown(ours)}; "
+            f"{', '.join(others)}."
+        )
+    answer = _stated(f"{METHOD}'s labels", "the best label that costs nothing", verdicts)
+    return Finding("Against free labels", _tells(verdicts), answer, figures)
+
+
+def _beside(table: pl.DataFrame, column: str, unit: str, ours: Figure, shown: Callable[[Figure], str]) -> Iterator[str]:
+    """What stands beside a figure of ours: controls that the labeler computes without a gold answer, the baseline."""
+    for row in GOLDLESS_ROWS:
+        if figure := _figure(table, row, column):
+            yield f"{row}, which needs the labeler but no gold answer, {shown(figure)}"
+    if figure := _figure(table, BASELINE, column):
+        fewer = f" (of {figure['n']:,} {unit})" if figure["n"] < ours["n"] else ""
+        yield f"{BASELINE} {shown(figure)}{fewer}"
+
+
+def _rollouts(frames: Frames) -> Finding | None:
+    """Do the labels equal those by rollouts, and what do they cost?"""
+    ours, theirs, difference, p_value = _evidence(frames, TO_MC)
+    if ours is None or theirs is None or difference is None or difference["low"] is None:
+        return None
+    margin = format_figure(MARGIN, 2)
+    is_equal = max(abs(difference["low"]), abs(difference["high"])) <= MARGIN
+    verdict = _verdict(difference, p_value)
+    if is_equal:
+        words = f"rank steps equally well, within ± {margin}"
+    elif verdict is None:
+        words = f"can neither be distinguished nor called equal within ± {margin}"
+    else:
+        words = f"differ: {METHOD}'s rank steps {'better' if verdict else 'worse'}"
+    figures = (
+        f"Over the {difference['n']:,} steps with both, label AUC is {_shown(ours)} and {_shown(theirs)}; the "
+        f"difference is {_shown(difference)}."
+    )
+    costs = frames.get("efficiency", NOTHING)
+    time, tokens = (_figure(costs, METHOD, column) for column in ("Time", "Token"))
+    if time and tokens:
+        figures += (
+            f" {METHOD} takes {format_figure(tokens['measured'], 2)} times the generated tokens of {BASELINE} and "
+            f"{format_figure(time['measured'], 2)} times its time."
+        )
+    answer = f"Labels by {METHOD} and by {BASELINE} {words}."
+    return Finding(f"Against {BASELINE}", is_equal or verdict is not None, answer, figures)
+
+
+def _knowledge(frames: Frames) -> Finding | None:
+    """Does the method work better where the labeler knows more, and how does it fade with the work that is left?"""
+    most, least, difference, p_value = _evidence(frames, BY_KNOWLEDGE)
+    if most is None or least is None or difference is None:
+        return None
+    verdict = _verdict(difference, p_value)
+    words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}[verdict]
+    answer = f"How well {METHOD} labels steps {words} what its labeler knows of the answer."
+    figures = (
+        f"AUC without last steps is {_shown(least)} where the gold answer is least likely before any step, and "
+        f"{_shown(most)} where it is most likely; they differ by {_shown(difference)}."
+    )
+    aucs = frames.get("label_auc", NOTHING)
+    for label in (METHOD, BASELINE):
+        left = [figure for row in OPERATION_ROWS if (figure := _figure(aucs, row, label))]
+        if len(left) > 1:
+            counts = ", ".join(each["row"].removeprefix(f"{OPERATIONS}: ").removesuffix(" left") for each in left)
+            values = ", ".join(format_figure(each["measured"], 2) for each in left)
+            figures += f" With {counts} operations left to do, the AUC of {label} is {values}."
+    return Finding("When it works", verdict is not None, answer, figures)
+
+
+def _models(frames: Frames) -> Finding | None:
+    """Do reward models trained on the labels differ, and are they better than chance?"""
+    table, differences = (frames.get(name, NOTHING) for name in ("processbench", "differences"))
+    pair, named = PRIMARY
+    primary = _figure(differences, PRIMARY_ROW, named)
+    rows = (METHOD, BASELINE, CHANCE_ROW)
+    averages = [(row, figure) for row in rows if (figure := _figure(table, row + OFFICIAL, "Average"))]
+    if primary is None or not averages:
+        return None
+    listed = ", ".join(f"{row} {_shown(figure, 1)}" for row, figure in averages)
+    verdicts = {MEASURES[named].words: _verdict(primary)}
+    differ = [f"{MEASURES[named].words} differs by {_shown(primary, 1)} ({listed}; one threshold from GSM8K)"]
+    for measure in COMPARED:
+        figure, p_value = (_figure(differences, pair, measure + part) for part in ("", ADJUSTED_P_VALUE))
+        if figure and (verdict := _verdict(figure, p_value)) is not None:
+            verdicts[MEASURES[measure].words] = verdict
+            differ.append(f"{MEASURES[measure].words} by {_shown(figure, MEASURES[measure].decimals)}")
+    answer = _stated(f"reward models trained on {METHOD} labels", f"those on {BASELINE} labels", verdicts)
+    return Finding("Reward models", _tells(verdicts), answer, f"{', '.join(differ)}.")
+
+
+def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:
+    """The measured figure of a cell."""
+    found = table.filter(pl.col("row") == row, pl.col("column") == column).drop_nulls("measured")
+    return None if found.is_empty() else found.row(0, named=True)
+
+
+def _evidence(frames: Frames, row: str) -> list[Figure | None]:
+    """CPMI's figure, what it is compared with, the difference and its p-value by Holm, of a row of `label_evidence`."""
+    table = frames.get("label_evidence", NOTHING)
+    return [_figure(table, row, column) for column in (METHOD, OTHER, APART, APART + ADJUSTED_P_VALUE)]
+
+
+def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
+    """Whether a difference is above 0; None where its interval holds 0 or its p-value is above 0.05."""
+    is_noise = difference["low"] is None or difference["low"] <= 0 <= difference["high"]
+    return None if is_noise or (p_value and p_value["measured"] > SIGNIFICANT) else difference["measured"] > 0
+
+
+def _tells(verdicts: Mapping[str, bool | None]) -> bool:
+    return any(verdict is not None for verdict in verdicts.values())
+
+
+def _stated(subject: str, other: str, verdicts: Mapping[str, bool | None]) -> str:
+    """A sentence with the verdict by every measure; with that alone where all agree."""
+    words = {True: "are better", False: "are worse", None: "cannot be distinguished"}
+    if len(set(verdicts.values())) == 1:
+        verdict = next(iter(verdicts.values()))
+        return f"{subject[0].upper()}{subject[1:]} {words[verdict]} {'from' if verdict is None else 'than'} {other}."
+    by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
+    clauses = [f"{words[each]} by {' and '.join(names)}" for each, names in by_verdict.items() if names]
+    return f"Against {other}, {subject} {', and '.join(clauses)}."
+
+
+def _percent(figure: Figure) -> str:
+    """A share and its interval in percent."""
+    value, low, high = (None if figure[name] is None else 100 * figure[name] for name in ("measured", "low", "high"))
+    return f"{format_figure(value, 0)} % {format_interval(low, high, 0)}".strip()
+
+
+def _shown(figure: Figure, decimals: int = 2) -> str:
+    """A figure and its interval."""
+    interval = format_interval(figure["low"], figure["high"], decimals)
+    return f"{format_figure(figure['measured'], decimals)} {interval}".strip()
 
 
 @dataclass(frozen=True)
@@ -41,7 +265,8 @@ class HeadlineColumn:
         artifact: artifact that has the figure.
         column: column of that artifact.
         suffix: of the artifact's rows, for a protocol.
-        ceiling: the best there is; None for costs, and where a row of the artifact has it.
+        fixed: figures of rows of the headline that no row of the artifact has: the chance, the best there is.
+        renamed: rows of the artifact that are rows of the headline under another name.
     """
 
     name: str
@@ -49,28 +274,25 @@ class HeadlineColumn:
     artifact: str
     column: str
     decimals: int
+    fixed: Mapping[str, float]
+    renamed: Mapping[str, str]
     suffix: str = ""
-    ceiling: float | None = None
 
 
-HEADLINE_COLUMNS: tuple[HeadlineColumn, ...] = (
-    HeadlineColumn("label_auc", "Label AUC (true steps)", "label_quality", LABEL_AUC, 3, ceiling=1.0),
-    HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, ceiling=1.0),
-    HeadlineColumn("first_error_found", "First wrong step found", "label_within", FOUND, 2, ceiling=1.0),
-    HeadlineColumn("processbench_f1", "ProcessBench F1", "processbench", "Average", 1, OFFICIAL, 100.0),
-    HeadlineColumn("prm_score", "PRMScore", "prmbench", "Total", 1, ceiling=100.0),
-    HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best_of_n", "MATH500 N=8", 1),
-    HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2),
-    HeadlineColumn("time_ratio", "Time (MC = 1)", "efficiency", "Time", 2),
+BEST_FREE, MAJORITY, CEILING = "Best free label", BOUNDS["majority"], "Ceiling"
+PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_ROW: CHANCE_AUC}
+BLIND_PICK = {BLIND: CHANCE_ROW}
+PICKS = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING}
+HEADLINE_COLUMNS = (
+    HeadlineColumn("label_auc", "Label AUC (true steps)", "label_quality", LABEL_AUC, 3, AUC, {}),
+    HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, {}),
+    HeadlineColumn("first_error_found", "First wrong step found", "label_within", FOUND, 2, SHARE, BLIND_PICK),
+    HeadlineColumn("processbench_f1", "ProcessBench F1", "processbench", "Average", 1, PERCENT, {}, OFFICIAL),
+    HeadlineColumn("prm_score", "PRMScore", "prmbench", "Total", 1, PERCENT, {}),
+    HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best_of_n", "MATH500 N=8", 1, {}, PICKS),
+    HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2, {}, {}),
+    HeadlineColumn("time_ratio", "Time (MC = 1)", "efficiency", "Time", 2, {}, {}),
 )
-LABEL_ARTIFACTS = ("label_quality", "label_within")
-BEST_FREE, CEILING = "Best free label", "Ceiling"
-MAJORITY = BOUNDS["majority"]
-BOUND_ROWS = {
-    "best_of_n": {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING},
-    "label_within": {BLIND: CHANCE_ROW},
-}
-"""Rows of an artifact that are its chance and its ceiling."""
 
 
 def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe] = ()) -> pl.DataFrame:
@@ -92,12 +314,33 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
     return measured if measured["reward"].is_in(labels).any() else measured.clear()
 
 
-def best_control(comparison: pl.DataFrame, column: str) -> str | None:
+def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]) -> list[str]:
+    """Rows of labels that come with the data: Math-Shepherd's where a model learned from them, and the user's own."""
+    quality, costs = (frames.get(name, NOTHING)["row"].to_list() for name in ("label_quality", "efficiency"))
+    of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
+    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW}
+    corpus = [row for row in costs if row == reward_label(CORPUS_LABELS)]
+    return list(dict.fromkeys([*corpus, *(row for row in (*quality, *costs) if row not in others)]))
+
+
+def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:
+    """reward, and the column's figure with its interval; with floors and ceiling where the table has any figure."""
+    figures = frames.get(column.artifact, NOTHING).filter(column=column.column)
+    own = figures.drop_nulls("measured").filter(pl.col("row").str.ends_with(column.suffix))
+    own = own.select(pl.col("row").str.strip_suffix(column.suffix).replace(column.renamed), "measured", "low", "high")
+    free = own.filter(pl.col("row") == (best_free(figures, column.column) or "")).with_columns(row=pl.lit(BEST_FREE))
+    fixed = column.fixed.items() if own.height else ()
+    floors = pl.DataFrame(list(fixed), schema={"row": pl.String, "measured": pl.Float64}, orient="row")
+    names = {"row": "reward", "measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
+    every = pl.concat([own, free, floors], how="diagonal")
+    return every.unique("row", keep="first", maintain_order=True).rename(names)
+
+
+def best_free(comparison: pl.DataFrame, column: str) -> str | None:
     """The row of the free control that is best in a column of a comparison frame; None where there is none."""
-    if comparison.is_empty():
-        return None
-    figures = comparison.filter(pl.col("row").is_in(FREE_ROWS), pl.col("column") == column).drop_nulls("measured")
-    return figures.sort("measured")["row"][-1] if figures.height else None
+    figures = comparison.filter(pl.col("row").is_in(FREE_ROWS), pl.col("column") == column)
+    ranked = figures.drop_nulls("measured").sort("measured")["row"].to_list()
+    return ranked[-1] if ranked else None
 
 
 def shown_columns(table: pl.DataFrame) -> list[HeadlineColumn]:
@@ -105,52 +348,24 @@ def shown_columns(table: pl.DataFrame) -> list[HeadlineColumn]:
     return [column for column in HEADLINE_COLUMNS if table[column.name].count()]
 
 
+def headline_texts(row: Mapping[str, Any], column: HeadlineColumn) -> tuple[str, str]:
+    """One figure of a headline row and its interval, as text; empty where not measured."""
+    return (
+        format_figure(row[column.name], column.decimals),
+        format_interval(row[f"{column.name}_low"], row[f"{column.name}_high"], column.decimals),
+    )
+
+
 def format_headline(table: pl.DataFrame) -> pl.DataFrame:
     """The headline as strings for people, `0.747 [0.702, 0.790]`, under readable headings; `–` where not measured."""
     rows, columns = [], shown_columns(table)
     for row in table.iter_rows(named=True):
-        cells = {column.title: headline_cell(row, column) for column in columns}
-        texts = {title: f"{cell.ours} {cell.interval}".strip() or "–" for title, cell in cells.items()}
+        texts = {column.title: " ".join(headline_texts(row, column)).strip() or "–" for column in columns}
         rows.append({"Reward": row["reward"], **texts})
     return pl.DataFrame(rows, schema=dict.fromkeys(["Reward", *(column.title for column in columns)], pl.String()))
 
 
 def measures_labels(headline: pl.DataFrame) -> bool:
     """Whether a headline, as `format_headline` gives it, says how good labels are: their steps' truth is known."""
-    titles = {column.title for column in HEADLINE_COLUMNS if column.artifact in LABEL_ARTIFACTS}
+    titles = {column.title for column in HEADLINE_COLUMNS if column.artifact.startswith("label_")}
     return not titles.isdisjoint(headline.columns)
-
-
-def headline_cell(row: Mapping[str, Any], column: HeadlineColumn) -> TableCell:
-    """One figure of a headline row with its interval, formatted."""
-    return TableCell(
-        format_figure(row[column.name], column.decimals),
-        format_interval(row[f"{column.name}_low"], row[f"{column.name}_high"], column.decimals),
-    )
-
-
-def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]) -> list[str]:
-    """Rows of labels that come with the data: Math-Shepherd's where a model learned from them, and the user's own."""
-    rows = {artifact: frames[artifact]["row"].to_list() for artifact in OTHERS_ARE_IN if artifact in frames}
-    corpus = [row for row in rows.get("efficiency", []) if row == reward_label(CORPUS_LABELS)]
-    of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
-    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW}
-    own = [row for labels in rows.values() for row in labels if row not in others]
-    return list(dict.fromkeys([*corpus, *own]))
-
-
-def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:
-    """reward, and the column's figure with its interval; with floors and ceiling where the table has any figure."""
-    figures = frames.get(column.artifact, NOTHING).filter(column=column.column).drop_nulls("measured")
-    own = figures.filter(pl.col("row").str.ends_with(column.suffix)).with_columns(
-        pl.col("row").str.strip_suffix(column.suffix)
-    )
-    control = best_control(own, column.column)
-    free = own.filter(row=control).with_columns(row=pl.lit(BEST_FREE)) if control else own.clear()
-    own = own.with_columns(pl.col("row").replace(BOUND_ROWS.get(column.artifact, {})))
-    fixed = {CEILING: column.ceiling} | ({CHANCE_ROW: CHANCE_AUC} if column.artifact == "label_quality" else {})
-    added = [(row, value) for row, value in fixed.items() if value is not None and own.height]
-    floors = pl.DataFrame(added, schema={"row": pl.String, "measured": pl.Float64}, orient="row")
-    names = {"row": "reward", "measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
-    every = pl.concat([pl.concat([own, free]).select("row", "measured", "low", "high"), floors], how="diagonal")
-    return every.unique("row", keep="first", maintain_order=True).rename(names)

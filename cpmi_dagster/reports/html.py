@@ -1,10 +1,15 @@
 """The HTML report: one self-contained file with every artifact next to the paper's figures.
 
-html = render_report("miniature", "2026-01-31", comparisons, inputs)
+    html = render_report("miniature", "2026-01-31", comparisons, inputs)
+
+    row "CPMI", column "GSM8K"  ->  TableCell(ours="41.2", interval="[36.0, 46.1]", paper="49.4")
+    column "share", 0.0653      ->  PlainCell("6.5 %", number=True)
+
+A comparison with more than `WIDEST` columns and fewer rows is transposed, so that it fits the page.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
 from jinja2 import Environment, StrictUndefined
@@ -13,22 +18,70 @@ from markupsafe import Markup
 from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import STEP_REWARDS
-from cpmi_dagster.reports.artifacts import ARTIFACTS, Artifact
-from cpmi_dagster.reports.findings import findings
-from cpmi_dagster.reports.headline import headline_cell, headline_table, shown_columns
-from cpmi_dagster.reports.html_tables import PlainTable, TableRow, comparison_table, plain_table
+from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.evidence import GROUPINGS
+from cpmi_dagster.reports.figure_style import to_svg
+from cpmi_dagster.reports.headline import findings, headline_table, headline_texts, shown_columns
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, FIXED, shipped_text
-from cpmi_dagster.reports.plots import Plot, report_plots
-from cpmi_dagster.reports.question_sets import other_rule_rows
+from cpmi_dagster.reports.paper import (
+    ADJUSTED_P_VALUE,
+    COMPARISON_SCHEMA,
+    DIFFERENCE,
+    DIFFERENCE_COLUMN,
+    FIXED,
+    P_VALUE,
+    SIGNIFICANT,
+    PaperTable,
+    format_figure,
+    format_interval,
+    shipped_text,
+    without_protocol,
+)
+from cpmi_dagster.reports.plots import report_plots
+from cpmi_dagster.reports.quality import other_rule_rows
 
-HEADLINE = "headline"
-"""Where the picture of the first screen stands."""
-COMPARISONS_OF_MODELS = ("differences", "training_seeds")
+OF_MODELS = ("differences", "training_seeds")
+"""Artifacts that compare reward models of the profile."""
 OPEN = ("label_evidence", "label_quality")
 """Artifacts that are not folded."""
 OPEN_WITHOUT_TRUTH = ("reward_distribution",)
 """Those where nobody knows which steps are right: what there is to look at."""
+WIDEST = 8
+LONGEST = 90
+"""Characters of a text in a plain table."""
+SHARES = ("share", "similarity", "match_score")
+"""Columns in [0, 1] that plain tables show in percent."""
+HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
+"""The paper's AUC is the reward model's, on steps; the report names it so, as labels have an AUC too."""
+
+
+class TableCell(NamedTuple):
+    """The texts of one cell; empty strings where there is nothing.
+
+    `within_noise` marks a difference whose interval contains 0, and its p-value.
+    """
+
+    ours: str = ""
+    interval: str = ""
+    paper: str = ""
+    within_noise: bool = False
+
+
+class Table(NamedTuple):
+    """A table of figures: headings, and rows of a label and its cells; `caption` says the sample size."""
+
+    columns: list[str]
+    rows: list[tuple[str, list[TableCell]]]
+    caption: str = ""
+
+
+class PlainCell(NamedTuple):
+    """The text of one cell; `whole` is the full text where it is cut, `number` aligns it to the right."""
+
+    text: str
+    whole: str = ""
+    number: bool = False
 
 
 def render_report(
@@ -53,26 +106,34 @@ def render_report(
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
     """
-    headline = headline_table(comparisons, inputs.recipes)
-    plots = report_plots(inputs, comparisons)
+    headline, plots = headline_table(comparisons, inputs.recipes), report_plots(inputs, comparisons)
+    shown = shown_columns(headline)
+    rows = [
+        (row["reward"], [TableCell(*headline_texts(row, column)) for column in shown])
+        for row in headline.iter_rows(named=True)
+    ]
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
     has_truth = bool(frames["label_quality"]["measured"].count())
-    opened = OPEN if has_truth else OPEN_WITHOUT_TRUTH
+    papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
+    labels = [name for name in ARTIFACTS if name not in (*papers, *OF_MODELS)]
+    review = alignment.tables() if alignment else {}
+    conditionings = "; ".join(
+        f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
+    )
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(shipped_text("report.html.j2"))
     return template.render(
         css=Markup(shipped_text("report.css")),
         profile=profile,
         date=date,
         models=models,
-        headline=_headline_table(headline),
+        headline=Table([column.title for column in shown], rows),
         findings=findings(comparisons),
-        pictures=[plot for plot in plots if plot.artifact == HEADLINE],
-        groups=[
-            (title, text, [_section(ARTIFACTS[name], frames[name], inputs, plots, opened) for name in names])
-            for title, text, names in _groups(has_truth)
-        ],
-        alignment=_alignment_tables(alignment),
-        conditionings=_conditionings(),
+        plots={name: Markup(to_svg(figure, f"plot-{name}")) for name, figure in plots.items()},
+        groups=[[_section(name, frames[name], inputs) for name in names] for names in (labels, papers, OF_MODELS)],
+        has_truth=has_truth,
+        opened=OPEN if has_truth else OPEN_WITHOUT_TRUTH,
+        alignment={title: plain_table(frame) for title, frame in review.items() if frame.height},
+        conditionings=conditionings[0].upper() + conditionings[1:],
         provenance=plain_table(provenance),
         versions=versions,
         option=profile_option,
@@ -82,63 +143,106 @@ def render_report(
     )
 
 
-def _groups(has_truth: bool) -> list[tuple[str, str, list[str]]]:
-    """Title, explanation and artifacts of the parts of the report."""
-    about_labels = (
-        "Measured on steps whose truth is known, before any reward model is trained."
-        if has_truth
-        else "How the labels are distributed. How good they are cannot be measured, since nothing says which steps are "
-        "truly right; the setting sources.step_truth names what does."
-    )
-    papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
-    labels = [name for name in ARTIFACTS if name not in papers and name not in COMPARISONS_OF_MODELS]
-    return [
-        ("The labels themselves", about_labels, labels),
-        ("The paper's tables and figures", "Each next to our figures. Click one to open it.", papers),
-        ("Which differences count", "Between reward models of this profile.", list(COMPARISONS_OF_MODELS)),
-    ]
-
-
-def _section(
-    artifact: Artifact, comparison: pl.DataFrame, inputs: ReportInputs, plots: list[Plot], opened: Collection[str]
-) -> dict[str, Any]:
+def _section(name: str, comparison: pl.DataFrame, inputs: ReportInputs) -> dict[str, Any]:
     """One artifact as the template shows it; `untrained` are rows that the profile trains no reward model for."""
-    is_best_of_n = artifact.name == "best_of_n"
-    folded = (
-        other_rule_rows(inputs.recipes)
-        if is_best_of_n
-        else comparison.filter(pl.col("row").str.ends_with(FIXED))["row"].unique()
-    )
+    artifact = ARTIFACTS[name]
+    parts = _parts(name, comparison, inputs.recipes)
+    tables = [(title, folded, comparison_table(artifact.paper, part)) for title, folded, part in parts]
     return {
+        "name": name,
         "paper": artifact.paper,
         "untrained": artifact.untrained(inputs),
         "measured": comparison["measured"].count() > 0,
-        "open": artifact.name in opened,
-        "table": comparison_table(artifact.paper, comparison, folded),
-        "folded": "Other ways to weigh the steps of a candidate" if is_best_of_n else "At the fixed threshold 0.5",
-        "plots": [plot for plot in plots if plot.artifact == artifact.name],
+        "tables": [(title, folded, table) for title, folded, table in tables if table.rows],
     }
 
 
-def _headline_table(headline: pl.DataFrame) -> dict[str, list]:
-    columns = shown_columns(headline)
+def _parts(name: str, comparison: pl.DataFrame, recipes: Sequence[Recipe]) -> Iterator[tuple[str, bool, pl.DataFrame]]:
+    """The tables of an artifact: a title, whether it is folded, and rows of the comparison."""
+    if name == "label_auc":
+        for grouping, title in GROUPINGS.items():
+            own = comparison.filter(pl.col("row").str.starts_with(f"{grouping}: "))
+            yield title, False, own.with_columns(pl.col("row").str.strip_prefix(f"{grouping}: "))
+        return
+    title, folded = "At the fixed threshold 0.5", pl.col("row").str.ends_with(FIXED)
+    if name == "best_of_n":
+        title, folded = "Other ways to weigh the steps of a candidate", pl.col("row").is_in(other_rule_rows(recipes))
+    yield "", False, comparison.filter(~folded)
+    yield title, True, comparison.filter(folded)
+
+
+def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
+    """Arrange `tables.PaperComparison` rows by row and column, as the paper prints them.
+
+    Columns that have no figure of ours are left out, and rows that are then empty; where there is no figure of ours at
+    all, the paper's columns are shown.
+
+    Args:
+        table: the paper's table, for column order and decimals.
+        comparison: rows of its artifact; the result is without rows if it is empty.
+    """
+    ours = comparison.drop_nulls("measured")
+    present = (ours if ours.height else comparison)["column"].unique(maintain_order=True).to_list()
+    columns = order_columns(list(table.columns), present)
+    cells = {
+        (figure["row"], figure["column"]): _cell(figure, table)
+        for figure in comparison.filter(pl.col("column").is_in(columns)).iter_rows(named=True)
+    }
+    with_figure = {row for (row, _), cell in cells.items() if cell != TableCell()}
+    rows = [row for row in comparison["row"].unique(maintain_order=True) if row in with_figure]
+    lines = [(row, [cells.get((row, column), TableCell()) for column in columns]) for row in rows]
+    headings = [HEADINGS.get(column, column) for column in columns]
+    if len(columns) > max(WIDEST, len(rows)):
+        turned = zip(*(line for _, line in lines), strict=True)
+        headings, lines = rows, [(heading, list(line)) for heading, line in zip(headings, turned, strict=True)]
+    sizes = comparison["n"].drop_nulls()
+    counts = [f"{size:,}" for size in dict.fromkeys((sizes.min(), sizes.max()))] if len(sizes) else []
+    return Table(headings, lines, f"Ours: n = {' to '.join(counts)}." if counts else "")
+
+
+def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
+    """The paper's columns in its order, then ours; columns of other protocols follow their namesake."""
+    extra = [column for column in present if column not in printed]
+    own = [column for column in extra if without_protocol(column) not in printed]
+    ordered = []
+    for column in (*(column for column in printed if column in present), *own):
+        ordered.append(column)
+        ordered += [other for other in extra if other not in own and without_protocol(other) == column]
+    return ordered
+
+
+def _cell(figure: Mapping[str, Any], table: PaperTable) -> TableCell:
+    row, column, measured, low, high = (figure[name] for name in ("row", "column", "measured", "low", "high"))
+    printed = decimals = table.decimals(column)
+    if printed == 0 and measured is not None and abs(measured) < 10 and not float(measured).is_integer():
+        decimals = 1  # in columns that the paper prints as whole numbers, small measured figures keep one digit
+    if column.endswith((P_VALUE, ADJUSTED_P_VALUE)):
+        is_noise = measured is not None and measured > SIGNIFICANT
+    else:
+        is_noise = low is not None and low <= 0 <= high
+    is_difference = DIFFERENCE in row + column or column.startswith(DIFFERENCE_COLUMN)
+    return TableCell(
+        ours=format_figure(measured, decimals),
+        interval=format_interval(low, high, decimals),
+        paper=format_figure(figure["paper"], printed),
+        within_noise=is_difference and is_noise,
+    )
+
+
+def plain_table(frame: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
+    """Headings and rows of a frame as text: shares in percent, thousands separated by commas, long texts cut."""
+
+    def cell(value: object, column: str) -> PlainCell:
+        if value is None or value == "":
+            return PlainCell("–")
+        if isinstance(value, float):
+            return PlainCell(f"{100 * value:.1f} %" if column in SHARES else f"{value:.3f}", number=True)
+        if isinstance(value, int):
+            return PlainCell(f"{value:,}", number=True)
+        text = str(value)
+        return PlainCell(text) if len(text) <= LONGEST else PlainCell(f"{text[:LONGEST].rstrip()} …", text)
+
     rows = [
-        TableRow(row["reward"], tuple(headline_cell(row, column) for column in columns))
-        for row in headline.iter_rows(named=True)
+        [cell(value, column) for value, column in zip(row, frame.columns, strict=True)] for row in frame.iter_rows()
     ]
-    return {"columns": ["Reward", *(column.title for column in columns)], "rows": rows}
-
-
-def _alignment_tables(review: AlignmentReview | None) -> dict[str, PlainTable]:
-    """The tables of a review that have rows, by their titles."""
-    tables = review.tables() if review else {}
-    return {title: plain_table(frame) for title, frame in tables.items() if frame.height}
-
-
-def _conditionings() -> str:
-    """What each conditioning compares, as one sentence."""
-    parts = [
-        f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
-    ]
-    sentence = "; ".join(parts)
-    return sentence[0].upper() + sentence[1:]
+    return [column.replace("_", " ") for column in frame.columns], rows

@@ -1,14 +1,16 @@
-"""What the tables and figures are measured from: frames by table key, recipes and bootstrap settings.
+"""What the tables and figures are measured from, and what a measurement is.
 
 ReportInputs(frames={"benchmarks/best_of_n_choices": choices, ...}, recipes=settings.recipes, labeler="Qwen3-8B-Base")
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate
 from cpmi_dagster.contracts.contexts import PAPERS
 from cpmi_dagster.contracts.keys import JUDGES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
@@ -44,6 +46,7 @@ class ReportInputs:
         labeler: name of the profile's labeler, for its rows in the table of labelers.
         default_conditioning: of CPMI.
         negatives: M, hard negatives of a question.
+        shards: by table key, reads the frames of a large table's shards one after another.
     """
 
     frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -53,10 +56,20 @@ class ReportInputs:
     seed: int = 0
     default_conditioning: str = PAPERS
     negatives: int = 4
+    shards: Mapping[str, Callable[[], Iterator[pl.DataFrame]]] = field(default_factory=dict)
+
+    @property
+    def draws(self) -> tuple[int, int]:
+        """Resamples and seed, as the functions that resample take them."""
+        return self.bootstrap_samples, self.seed
 
     def table(self, key: str) -> pl.DataFrame:
         """The frame of a table, empty with its columns where it is absent."""
         return self.frames[key] if key in self.frames else pl.DataFrame(schema=columns_of(TABLES[key]))
+
+    def by_shard(self, key: str) -> Iterator[pl.DataFrame]:
+        """The frames of a table's shards; those in `shards` are never in memory together."""
+        return self.shards[key]() if key in self.shards else iter([self.table(key)])
 
     def recipe_name(self, reward_type: str, objective: str = "bce") -> str | None:
         """The profile's plain recipe for a reward type and objective, None where it has none."""
@@ -79,9 +92,17 @@ class ReportInputs:
             Row label, then benchmark, problem_id, step_index, probability; in the order of the table.
         """
         rows = self.table(JUDGES).filter(pl.col("benchmark").is_in(benchmarks))
-        columns = ["benchmark", "problem_id", "step_index", "probability"]
-        names = rows["judge"].unique(maintain_order=True)
-        return [(name, rows.filter(pl.col("judge") == name).select(columns)) for name in names]
+        by_judge = rows.select("judge", "benchmark", "problem_id", "step_index", "probability").partition_by(
+            "judge", as_dict=True, include_key=False
+        )
+        return [(str(name), said) for (name,), said in by_judge.items()]
+
+
+def measurement(row: str, column: str, estimate: Estimate | Difference) -> Measurement:
+    """An estimate in its cell of a table; an interval that is not finite is left out."""
+    is_finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    low, high = (estimate.low, estimate.high) if is_finite else (None, None)
+    return Measurement(row, column, estimate.value, low, high, estimate.n)
 
 
 def measured_frame(measurements: Iterable[Measurement]) -> pl.DataFrame:

@@ -1,42 +1,37 @@
-"""The report's plots: which there are, what each shows, and which section it is in.
+"""The report's plots, by the section they are in; a plot is only drawn where it has data.
 
-    for plot in report_plots(inputs, comparisons):
-        Path(plot.name + ".png").write_bytes(plot.png)
+    report_plots(inputs, comparisons)  ->  {"headline": Figure, "label_quality": Figure, …}
 
-A plot is only drawn where it has data.
+Training curves and calibration are also shown beside the assets of models.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
-from cpmi_dagster.contracts.keys import COSTS, MODELS
+from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.reports.figure_style import (
     INK,
+    OTHER_STYLE,
+    RIGHT_STEPS,
+    WRONG_STEPS,
+    add_legend,
     colour_of,
     label_axes,
     label_ends,
     marker_of,
     new_figure,
-    to_png,
-    to_svg,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, reward_histogram_steps
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
 from cpmi_dagster.reports.process_level import score_histogram_steps
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, CONTROL_ROWS, FREE_ROWS, NEGATIVES_ROWS, RecipeRow, main_rows
-from cpmi_dagster.reports.table_plots import (
-    draw_labeling_costs,
-    draw_reward_histograms,
-    draw_score_histograms,
-    draw_training_curves,
-    shared_costs,
-)
+from cpmi_dagster.reports.quality import BOUNDS
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, CONTROL_ROWS, FREE_ROWS, NEGATIVES_ROWS, main_rows
+from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,269 +46,151 @@ METRIC_UNITS = {
     LABEL_AUC: LABEL_AUC,
 }
 """Metrics of the ablation on M that are drawn, in order, and their titles."""
-UNAIDED_STYLES = {"Pass@N": ":", "Majority vote": "--", "Pass@1": "-."}
+UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pass_at_1"]: "-."}
 POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
+LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
+BINS = 25
+TAILS = (0.01, 0.99)
+CALIBRATION_BINS = 10
+FEW_CURVES = 6
+"""Models in a panel beyond which their training losses, which jump, would hide everything."""
 
 
-@dataclass(frozen=True, eq=False)
-class Plot:
-    """A drawn plot.
+def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) -> dict[str, "Figure"]:
+    """The plot of every section that has data: `headline` for the first screen, else by artifact.
 
-    Attributes:
-        name: unique in the report.
-        artifact: section it is in.
-        caption: what it shows, one or two sentences.
+    Args:
+        comparisons: `tables.PaperComparison` rows by artifact.
     """
-
-    name: str
-    artifact: str
-    caption: str
-    figure: "Figure"
-
-    @property
-    def svg(self) -> str:
-        """An `<svg>` element for an HTML page."""
-        return to_svg(self.figure, self.name)
-
-    @property
-    def png(self) -> bytes:
-        """PNG on white."""
-        return to_png(self.figure)
-
-
-def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) -> list[Plot]:
-    """Every plot that has data, from the inputs and from `tables.PaperComparison` rows by artifact."""
-    return [*_plots_of_comparisons(comparisons, main_rows(inputs.recipes)), *_plots_of_tables(inputs)]
-
-
-def _plots_of_comparisons(comparisons: Mapping[str, pl.DataFrame], rows: tuple[RecipeRow, ...]) -> Iterator[Plot]:
-    drawings: dict[str, tuple[Callable[[pl.DataFrame], Figure], str]] = {
-        "label_quality": (
-            _draw_label_quality,
-            "How well each label type ranks true right steps above wrong ones, best at the top; filled: all steps, "
-            "hollow: without last steps. Controls are grey; a label is worth its cost if it is right of the best one.",
-        ),
-        "best_of_n": (
-            partial(_draw_best_of_n, rows=[row.row for row in rows]),
-            "Accuracy of the candidate with the highest mean step reward against the number of candidates; bands are "
-            "the 95 % intervals of MC and CPMI; the table has the others. Thin lines need no reward model: "
-            "Pass@1 is a blind pick, Pass@N the best that any pick could be.",
-        ),
-        "negatives_ablation": (
-            _draw_ablation,
-            "The two terms of CPMI alone, and both with M hard negatives, in every measure that at least two of them "
-            "have, with 95 % intervals.",
-        ),
-        "efficiency": (
-            _draw_quality_against_cost,
-            "ProcessBench F1 of the reward model against the labeling time of its labels, with 95 % intervals of F1.",
-        ),
-    }
-    if (drawn := _draw_first_picture(comparisons)) is not None:
-        caption = (
-            "Quality of labels, and of the reward models trained on them if there are any, against the generated "
-            "tokens that the labels cost. Dotted: chance, and the best label that costs nothing."
-        )
-        yield Plot("plot-headline", "headline", caption, drawn)
-    for artifact, (draw, caption) in drawings.items():
-        measured = comparisons[artifact].drop_nulls("measured") if artifact in comparisons else pl.DataFrame()
-        if _drawable(artifact, measured):
-            yield Plot(f"plot-{artifact.replace('_', '-')}", artifact, caption, draw(measured))
-
-
-def _drawable(artifact: str, measured: pl.DataFrame) -> bool:
-    """Whether there is a point to draw; quality against cost needs both coordinates, an ablation two points."""
-    if measured.is_empty():
-        return False
-    if artifact == "negatives_ablation":
-        return measured["column"].is_duplicated().any()
-    return artifact != "efficiency" or {"PB", "Time"} <= set(measured["column"])
-
-
-def _plots_of_tables(inputs: ReportInputs) -> Iterator[Plot]:
-    costs = inputs.table(COSTS).filter(pl.col("trajectories") > 0)
-    if costs.height:
-        caption = "What labeling one trajectory costs, by method: time, tokens sampled, and tokens read or sampled."
-        shared = "".join(
-            f" {first} shares one pass, and so its cost, with {rest}." for first, rest in shared_costs(costs)
-        )
-        yield Plot("plot-costs", "efficiency", caption + shared, draw_labeling_costs(costs))
-    rewards = reward_histogram_steps(inputs)
-    if rewards:
-        caption = (
-            "Raw rewards as densities, of right and of wrong steps where the truth is known; the tails are cut at 1 %."
-        )
-        yield Plot("plot-rewards", "reward_distribution", caption, draw_reward_histograms(rewards))
-    histograms = score_histogram_steps(inputs)
-    if histograms:
-        caption = "Scores that the reward models give to right and to wrong steps of ProcessBench-Math, as densities."
-        yield Plot("plot-scores", "distribution_figure", caption, draw_score_histograms(histograms))
-    models = inputs.table(MODELS)
-    if models.height and models["training_curve"].list.len().sum():
-        caption = (
-            "Loss by epoch: validation solid; training dotted, where few models share a panel. Losses of different "
-            "objectives, or against different labels, cannot be compared."
-        )
-        yield Plot("plot-training", "objectives", caption, draw_training_curves(models))
-
-
-def _draw_first_picture(comparisons: Mapping[str, pl.DataFrame]) -> "Figure | None":
-    """Label AUC without last steps and ProcessBench F1 against generated tokens; None where neither has two points."""
     nothing = pl.DataFrame(schema=COMPARISON_SCHEMA)
-    costs = comparisons.get("efficiency", nothing).filter(column="Token").drop_nulls("measured")
-    tokens = costs.select("row", tokens="measured")
-    quality, models = (
-        comparisons.get(name, nothing).drop_nulls("measured") for name in ("label_quality", "processbench")
-    )
-    labels = quality.filter(pl.col("column") == WITHOUT_LAST)
-    official = models.filter(pl.col("column") == "Average", pl.col("row").str.ends_with(OFFICIAL))
+    names = ("label_quality", "processbench", "efficiency", "best_of_n", "negatives_ablation")
+    measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in names}
+    models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
+    figures = {
+        "headline": _draw_headline(measured),
+        "label_quality": _draw_label_quality(measured["label_quality"]),
+        "best_of_n": _draw_best_of_n(measured["best_of_n"], [row.row for row in main_rows(inputs.recipes)]),
+        "negatives_ablation": _draw_ablation(measured["negatives_ablation"]),
+        "reward_distribution": _draw_reward_histograms(reward_histogram_steps(inputs)),
+        "distribution_figure": _draw_score_histograms(score_histogram_steps(inputs)),
+        "objectives": draw_training_curves(models) if models.height else None,
+    }
+    return {section: figure for section, figure in figures.items() if figure is not None}
+
+
+def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
+    """Label AUC without last steps and ProcessBench F1 against generated tokens; None where neither has two points."""
+    tokens = measured["efficiency"].filter(column="Token").select("row", cost="measured")
+    labels = measured["label_quality"].filter(column=WITHOUT_LAST)
+    official = measured["processbench"].filter(pl.col("column") == "Average", pl.col("row").str.ends_with(OFFICIAL))
     official = official.with_columns(pl.col("row").str.strip_suffix(OFFICIAL))
-    free = labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"].to_list()
-    lines: list[dict[str, float]] = [{"chance": CHANCE_AUC}, {}]
-    if free:
-        lines[0]["best free label"] = max(free)
-    lines[1] |= dict(official.filter(pl.col("row") == CHANCE_ROW).select(pl.lit("chance"), "measured").iter_rows())
-    panels_of = [
-        (points, marks, title)
-        for points, marks, title in zip(
-            (
-                labels.join(tokens, on="row", maintain_order="left"),
-                official.join(tokens, on="row", maintain_order="left"),
-            ),
-            lines,
-            ("Label AUC without last steps", "ProcessBench F1 (%), one threshold"),
-            strict=True,
+    free = max(labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
+    chance = max(official.filter(row=CHANCE_ROW)["measured"], default=None)
+    shown = [
+        (title, points.join(tokens, on="row", maintain_order="left"), marks)
+        for title, points, marks in (
+            ("Label AUC without last steps", labels, {"chance": CHANCE_AUC, "best free label": free}),
+            ("ProcessBench F1 (%), one threshold", official, {"chance": chance}),
         )
-        if points.height > 1
     ]
-    if not panels_of:
+    shown = [each for each in shown if each[1].height > 1]
+    if not shown:
         return None
-    figure, panels = new_figure(2.7, len(panels_of), columns=2)
-    for panel, (points, marks, title) in zip(panels, panels_of, strict=True):
-        _draw_against_cost(panel, points, marks)
+    figure, panels = new_figure(2.7, len(shown), columns=2)
+    for panel, (title, points, marks) in zip(panels, shown, strict=True):
+        ends = []
+        for point, low, high in zip(points.iter_rows(named=True), *_error_arms(points), strict=True):
+            colour, style = colour_of(point["row"]), {**POINTS, "fmt": marker_of(point["row"])}
+            panel.errorbar(point["cost"], point["measured"], yerr=[[low], [high]], color=colour, **style)
+            ends.append((point["measured"], point["row"], colour))
+        for name, height in marks.items():
+            if height is not None:
+                panel.axhline(height, **LINE)
+                ends.append((height, name, INK))
+        panel.margins(x=0.08, y=0.12)
+        panel.set_xlim(left=-0.05)
+        label_ends(panel, ends)
         label_axes(panel, "generated tokens, relative to MC", "", title)
     return figure
 
 
-def _draw_against_cost(panel: "Axes", points: pl.DataFrame, marks: Mapping[str, float]) -> None:
-    """Points with intervals and their names at the right of the panel, and horizontal lines with theirs at the left."""
-    ends = []
-    for point, low, high in zip(points.iter_rows(named=True), *_error_arms(points), strict=True):
-        colour = colour_of(point["row"])
-        panel.errorbar(
-            point["tokens"], point["measured"], yerr=[[low], [high]], fmt=marker_of(point["row"]), markersize=7,
-            color=colour, ecolor=colour, elinewidth=1.2, capsize=3,
-        )  # fmt: skip
-        ends.append((point["measured"], point["row"], colour))
-    for name, height in marks.items():
-        panel.axhline(height, color=INK, linewidth=0.9, linestyle=":")
-        ends.append((height, name, INK))
-    panel.margins(x=0.08, y=0.12)
-    panel.set_xlim(left=-0.05)
-    label_ends(panel, ends)
-
-
-def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure":
+def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure | None":
     """Accuracy against the number of candidates, a panel per question set; thin lines need no reward model."""
+    from matplotlib.ticker import NullLocator
+
     measured = measured.with_columns(
         pl.col("column").str.extract(r"^(.*) N=\d+$").alias("set"),
         pl.col("column").str.extract(r" N=(\d+)$").cast(pl.Int64).alias("candidates"),
     )
     sets = measured["set"].drop_nulls().unique(maintain_order=True).to_list()
+    if not sets:
+        return None
     figure, panels = new_figure(2.9, len(sets), columns=2, margin=0.5)
     for panel, name in zip(panels, sets, strict=True):
-        _draw_curves(panel, measured.filter(pl.col("set") == name), rows)
+        figures, ends = measured.filter(set=name), []
+        for row in (*rows, *UNAIDED_STYLES):
+            curve = figures.filter(row=row).sort("candidates")
+            if curve.is_empty():
+                continue
+            colour, marker, width = (INK, "", 1.0) if row in UNAIDED_STYLES else (colour_of(row), marker_of(row), 1.8)
+            style = {"color": colour, "linewidth": width, "linestyle": UNAIDED_STYLES.get(row, "-")}
+            panel.plot(curve["candidates"], curve["measured"], marker=marker, markersize=5, **style)
+            ends.append((curve["measured"][-1], row, colour))
+            if row in BANDED and curve["low"].count():
+                band = (curve["candidates"], curve["low"], curve["high"])
+                panel.fill_between(*band, color=colour, alpha=0.12, linewidth=0)
+        counts = figures["candidates"].unique().sort().to_list()
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(counts, [str(count) for count in counts])
+        panel.xaxis.set_minor_locator(NullLocator())
+        label_ends(panel, ends)
         label_axes(panel, "candidates N", "accuracy (%)", name)
     return figure
 
 
-def _draw_ablation(measured: pl.DataFrame) -> "Figure":
+def _draw_ablation(measured: pl.DataFrame) -> "Figure | None":
     """One panel per metric with two points or more: the single terms and CPMI by number of hard negatives."""
     order = [row.row for row in NEGATIVES_ROWS]
     measured = measured.filter(pl.col("row").is_in(order))
     metrics = [metric for metric in METRIC_UNITS if measured["column"].to_list().count(metric) > 1]
+    if not metrics:
+        return None
     figure, panels = new_figure(2.5, len(metrics), columns=3, margin=0.3)
     present = [row for row in order if row in set(measured["row"])]
     for panel, metric in zip(panels, metrics, strict=True):
         figures = measured.filter(pl.col("column") == metric)
         positions = [present.index(row) for row in figures["row"]]
-        panel.errorbar(positions, figures["measured"], yerr=_error_arms(figures), color="#009e73", **POINTS)
+        panel.errorbar(positions, figures["measured"], yerr=_error_arms(figures), color=colour_of("CPMI"), **POINTS)
         panel.set_xticks(range(len(present)), [row.replace("_", "\n").replace(" = ", "=") for row in present])
         panel.set_xlim(-0.5, len(present) - 0.5)
         label_axes(panel, "", "", METRIC_UNITS[metric])
     return figure
 
 
-def _draw_label_quality(measured: pl.DataFrame) -> "Figure":
+def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
     """ROC-AUC of each label type against the true step labels, best at the top; chance and the best control marked."""
     ranked = measured.filter(column=LABEL_AUC).sort("measured")
+    if ranked.is_empty():
+        return None
     figure, (panel,) = new_figure(0.27 * ranked.height + 0.9)
     places = {row: place for place, row in enumerate(ranked["row"])}
-    for is_control, colour in ((False, "#0072b2"), (True, "#8c8c8c")):
+    for is_control, colour in ((False, RIGHT_STEPS), (True, OTHER_STYLE[0])):
         own = ranked.filter(pl.col("row").is_in(CONTROL_ROWS) == is_control)
-        panel.errorbar(
-            own["measured"], own["row"].replace_strict(places), xerr=_error_arms(own), color=colour, **POINTS
-        )
+        heights = own["row"].replace_strict(places)
+        panel.errorbar(own["measured"], heights, xerr=_error_arms(own), color=colour, **POINTS)
     others = measured.filter(pl.col("column") == WITHOUT_LAST, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
-    free = ranked.filter(pl.col("row").is_in(FREE_ROWS))["measured"].to_list()
-    for place, words in ((CHANCE_AUC, "chance"), *((best, "best free control") for best in free[-1:])):
-        panel.axvline(place, color=INK, linewidth=0.9, linestyle=":")
-        panel.text(place, ranked.height - 0.4, f" {words}", color=INK, fontsize=8.5, va="bottom")
+    free = max(ranked.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
+    for place, words in ((CHANCE_AUC, "chance"), (free, "best free control")):
+        if place is not None:
+            panel.axvline(place, **LINE)
+            panel.text(place, ranked.height - 0.4, f" {words}", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
     label_axes(panel, "label AUC with 95 % interval")
     return figure
-
-
-def _draw_quality_against_cost(measured: pl.DataFrame) -> "Figure":
-    """ProcessBench F1 against labeling time relative to MC, one point per method with its interval."""
-    time = measured.filter(column="Time").select("row", time="measured")
-    quality = measured.filter(column="PB").join(time, on="row", maintain_order="left")
-    figure, (panel,) = new_figure(3.4)
-    for point, low, high in zip(quality.iter_rows(named=True), *_error_arms(quality), strict=True):
-        panel.errorbar(
-            point["time"], point["measured"], yerr=[[low], [high]], fmt=marker_of(point["row"]), markersize=8,
-            color=colour_of(point["row"]), ecolor=colour_of(point["row"]), elinewidth=1.2, capsize=3,
-        )  # fmt: skip
-        side = -1 if _nearest(point["time"], quality["time"].to_list()) > point["time"] else 1
-        panel.annotate(
-            point["row"], (point["time"], point["measured"]), (9 * side, 5), textcoords="offset points",
-            ha="left" if side > 0 else "right", color=INK, fontsize=9,
-        )  # fmt: skip
-    panel.margins(x=0.18, y=0.12)
-    panel.set_xlim(left=0)
-    label_axes(panel, "labeling time relative to MC", "ProcessBench F1 (%)")
-    return figure
-
-
-def _draw_curves(panel: "Axes", figures: pl.DataFrame, rows: Sequence[str]) -> None:
-    from matplotlib.ticker import NullLocator
-
-    ends = []
-    for row in (*rows, *UNAIDED_STYLES):
-        curve = figures.filter(pl.col("row") == row).sort("candidates")
-        colour, marker, width = (INK, "", 1.0) if row in UNAIDED_STYLES else (colour_of(row), marker_of(row), 1.8)
-        if curve.height:
-            panel.plot(
-                curve["candidates"], curve["measured"], color=colour, marker=marker, markersize=5, linewidth=width,
-                linestyle=UNAIDED_STYLES.get(row, "-"),
-            )  # fmt: skip
-            ends.append((curve["measured"][-1], row, colour))
-        if row in BANDED and curve["low"].count():
-            panel.fill_between(curve["candidates"], curve["low"], curve["high"], color=colour, alpha=0.12, linewidth=0)
-    counts = figures["candidates"].unique().sort().to_list()
-    panel.set_xscale("log", base=2)
-    panel.set_xticks(counts, [str(count) for count in counts])
-    panel.xaxis.set_minor_locator(NullLocator())
-    label_ends(panel, ends)
-
-
-def _nearest(place: float, places: list[float]) -> float:
-    """The nearest of the other places; the place itself where there is no other."""
-    return min((other for other in places if other != place), key=lambda other: abs(other - place), default=place)
 
 
 def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
@@ -321,3 +198,85 @@ def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
     measured = pl.col("measured")
     arms = figures.select(below=measured - pl.col("low"), above=pl.col("high") - measured)
     return [arm.fill_null(0).clip(0).to_list() for arm in arms]
+
+
+def _draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure | None":
+    """Densities of the reward model's scores of right and of wrong steps, a panel per reward type."""
+    if not scores:
+        return None
+    figure, panels = new_figure(2.2, len(scores), columns=3, margin=0.5)
+    for panel, (row, steps) in zip(panels, scores.items(), strict=True):
+        _draw_densities(panel, steps.rename({"probability": "value"}), (0, 1))
+        panel.set_xlim(0, 1)
+        label_axes(panel, "score of the step", "density", row)
+    add_legend(figure, panels[0])
+    return figure
+
+
+def _draw_reward_histograms(rewards: Mapping[str, pl.DataFrame]) -> "Figure | None":
+    """Densities of the raw rewards, of right and of wrong steps where that is known, a panel per reward type."""
+    if not rewards:
+        return None
+    figure, panels = new_figure(1.9, len(rewards), columns=4, margin=0.5)
+    for panel, (row, steps) in zip(panels, rewards.items(), strict=True):
+        low, high = np.quantile(steps["reward"].to_numpy(), TAILS)
+        _draw_densities(panel, steps.rename({"reward": "value"}), (low, max(high, low + 1e-9)))
+        panel.locator_params(axis="x", nbins=4)
+        label_axes(panel, "", "", row)
+    add_legend(figure, panels[0])
+    return figure
+
+
+def _draw_densities(panel: "Axes", steps: pl.DataFrame, limits: tuple[float, float]) -> None:
+    """Histograms of `value` by `correct`; what is beyond the limits counts at them."""
+    kinds = ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps"), (None, INK, "truth not known"))
+    edges = np.linspace(*limits, BINS + 1).tolist()
+    for correct, colour, label in kinds:
+        chosen = steps.filter(pl.col("correct").eq_missing(correct))["value"].to_numpy()
+        if len(chosen):
+            panel.hist(np.clip(chosen, *limits), edges, density=True, color=colour, alpha=0.55, label=label)
+
+
+def draw_training_curves(models: pl.DataFrame) -> "Figure":
+    """Loss by epoch, a panel per objective: validation solid; training dotted, where the panel has few models.
+
+    Rows of `models.process_reward_models` with one reward type share a colour and a name in the legend.
+    """
+    losses = models.select("recipe", "objective", "training_curve").explode("training_curve")
+    losses = losses.drop_nulls("training_curve").unnest("training_curve").sort("step", maintain_order=True)
+    objectives = models["objective"].unique(maintain_order=True).to_list()
+    figure, panels = new_figure(3.3, len(objectives), columns=len(objectives))
+    for panel, objective in zip(panels, objectives, strict=True):
+        own = losses.filter(objective=objective)
+        named: set[str] = set()
+        for recipe, reward_type in models.filter(objective=objective).select("recipe", "reward_type").iter_rows():
+            row, curve = reward_label(reward_type), own.filter(recipe=recipe)
+            validation, training = (curve.filter(split=split) for split in ("validation", "train"))
+            if own["recipe"].n_unique() <= FEW_CURVES:
+                panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour_of(row))
+            solid = validation if validation.height else training
+            label = "_again" if row in named else row  # what begins with _ is not in the legend
+            panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, color=colour_of(row), label=label)
+            named.add(row)
+        label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
+    add_legend(figure, panels[0])
+    return figure
+
+
+def draw_calibration(steps: pl.DataFrame) -> "Figure":
+    """The share of steps that are right by the probability a model gave them, in bins of equally many steps.
+
+    A calibrated model lies on the dotted line.
+
+    Args:
+        steps: probability and is_right, as of `judged_steps`; at least one row.
+    """
+    from sklearn.calibration import calibration_curve
+
+    right, given = steps["is_right"], steps["probability"]
+    shares, means = calibration_curve(right, given, n_bins=CALIBRATION_BINS, strategy="quantile")
+    figure, (panel,) = new_figure(3.3)
+    panel.plot([0, 1], [0, 1], ":", linewidth=1.1, color=INK)
+    panel.plot(means, shares, "-o", linewidth=1.6, markersize=4, color=RIGHT_STEPS)
+    label_axes(panel, "probability that a step is right", "share that is", f"Calibration on {steps.height:,} steps")
+    return figure

@@ -1,4 +1,4 @@
-"""ProcessBench, PRMBench and the distribution of step scores: one row per reward type.
+"""ProcessBench, PRMBench and the distribution of step scores: one row per reward type or external judge.
 
 ProcessBench   row "CPMI"             the paper's protocol: threshold best on each subset
                row "CPMI (official)"  the benchmark's protocol: one threshold, the one best on GSM8K
@@ -8,6 +8,14 @@ PRMBench       row "CPMI"             the authors' code: the threshold with the 
 both           row "CPMI (fixed)"     the threshold 0.5
                row "My judge"         an external judge of the profile, on the benchmarks it has judged
                row "Chance"           uniform random scores, by each protocol
+
+`evaluate` gives the same figures of one judge, for `cpmi evaluate`:
+
+    benchmark     protocol  figure    value  low   high  n
+    ProcessBench  paper     GSM8K F1  47.9   42.1  53.0  200
+    PRMBench      released  NR        41.2   39.9  42.4  380
+
+Shares are in percent, with 95 % intervals over questions; AUC, Wasserstein and means are in [0, 1].
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,10 +24,10 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.benchmarks import prmbench, processbench
+from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
 from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.prmbench import constant_predictions, prmbench_chance
-from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_chance
+from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import bootstrap_mean
 from cpmi_dagster.benchmarks.step_distribution import (
@@ -27,11 +35,21 @@ from cpmi_dagster.benchmarks.step_distribution import (
     DISTRIBUTION_SUBSET,
     StepDistribution,
     chance_wasserstein,
+    step_distribution,
 )
-from cpmi_dagster.contracts.keys import PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame
-from cpmi_dagster.reports.paper import BEST, CROSS_FITTED, FIXED, OFFICIAL, RELEASED
-from cpmi_dagster.reports.quality import distribution_of, in_percent, measurement, prmbench_of, processbench_of
+from cpmi_dagster.contracts.keys import JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.paper import (
+    BEST,
+    CROSS_FITTED,
+    FIXED,
+    OFFICIAL,
+    RELEASED,
+    format_figure,
+    format_interval,
+    load_paper_tables,
+)
+from cpmi_dagster.reports.quality import in_percent
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
@@ -39,6 +57,23 @@ STEP_AUC = "ROC-AUC"
 PROTOCOLS: dict[Protocol, str] = {"paper": "", "official": OFFICIAL, "released": RELEASED, "fixed": FIXED}
 PRM_PROTOCOLS: dict[PrmProtocol, str] = {"released": "", "best": BEST, "fixed": FIXED}
 """Suffix of the rows of each protocol; rows without one stand beside the paper's figures."""
+PRM_TOTALS = ("Total", "Overall")
+"""Columns of the overall PRMScore, beside the groups and beside the categories."""
+
+
+def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Row label and predictions of every reward model that has some."""
+    for row in main_rows(inputs.recipes):
+        recipe = inputs.recipe_of(row)
+        if recipe and not (predictions := inputs.predictions(key, recipe)).is_empty():
+            yield row.row, predictions
+
+
+def _distributions(inputs: ReportInputs) -> Iterator[tuple[str, StepDistribution]]:
+    """Scores of right and wrong steps on ProcessBench-Math, by every model and judge."""
+    for row, predictions in (*_models(inputs, PROCESSBENCH), *inputs.judged([DISTRIBUTION_SUBSET])):
+        if DISTRIBUTION_SUBSET in predictions["benchmark"]:
+            yield row, step_distribution(predictions, inputs.table(PROBLEMS), *inputs.draws)
 
 
 def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
@@ -48,8 +83,8 @@ def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
         measurements.append(measurement(row, STEP_AUC, scores.auc))
         measurements.append(measurement(row, "Wasserstein", scores.wasserstein))
     if measurements:
-        measurements.append(Measurement(CHANCE_ROW, STEP_AUC, CHANCE_AUC))
         by_chance = chance_wasserstein(inputs.table(PROBLEMS), inputs.seed)
+        measurements.append(Measurement(CHANCE_ROW, STEP_AUC, CHANCE_AUC))
         measurements.append(measurement(CHANCE_ROW, "Wasserstein", by_chance))
     return measured_frame(measurements)
 
@@ -75,9 +110,7 @@ def measure_score_means(inputs: ReportInputs) -> pl.DataFrame:
     for row, scores in _distributions(inputs):
         for correct, column in ((True, "Right steps, mean"), (False, "Wrong steps, mean")):
             chosen = scores.steps.filter(pl.col("correct") == correct)
-            mean = bootstrap_mean(
-                chosen["probability"].to_numpy(), inputs.bootstrap_samples, inputs.seed, chosen["question"].to_numpy()
-            )
+            mean = bootstrap_mean(chosen["probability"].to_numpy(), *inputs.draws, chosen["question"].to_numpy())
             measurements.append(measurement(row, column, mean.estimate()))
     return measured_frame(measurements)
 
@@ -85,6 +118,40 @@ def measure_score_means(inputs: ReportInputs) -> pl.DataFrame:
 def score_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
     """By row label, the scored steps of ProcessBench-Math: problem_id, question, step_index, probability, correct."""
     return {row: scores.steps for row, scores in _distributions(inputs)}
+
+
+def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Every subset of every recipe and judge, and of chance where recipes are measured, protocol by protocol.
+
+    Each is the label of its row, that of its column, what a cross-fitted figure's column ends with, and a row of
+    `processbench_scores`. A recipe without predictions for one of the subsets has no rows, a judge those of the subsets
+    it has judged.
+    """
+    problems = inputs.table(PROBLEMS)
+    models = [
+        model for model in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(model[1]["benchmark"])
+    ]
+    of_models = {benchmark for _, predictions in models for benchmark in predictions["benchmark"].unique()}
+    judges = [*models, *inputs.judged(list(SUBSETS))]
+    for protocol, suffix in PROTOCOLS.items():
+        measured: list[tuple[str, pl.DataFrame]] = []
+        for row, predictions in judges:
+            judged = set(predictions["benchmark"].unique())
+            subsets = [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
+            if TUNED_ON.get(protocol, subsets[0]) in subsets:
+                scores = processbench.processbench_scores(
+                    predictions, problems, protocol, *inputs.draws, subsets, cross_fitted=True
+                )
+                measured.append((row, scores))
+        if models:
+            subsets = [SUBSETS[benchmark] for benchmark in of_models]
+            chance = processbench.processbench_chance(problems, protocol, inputs.seed, subsets)
+            measured.append((CHANCE_ROW, chance))
+        for row, scores in measured:
+            for score in scores.iter_rows(named=True):
+                is_refitted = score["subset"] == processbench.CROSS_FITTED
+                column = SUBSET_COLUMNS[AVERAGE if is_refitted else score["subset"]]
+                yield row + suffix, column, CROSS_FITTED if is_refitted else "", score
 
 
 def measure_processbench(inputs: ReportInputs) -> pl.DataFrame:
@@ -110,53 +177,12 @@ def measure_processbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_prmbench(inputs: ReportInputs) -> pl.DataFrame:
     """PRMScore of the three groups and overall."""
-    return _measure_prmbench(inputs, "group", "Total")
+    return _measure_prmbench(inputs, "group", PRM_TOTALS[0])
 
 
 def measure_prmbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
     """PRMScore of the nine categories and overall."""
-    return _measure_prmbench(inputs, "category", "Overall")
-
-
-def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Row label and predictions of every reward model that has some."""
-    for row in main_rows(inputs.recipes):
-        recipe = inputs.recipe_of(row)
-        if recipe and not (predictions := inputs.predictions(key, recipe)).is_empty():
-            yield row.row, predictions
-
-
-def _distributions(inputs: ReportInputs) -> Iterator[tuple[str, StepDistribution]]:
-    for row, predictions in (*_models(inputs, PROCESSBENCH), *inputs.judged([DISTRIBUTION_SUBSET])):
-        scores = distribution_of(inputs, predictions)
-        if scores is not None:
-            yield row, scores
-
-
-def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Every subset of every recipe and judge, and of chance where recipes are measured, protocol by protocol.
-
-    Each is the label of its row, that of its column, what a cross-fitted figure's column ends with, and a row of
-    `processbench_scores`. A recipe without predictions for one of the subsets has no rows, a judge those of the subsets
-    it has judged.
-    """
-    models = [
-        model for model in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(model[1]["benchmark"])
-    ]
-    judged = {benchmark for _, predictions in models for benchmark in predictions["benchmark"].unique()}
-    for protocol, suffix in PROTOCOLS.items():
-        measured = [
-            (row, processbench_of(inputs, predictions, protocol, cross_fitted=True))
-            for row, predictions in (*models, *inputs.judged(list(SUBSETS)))
-        ]
-        if models:
-            subsets = [SUBSETS[benchmark] for benchmark in judged]
-            measured.append((CHANCE_ROW, processbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed, subsets)))
-        for row, scores in measured:
-            for score in () if scores is None else scores.iter_rows(named=True):
-                is_refitted = score["subset"] == processbench.CROSS_FITTED
-                column = SUBSET_COLUMNS[AVERAGE if is_refitted else score["subset"]]
-                yield row + suffix, column, CROSS_FITTED if is_refitted else "", score
+    return _measure_prmbench(inputs, "category", PRM_TOTALS[1])
 
 
 def _measure_prmbench(inputs: ReportInputs, level: str, overall: str) -> pl.DataFrame:
@@ -164,17 +190,74 @@ def _measure_prmbench(inputs: ReportInputs, level: str, overall: str) -> pl.Data
 
     def in_cells(row: str, scores: pl.DataFrame) -> Iterable[Measurement]:
         for score in scores.filter(pl.col("level").is_in([level, "overall"])).iter_rows(named=True):
-            column = columns.get(score["name"]) or str(score["name"])
-            yield measurement(row, column, in_percent(score, "score"))
+            yield measurement(row, columns.get(score["name"]) or str(score["name"]), in_percent(score, "score"))
 
     models, problems = list(_models(inputs, PRMBENCH_PREDICTIONS)), inputs.table(PROBLEMS)
     measurements: list[Measurement] = []
     for protocol, suffix in PRM_PROTOCOLS.items():
         for row, predictions in (*models, *inputs.judged([PRMBENCH])):
-            measurements += in_cells(row + suffix, prmbench_of(inputs, predictions, protocol, cross_fitted=True))
+            scores = prmbench.prmbench_scores(predictions, problems, protocol, *inputs.draws, cross_fitted=True)
+            measurements += in_cells(row + suffix, scores)
         if models:
-            measurements += in_cells(CHANCE_ROW + suffix, prmbench_chance(problems, protocol, inputs.seed))
+            chance = prmbench.prmbench_chance(problems, protocol, inputs.seed)
+            measurements += in_cells(CHANCE_ROW + suffix, chance)
     if models:
-        nothing_flagged = prmbench_of(inputs, constant_predictions(problems, 1.0), "fixed")
-        measurements += in_cells(FLAG_NOTHING_ROW, nothing_flagged)
+        nothing_flagged = prmbench.constant_predictions(problems, 1.0)
+        scores = prmbench.prmbench_scores(nothing_flagged, problems, "fixed", *inputs.draws)
+        measurements += in_cells(FLAG_NOTHING_ROW, scores)
     return measured_frame(measurements)
+
+
+EVALUATED = {
+    "processbench_detailed": ("ProcessBench", measure_processbench_detailed, PROTOCOLS),
+    "distribution": ("ProcessBench-Math", measure_distribution, {}),
+    "distribution_figure": ("ProcessBench-Math", measure_score_means, {}),
+    "prmbench_detailed": ("PRMBench", measure_prmbench_detailed, PRM_PROTOCOLS),
+    "prmbench": ("PRMBench", measure_prmbench, PRM_PROTOCOLS),
+}
+"""By artifact: the benchmark that `evaluate` names, its measure, and the suffix of rows by protocol."""
+
+
+def evaluate(
+    name: str, lines: list[PlacedLine], problems: pl.DataFrame, bootstrap_samples: int, seed: int
+) -> pl.DataFrame:
+    """The figures of one judge on every benchmark it covers.
+
+    Returns:
+        judge, benchmark, protocol (null where no threshold is involved; `chance` is a random judge), figure, value,
+        low, high, n.
+
+    Raises:
+        BenchmarkError: the lines do not fit the problems; the message names the line.
+    """
+    predictions = judge_predictions(lines, problems).select(pl.lit(name).alias("judge"), pl.all())
+    inputs = ReportInputs({PROBLEMS: problems, JUDGES: predictions}, bootstrap_samples=bootstrap_samples, seed=seed)
+    figures = []
+    for benchmark, measure, suffixes in EVALUATED.values():
+        protocols = {CHANCE_ROW: "chance", **{name + suffix: protocol for protocol, suffix in suffixes.items()}}
+        protocol = pl.col("row").replace_strict(protocols, default=None, return_dtype=pl.String)
+        measured = measure(inputs).select(
+            pl.lit(name).alias("judge"),
+            pl.lit(benchmark).alias("benchmark"),
+            protocol.alias("protocol"),
+            pl.col("column").alias("figure"),
+            pl.col("measured").alias("value"),
+            *("low", "high", "n"),
+        )
+        figures.append(measured)
+    # the total beside the groups is the overall score beside the categories
+    return pl.concat(figures).filter(~pl.col("figure").str.starts_with(PRM_TOTALS[0]))
+
+
+def readable(figures: pl.DataFrame) -> pl.DataFrame:
+    """Figures of `evaluate` for people: `47.9 [42.1, 53.0]`, with the decimals of the paper's tables."""
+    tables = load_paper_tables()
+    artifacts: dict[str, list[str]] = {}
+    for artifact, (benchmark, *_) in EVALUATED.items():
+        artifacts.setdefault(benchmark, []).append(artifact)
+    shown = []
+    for row in figures.iter_rows(named=True):
+        found = (tables[artifact].decimals(row["figure"]) for artifact in artifacts[row["benchmark"]])
+        places = next((decimals for decimals in found if decimals is not None), 1)
+        shown.append(f"{format_figure(row['value'], places)} {format_interval(row['low'], row['high'], places)}")
+    return figures.select("benchmark", "protocol", "figure", pl.Series("value", shown, pl.String), "n")

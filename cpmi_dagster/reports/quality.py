@@ -1,13 +1,18 @@
-"""How good a reward model is, in the measures that the paper's tables share.
+"""How good a reward model is: the measures that the paper's tables share, and the tables that consist of them.
 
-    QUALITY["PB"](inputs, "cpmi_bce")  ->  Estimate(34.6, 31.0, 38.1, n=240)
+    MEASURES["PB"].of(inputs, "cpmi_bce")  ->  Estimate(34.6, 31.0, 38.1, n=240)
 
-Every measure is called with the inputs and a recipe's name; it returns None where there are no predictions for it.
-Shares are in percent as the paper prints them, AUC and Wasserstein in [0, 1].
+Shares are in percent as the paper prints them, AUC is in [0, 1].
+
+Best-of-N on the question sets has a row per way to choose a candidate:
+
+    CPMI            highest mean step reward wins, the paper's rule
+    CPMI, min       another way to weigh a candidate's steps
+    Majority vote   needs no reward model; so do Pass@1 (a blind pick) and Pass@N (the best that any pick could be)
 """
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,159 +21,155 @@ import polars as pl
 from cpmi_dagster.benchmarks.best_of_n import accuracy
 from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_scores
-from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol, processbench_chance, processbench_scores
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate
-from cpmi_dagster.benchmarks.step_distribution import (
-    CHANCE_AUC,
-    DISTRIBUTION_SUBSET,
-    StepDistribution,
-    step_distribution,
-)
+from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
+from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, DISTRIBUTION_SUBSET, resampled_step_auc
 from cpmi_dagster.contracts.keys import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
-from cpmi_dagster.reports.html_tables import format_figure, format_interval
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs
-from cpmi_dagster.reports.reward_rows import RecipeRow
-
-Measure = Callable[[ReportInputs, str], Estimate | None]
+from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.labels import label_auc_figures
+from cpmi_dagster.reports.paper import format_figure, format_interval
+from cpmi_dagster.reports.reward_rows import (
+    CONTRAST_ROWS,
+    MAIN_ROWS,
+    RecipeRow,
+    main_rows,
+    negatives_rows,
+    objective_rows,
+)
+from cpmi_dagster.rewards.registry import reward_label
 
 CANDIDATES = 8
 """N of best-of-N wherever the paper gives a single figure."""
-DEFAULT_AGGREGATION = "mean"
+DEFAULT_RULE = "mean"
+OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
+BOUNDS = {"pass_at_1": "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
+NOT_IN_LOGIC = "pav"
+LOGIC_ROWS = tuple(row for row in MAIN_ROWS if row.reward_type != NOT_IN_LOGIC)
 
 
-def distribution_of(inputs: ReportInputs, predictions: pl.DataFrame) -> StepDistribution | None:
-    """Scores of right and wrong steps on ProcessBench-Math, by one model or judge; None without predictions."""
-    if DISTRIBUTION_SUBSET not in predictions["benchmark"]:
-        return None
-    return step_distribution(predictions, inputs.table(PROBLEMS), inputs.bootstrap_samples, inputs.seed)
+@dataclass(frozen=True)
+class Measure:
+    """A measure of reward models.
 
-
-def step_auc(inputs: ReportInputs, recipe: str) -> Estimate | None:
-    """ROC-AUC of step scores on ProcessBench-Math."""
-    scores = distribution_of(inputs, inputs.predictions(PROCESSBENCH, recipe))
-    return None if scores is None else scores.auc
-
-
-def processbench_of(
-    inputs: ReportInputs, predictions: pl.DataFrame, protocol: Protocol, *, cross_fitted: bool = False
-) -> pl.DataFrame | None:
-    """`processbench_scores` of the subsets that one model or judge has judged.
-
-    Returns:
-        The scores; None without predictions, or where the protocol lacks those for GSM8K.
+    Attributes:
+        name: on a model card.
+        words: in a sentence.
+        table: key of the table of predictions.
+        benchmarks: those that a model must have judged, where the table has several.
+        resample: the figure as a share, from predictions, problems, resamples and seed; None where there is none.
+        by_chance: the figure of random step scores, or of a blind pick in best of 8.
+        scale: what shares are multiplied by.
+        decimals: that it is shown with.
     """
-    judged = set(predictions["benchmark"].unique())
-    subsets = [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
-    if not subsets or TUNED_ON.get(protocol, subsets[0]) not in subsets:
-        return None
-    problems, samples = inputs.table(PROBLEMS), inputs.bootstrap_samples
-    return processbench_scores(
-        predictions, problems, protocol, samples, inputs.seed, subsets, cross_fitted=cross_fitted
-    )
+
+    name: str
+    words: str
+    table: str
+    benchmarks: tuple[str, ...]
+    resample: Callable[..., Resampled | None]
+    by_chance: Callable[[ReportInputs, str], Estimate | None]
+    scale: float = 100
+    decimals: int = 1
+
+    def resampled(self, inputs: ReportInputs, recipe: str) -> Resampled | None:
+        """A model's figure as a share, with its resamples; None where a benchmark was not judged."""
+        predictions = inputs.predictions(self.table, recipe)
+        judged = set(predictions["benchmark"]) if self.benchmarks else set()
+        if predictions.is_empty() or not set(self.benchmarks) <= judged:
+            return None
+        return self.resample(predictions, inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
+
+    def of(self, inputs: ReportInputs, recipe: str) -> Estimate | None:
+        """A model's figure with its interval; None where a benchmark was not judged."""
+        figure = self.resampled(inputs, recipe)
+        return figure and scaled(figure.estimate(), self.scale)
 
 
-def processbench_f1(inputs: ReportInputs, recipe: str, protocol: Protocol) -> Estimate | None:
-    """Mean F1 of the four ProcessBench subsets, in percent; None unless all four have predictions."""
-    predictions = inputs.predictions(PROCESSBENCH, recipe)
-    scores = processbench_of(inputs, predictions, protocol)
-    if scores is None or not set(AVERAGED_BENCHMARKS) <= set(predictions["benchmark"]):
-        return None
-    return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
-
-
-def processbench_by_chance(inputs: ReportInputs, _recipe: str, protocol: Protocol) -> Estimate:
-    """`processbench_f1` of random step scores."""
-    scores = processbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
-    return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
-
-
-def prmbench_of(
-    inputs: ReportInputs, predictions: pl.DataFrame, protocol: PrmProtocol, *, cross_fitted: bool = False
-) -> pl.DataFrame:
-    """`prmbench_scores` of one model or judge."""
-    problems, samples = inputs.table(PROBLEMS), inputs.bootstrap_samples
-    return prmbench_scores(predictions, problems, protocol, samples, inputs.seed, cross_fitted=cross_fitted)
-
-
-def prm_score(inputs: ReportInputs, recipe: str, protocol: PrmProtocol) -> Estimate | None:
-    """Overall PRMScore, in percent."""
-    predictions = inputs.predictions(PRMBENCH_PREDICTIONS, recipe)
-    if predictions.is_empty():
-        return None
-    scores = prmbench_of(inputs, predictions, protocol)
-    return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
-
-
-def prm_score_by_chance(inputs: ReportInputs, _recipe: str, protocol: PrmProtocol) -> Estimate:
-    """`prm_score` of random step scores."""
-    scores = prmbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
-    return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
-
-
-def best_of_n(
-    inputs: ReportInputs, recipe: str, benchmark: str, aggregation: str = DEFAULT_AGGREGATION
-) -> Estimate | None:
-    """Best-of-8 accuracy on one question set, by the mean step reward unless another rule is named, in percent."""
-    choices = inputs.predictions(CHOICES, recipe)
-    choices = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=aggregation)
-    return next(iter(accuracies(inputs, choices).values()), None)
-
-
-def accuracies(inputs: ReportInputs, choices: pl.DataFrame) -> dict[tuple[str, str, int, str], Estimate]:
-    """Share of right choices in percent, by (recipe, benchmark, n, aggregation), sorted by them."""
-    if choices.is_empty():
-        return {}
-    figures = accuracy(choices, inputs.bootstrap_samples, inputs.seed).with_columns(n_candidates="n", n="problems")
-    return {
-        (row["recipe"], row["benchmark"], row["n_candidates"], row["aggregation"]): in_percent(row, "value")
-        for row in figures.iter_rows(named=True)
-    }
+def scaled(figure: Estimate | Difference, scale: float) -> Estimate:
+    """A figure and its interval, multiplied."""
+    return Estimate(scale * figure.value, scale * figure.low, scale * figure.high, figure.n)
 
 
 def in_percent(row: Mapping[str, Any], figure: str, prefix: str = "") -> Estimate:
     """A row's share in percent, with its interval and n in the columns `low`, `high` and `n` behind the prefix."""
-    return Estimate(100 * row[figure], 100 * row[f"{prefix}low"], 100 * row[f"{prefix}high"], row[f"{prefix}n"])
+    return scaled(Estimate(row[figure], *(row[f"{prefix}{name}"] for name in ("low", "high", "n"))), 100)
 
 
+def _right_choices(
+    choices: pl.DataFrame, _problems: pl.DataFrame, samples: int, seed: int, *, benchmark: str, rule: str = DEFAULT_RULE
+) -> Resampled | None:
+    """Share of problems of one question set where the best of 8 candidates is right."""
+    own = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=rule).sort("problem_id")
+    return bootstrap_mean(own["correct"].to_numpy(), samples, seed) if own.height else None
+
+
+def best_of_eight(benchmark: str, name: str, words: str = "") -> Measure:
+    """Best-of-8 accuracy on one question set, by the mean step reward."""
+    right = partial(_right_choices, benchmark=benchmark)
+    blind = Measure(name, words, CHOICES, (benchmark,), partial(right, rule="pass_at_1"), lambda *_: None)
+    return Measure(name, words, CHOICES, (benchmark,), right, blind.of)
+
+
+def _processbench(protocol: Protocol, name: str, words: str) -> Measure:
+    """Mean F1 of the four ProcessBench subsets."""
+
+    def by_chance(inputs: ReportInputs, _recipe: str) -> Estimate:
+        scores = processbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
+        return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
+
+    average = partial(processbench_average, protocol=protocol)
+    return Measure(name, words, PROCESSBENCH, AVERAGED_BENCHMARKS, average, by_chance)
+
+
+def _prmbench(protocol: PrmProtocol, name: str, words: str) -> Measure:
+    """Overall PRMScore."""
+
+    def by_chance(inputs: ReportInputs, _recipe: str) -> Estimate:
+        scores = prmbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
+        return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
+
+    return Measure(name, words, PRMBENCH_PREDICTIONS, (), partial(prmbench_overall, protocol=protocol), by_chance)
+
+
+MEASURES: dict[str, Measure] = {
+    "AUC": Measure(
+        "ROC-AUC of step scores on ProcessBench-Math",
+        "AUC of steps",
+        PROCESSBENCH,
+        (DISTRIBUTION_SUBSET,),
+        resampled_step_auc,
+        lambda _inputs, _recipe: Estimate(CHANCE_AUC, CHANCE_AUC, CHANCE_AUC, 0),
+        scale=1,
+        decimals=3,
+    ),
+    "PB": _processbench(
+        "paper",
+        "ProcessBench F1, mean of four subsets, the best threshold on each",
+        "ProcessBench F1 at the best thresholds",
+    ),
+    "PB (official)": _processbench(
+        "official", "ProcessBench F1, mean of four subsets, one threshold from GSM8K", "ProcessBench F1"
+    ),
+    "PRMB": _prmbench(
+        "released", "PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps", "PRMScore"
+    ),
+    "PRMB (best)": _prmbench(
+        "best", "PRMBench, overall PRMScore, the threshold with the best PRMScore", "PRMScore at the best threshold"
+    ),
+    "MATH": best_of_eight("math500", "MATH500, best of 8 (%)", "MATH500"),
+    "MMLU": best_of_eight("mmlu_stem", "MMLU-STEM, best of 8 (%)", "MMLU-STEM"),
+}
 MAIN_MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "PRMB (best)", "MATH")
-QUALITY: dict[str, Measure] = {
-    "AUC": step_auc,
-    "PB": partial(processbench_f1, protocol="paper"),
-    "PB (official)": partial(processbench_f1, protocol="official"),
-    "PRMB": partial(prm_score, protocol="released"),
-    "PRMB (best)": partial(prm_score, protocol="best"),
-    "MATH": partial(best_of_n, benchmark="math500"),
-    "MMLU": partial(best_of_n, benchmark="mmlu_stem"),
+OBJECTIVE_HEADINGS = {
+    "PB": "ProcessBench",
+    "PB (official)": "ProcessBench (official)",
+    "PRMB": "PRMBench",
+    "PRMB (best)": "PRMBench (best)",
+    "MATH": "MATH500",
 }
-
-CHANCE: dict[str, Measure] = {
-    "AUC": lambda _inputs, _recipe: Estimate(CHANCE_AUC, CHANCE_AUC, CHANCE_AUC, 0),
-    "PB": partial(processbench_by_chance, protocol="paper"),
-    "PB (official)": partial(processbench_by_chance, protocol="official"),
-    "PRMB": partial(prm_score_by_chance, protocol="released"),
-    "PRMB (best)": partial(prm_score_by_chance, protocol="best"),
-    "MATH": partial(best_of_n, benchmark="math500", aggregation="pass_at_1"),
-    "MMLU": partial(best_of_n, benchmark="mmlu_stem", aggregation="pass_at_1"),
-}
-"""What random step scores have in each measure of `QUALITY`, and a blind pick in best of 8."""
-
-CARD_NAMES: dict[str, tuple[str, int]] = {
-    "AUC": ("ROC-AUC of step scores on ProcessBench-Math", 3),
-    "PB": ("ProcessBench F1, mean of four subsets, the best threshold on each", 1),
-    "PB (official)": ("ProcessBench F1, mean of four subsets, one threshold from GSM8K", 1),
-    "PRMB": ("PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps", 1),
-    "PRMB (best)": ("PRMBench, overall PRMScore, the threshold with the best PRMScore", 1),
-    "MATH": ("MATH500, best of 8 (%)", 1),
-    "MMLU": ("MMLU-STEM, best of 8 (%)", 1),
-}
-"""What each measure is called on a model card, and its decimals."""
-
-
-def quality_columns(measures: Iterable[str], headings: Mapping[str, str]) -> dict[str, Measure]:
-    """Measures of `QUALITY` by column of an artifact: a measure's own name, or its heading there."""
-    return {headings.get(measure, measure): QUALITY[measure] for measure in measures}
 
 
 def measure_quality(
@@ -177,32 +178,88 @@ def measure_quality(
     """One measurement per row and column that can be measured; rows whose recipe the profile lacks are left out.
 
     Args:
-        columns: measures by column of the artifact.
+        columns: measures by column of the artifact; `columns_of_measures` gives those of `MEASURES`.
     """
     recipes = [(row.row, recipe) for row in rows if (recipe := inputs.recipe_of(row))]
     return [
         measurement(row, column, estimate)
         for row, recipe in recipes
         for column, measure in columns.items()
-        if (estimate := measure(inputs, recipe)) is not None
+        if (estimate := measure.of(inputs, recipe)) is not None
     ]
 
 
-def measurement(row: str, column: str, estimate: Estimate | Difference) -> Measurement:
-    """An estimate in its cell of a table; an interval that is not finite is left out."""
-    is_finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
-    low, high = (estimate.low, estimate.high) if is_finite else (None, None)
-    return Measurement(row, column, estimate.value, low, high, estimate.n)
+def columns_of_measures(measures: Iterable[str], headings: Mapping[str, str] = {}) -> dict[str, Measure]:
+    """Measures by column of an artifact: a measure's own name, or its heading there."""
+    return {headings.get(measure, measure): MEASURES[measure] for measure in measures}
+
+
+def measure_contrast(inputs: ReportInputs) -> pl.DataFrame:
+    """The two terms of CPMI alone, and both with one and with all hard negatives."""
+    return measured_frame(measure_quality(inputs, CONTRAST_ROWS, columns_of_measures(MEASURES, {"MATH": "Math"})))
+
+
+def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
+    """MC and CPMI labels under every training objective."""
+    columns = columns_of_measures(OBJECTIVE_HEADINGS, OBJECTIVE_HEADINGS)
+    return measured_frame(measure_quality(inputs, objective_rows(inputs.recipes), columns))
+
+
+def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
+    """The number of hard negatives: reward models, and the labels themselves where the truth is known."""
+    rows, columns = negatives_rows(inputs.negatives), columns_of_measures(MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
+    aucs = {figure.row: figure for figure in label_auc_figures(inputs)}
+    labelled = [(row.row, aucs.get(reward_label(row.reward_type))) for row in rows]
+    of_labels = [figure._replace(row=row) for row, figure in labelled if figure]
+    return measured_frame([*measure_quality(inputs, rows, columns), *of_labels])
+
+
+def measure_logic(inputs: ReportInputs) -> pl.DataFrame:
+    """Best-of-8 accuracy on the logic sets."""
+    rows = (row for row in main_rows(inputs.recipes) if row.reward_type != NOT_IN_LOGIC)
+    columns = {label: best_of_eight(name, label) for name, label in question_set_labels("logic").items()}
+    return measured_frame(measure_quality(inputs, rows, columns))
+
+
+def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
+    """Accuracy for every N, by the mean step reward, without a reward model, and by the other rules."""
+    recipes = {name: row.row for row in main_rows(inputs.recipes) if (name := inputs.recipe_of(row))}
+    choices, labels = inputs.table(CHOICES), question_set_labels("best_of_n")
+    first = choices["recipe"].min()  # bounds do not depend on a reward model: those of any recipe stand for all
+    rows = [
+        *((recipe, DEFAULT_RULE, row) for recipe, row in recipes.items()),
+        *((first, rule, row) for rule, row in BOUNDS.items()),
+        *((recipe, rule, f"{row}, {name}") for recipe, row in recipes.items() for rule, name in OTHER_RULES.items()),
+    ]
+    sets = pl.DataFrame({"benchmark": list(labels), "set": labels.values()}).with_row_index("place")
+    wanted = pl.DataFrame(rows, schema=dict.fromkeys(("recipe", "aggregation", "row"), pl.String), orient="row")
+    shown = choices.join(wanted, on=["recipe", "aggregation"], how="semi").join(sets, on="benchmark", how="semi")
+    if shown.is_empty():
+        return measured_frame([])
+    figures = wanted.join(
+        accuracy(shown, *inputs.draws).join(sets, on="benchmark").sort("place", "n"),
+        on=["recipe", "aggregation"],
+        maintain_order="left_right",
+    ).rename({"n": "candidates", "problems": "n"})
+    return measured_frame(
+        measurement(figure["row"], f"{figure['set']} N={figure['candidates']}", in_percent(figure, "value"))
+        for figure in figures.iter_rows(named=True)
+    )
+
+
+def other_rule_rows(recipes: Sequence[Recipe]) -> frozenset[str]:
+    """Rows of `best_of_n` that weigh steps in other ways than the paper."""
+    return frozenset(f"{row.row}, {name}" for row in main_rows(recipes) for name in OTHER_RULES.values())
 
 
 def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:
     """For a model card: name, and value with its 95 % interval and chance, of all that was measured with a model."""
     figures = []
-    for measure, (name, decimals) in CARD_NAMES.items():
-        estimate = QUALITY[measure](inputs, recipe)
-        if estimate is not None:
-            interval = format_interval(estimate.low, estimate.high, decimals)
-            chance = CHANCE[measure](inputs, recipe)
-            beside = f" (chance {format_figure(chance.value, decimals)})" if chance else ""
-            figures.append((name, f"{format_figure(estimate.value, decimals)} {interval}".strip() + beside))
+    for measure in MEASURES.values():
+        if (estimate := measure.of(inputs, recipe)) is not None:
+            shown = format_figure(estimate.value, measure.decimals)
+            interval = format_interval(estimate.low, estimate.high, measure.decimals)
+            chance = measure.by_chance(inputs, recipe)
+            beside = f" (chance {format_figure(chance.value, measure.decimals)})" if chance else ""
+            figures.append((measure.name, f"{shown} {interval}{beside}"))
     return figures

@@ -21,11 +21,10 @@ FREE_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.is
 """Those of them that take the trajectory alone."""
 GOLDLESS_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_no_gold)
 """Those that take the labeler, but no gold answer: a method that reads one should do better."""
-
-
-def recipe_row(reward_type: str, objective: str) -> str:
-    """The row label of a recipe in a table of several objectives: `CPMI` for BCE, else `PQM, CPMI`."""
-    return reward_label(reward_type) if objective == "bce" else f"{objective.upper()}, {reward_label(reward_type)}"
+CHANCE_ROW = "Chance"
+"""Uniform random step scores."""
+FLAG_NOTHING_ROW = "Flag nothing"
+"""Every step passed: the constant answer that PRMScore rewards."""
 
 
 @dataclass(frozen=True)
@@ -42,69 +41,46 @@ class RecipeRow:
     recipe: str | None = None
 
 
+def recipe_row(reward_type: str, objective: str) -> str:
+    """The row label of a recipe in a table of several objectives: `CPMI` for BCE, else `PQM, CPMI`."""
+    return reward_label(reward_type) if objective == "bce" else f"{objective.upper()}, {reward_label(reward_type)}"
+
+
 def _objective_row(reward_type: str, objective: str) -> RecipeRow:
     return RecipeRow(f"{objective.upper()}, {reward_label(reward_type)}", reward_type, objective)
 
 
-CHANCE_ROW = "Chance"
-"""Uniform random step scores."""
-FLAG_NOTHING_ROW = "Flag nothing"
-"""Every step passed: the constant answer that PRMScore rewards."""
-
-MAIN_ROWS: tuple[RecipeRow, ...] = tuple(
-    RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values() if entry.in_main_tables
-)
+MAIN_ROWS = tuple(RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values() if entry.in_main_tables)
 """The reward types of the paper's main tables."""
-
-CONTRAST_ROWS: tuple[RecipeRow, ...] = (
-    RecipeRow("Gold_only", "gold_only"),
-    RecipeRow("Neg_only", "neg_only"),
-    RecipeRow("Both", "cpmi_m1"),
-    RecipeRow("Both (M = 4)", "cpmi"),
-)
-
-NEGATIVES_ROWS: tuple[RecipeRow, ...] = (
-    RecipeRow("Gold_only", "gold_only"),
-    RecipeRow("Neg_only", "neg_only"),
-    RecipeRow("M = 1", "cpmi_m1"),
-    RecipeRow("M = 2", "cpmi_m2"),
-    RecipeRow("M = 4", "cpmi"),
-)
+_TERMS = (RecipeRow("Gold_only", "gold_only"), RecipeRow("Neg_only", "neg_only"))
+CONTRAST_ROWS = (*_TERMS, RecipeRow("Both", "cpmi_m1"), RecipeRow("Both (M = 4)", "cpmi"))
+NEGATIVES_ROWS = (*_TERMS, *(RecipeRow(f"M = {m}", name) for m, name in ((1, "cpmi_m1"), (2, "cpmi_m2"), (4, "cpmi"))))
 MORE_NEGATIVES_ROWS = (RecipeRow("M = 8", "cpmi_m8"), RecipeRow("M = 12", "cpmi_m12"))
 """Rows of the authors' notebooks, for profiles with as many hard negatives."""
-
-OBJECTIVE_ROWS: tuple[RecipeRow, ...] = tuple(
+OBJECTIVE_ROWS = tuple(
     _objective_row(reward_type, objective) for objective in ("bce", "pqm", "mse") for reward_type in ("mc", "cpmi")
 )
-
-MERGE_POINT_ROWS: tuple[RecipeRow, ...] = (
+MERGE_POINT_ROWS = (
     RecipeRow("CPMI", "cpmi"),
     *(RecipeRow(f"CPMI_Merge{steps}", f"cpmi_merge{steps}") for steps in (1, 2, 3)),
     RecipeRow("MC", "mc"),
 )
-
-PAV_MERGE_ROWS: tuple[RecipeRow, ...] = (
+PAV_MERGE_ROWS = (
     RecipeRow("PAV", "pav"),
     RecipeRow("CPMI", "cpmi"),
     *(RecipeRow(f"CPMI_Merge{steps}", f"pav_merge{steps}") for steps in (1, 2, 3)),
 )
-
-
-PAPER_ROWS: tuple[RecipeRow, ...] = (
-    *MAIN_ROWS, *CONTRAST_ROWS, *NEGATIVES_ROWS, *OBJECTIVE_ROWS, *MERGE_POINT_ROWS, *PAV_MERGE_ROWS,
-)  # fmt: skip
+PAPER_ROWS = (*MAIN_ROWS, *CONTRAST_ROWS, *NEGATIVES_ROWS, *OBJECTIVE_ROWS, *MERGE_POINT_ROWS, *PAV_MERGE_ROWS)
 """Every row of the paper that takes a reward model."""
 
 
 def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
     """The main rows; those of other labels that a profile trains on; those of recipes without a row in the paper."""
     plain = {(recipe.reward_type, recipe.objective) for recipe in recipes if recipe.is_plain}
-    others = [RecipeRow(reward_label(name), name) for name in _other_labels(recipes) if (name, "bce") in plain]
-    shown = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)}
-    # other objectives are in the table of objectives, where the labels have a main row
-    shown |= {
-        (name, objective) for name, objective in plain if (name, "bce") in plain and name in _other_labels(recipes)
-    }
+    with_data = [name for name in _other_labels(recipes) if (name, "bce") in plain]
+    others = [RecipeRow(reward_label(name), name) for name in with_data]
+    # other objectives of labels that have a main row are in the table of objectives
+    shown = {(row.reward_type, row.objective) for row in PAPER_ROWS} | {pair for pair in plain if pair[0] in with_data}
 
     def has_row(recipe: Recipe) -> bool:
         """Whether a row of its reward type and objective is fed by the recipe, or the table of seeds has it."""

@@ -12,7 +12,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.question_sets import measure_best_of_n, measure_logic
+from cpmi_dagster.reports.quality import measure_best_of_n, measure_logic
 
 RECIPES = (Recipe(name="cpmi_bce", reward_type="cpmi"),)
 MEASURES = {"best_of_n": measure_best_of_n, "logic": measure_logic}

@@ -142,7 +142,7 @@ def step_benchmark(settings: Settings) -> None:
 
 def _check_judge_of(benchmark: str, problems: pl.DataFrame) -> None:
     from cpmi_dagster.benchmarks.judges import read_judged_lines
-    from cpmi_dagster.reports.evaluation import evaluate, readable
+    from cpmi_dagster.reports.process_level import evaluate, readable
 
     said = [{"id": "0", "probabilities": [0.9, 0.9]}, {"id": "1", "probabilities": [0.9, 0.1, 0.9]}]
     file = Path("judged.jsonl")
@@ -188,14 +188,13 @@ def _check_cost_and_labels(name: str, label: str, share: float) -> None:
 def _shown(artifact: str, inputs: object) -> dict[tuple[str, str], str]:
     """The figures of ours as the report prints them, by row and column."""
     from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-    from cpmi_dagster.reports.html_tables import comparison_table
+    from cpmi_dagster.reports.html import comparison_table
 
     comparison = build_artifact(ARTIFACTS[artifact], inputs, "p")
     ours = comparison.filter(pl.col("measured").is_not_null())
     table = comparison_table(ARTIFACTS[artifact].paper, ours)
-    columns = [f"{group.name} {column}".strip() for group in table.groups for column in group.columns]
     cells = {
-        (row.label, column): cell.ours for row in table.rows for column, cell in zip(columns, row.cells, strict=True)
+        (label, column): cell.ours for label, row in table.rows for column, cell in zip(table.columns, row, strict=True)
     }
     turned = {(column, label): text for (label, column), text in cells.items()}
     return {key: text for key, text in {**cells, **turned}.items() if text}

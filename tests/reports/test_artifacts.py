@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.best_of_n import accuracy, choose
+from cpmi_dagster.benchmarks.best_of_n import accuracy
 from cpmi_dagster.benchmarks.processbench import processbench_scores
 from cpmi_dagster.contracts.report_tables import PaperComparison
 from cpmi_dagster.contracts.tables import TABLES
@@ -170,13 +170,3 @@ def test_the_rows_of_the_labelers_table_are_measured_for_this_labeler_alone(inpu
     comparison = build_artifact(ARTIFACTS["labelers"], ours, "p")
     assert cell(comparison, "Qwen2.5-1.5B, MC", "PB")["measured"] is not None
     assert cell(comparison, "Llama3.2-1B, MC", "PB")["measured"] is None
-
-
-def test_pass_at_1_is_the_share_of_all_candidates_whatever_n():
-    candidates = pl.DataFrame({
-        "benchmark": ["gsm8k"] * 4, "problem_id": ["p"] * 4, "candidate": range(4), "steps": [["s"]] * 4,
-        "answer": ["7", "18", "18", "18"], "correct": [False, True, True, True],
-    })  # fmt: skip
-    scores = candidates.select("benchmark", "problem_id", "candidate", step_index=pl.lit(0), probability=pl.lit(0.5))
-    blind = choose(candidates, scores, [1, 2, 4]).filter(aggregation="pass_at_1")
-    assert blind["correct"].to_list() == [0.75, 0.75, 0.75]

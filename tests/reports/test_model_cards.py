@@ -2,7 +2,7 @@
 
 from cpmi_dagster.prm.card import with_figures
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import QUALITY, card_figures
+from cpmi_dagster.reports.quality import MEASURES, card_figures
 
 CARD = """\
 # cpmi_bce
@@ -21,12 +21,13 @@ load it
 
 def test_the_card_holds_every_measure_of_its_recipe(inputs: ReportInputs) -> None:
     figures = dict(card_figures(inputs, "cpmi_bce"))
-    estimate = QUALITY["PRMB"](inputs, "cpmi_bce")
+    estimate = MEASURES["PRMB"].of(inputs, "cpmi_bce")
     assert estimate is not None
     shown = figures["PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps"]
     assert shown.startswith(f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}] (chance ")
     assert figures["ROC-AUC of step scores on ProcessBench-Math"].endswith("(chance 0.500)")
-    assert len(figures) == len(QUALITY)
+    assert len(figures) == len(MEASURES)
+    assert card_figures(ReportInputs(), "cpmi_bce") == []
 
 
 def test_figures_of_an_earlier_report_are_replaced_and_the_rest_stays() -> None:
@@ -35,7 +36,3 @@ def test_figures_of_an_earlier_report_are_replaced_and_the_rest_stays() -> None:
     assert "| ProcessBench F1 | 30.0 |" in first and "Nothing has been measured" not in first
     assert second == first.replace("30.0", "31.0")
     assert second.startswith(CARD.partition("## Figures")[0]) and second.endswith("## Use\n\nload it\n")
-
-
-def test_a_recipe_without_predictions_has_no_figures() -> None:
-    assert card_figures(ReportInputs(), "cpmi_bce") == []

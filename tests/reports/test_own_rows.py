@@ -1,27 +1,20 @@
-"""Reward models that learned from the user's own labels have rows of their own in the tables, without costs."""
+"""Rows of reward models that no table of the paper has: of the user's own labels, and of changed recipes."""
 
 from dataclasses import replace
 
 import polars as pl
 import pytest
 
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.plots import report_plots
-from cpmi_dagster.reports.question_sets import other_rule_rows
+from cpmi_dagster.reports.quality import other_rule_rows
+from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
 
 pytestmark = pytest.mark.slow
 
-TABLES = (
-    "processbench",
-    "processbench_detailed",
-    "prmbench",
-    "prmbench_detailed",
-    "distribution",
-    "best_of_n",
-    "logic",
-)
+TABLES = ("processbench_detailed", "prmbench_detailed", "distribution", "best_of_n", "logic")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +56,7 @@ def test_every_objective_of_own_labels_has_its_row(inputs: ReportInputs, renamed
         assert own == measured("objectives", inputs, f"{objective}, CPMI") != {}
 
 
-def test_headline_differences_plots_and_folded_rows_know_own_labels(renamed: ReportInputs):
+def test_headline_differences_and_folded_rows_know_own_labels(renamed: ReportInputs):
     comparisons = {name: build_artifact(artifact, renamed, "miniature") for name, artifact in ARTIFACTS.items()}
     headline = headline_table(comparisons)
     rows = headline["reward"].to_list()
@@ -72,4 +65,22 @@ def test_headline_differences_plots_and_folded_rows_know_own_labels(renamed: Rep
     assert headline.filter(reward="my_judge")["time_ratio"].item() is None
     assert "my_judge − MC" in comparisons["differences"]["row"]
     assert "my_judge, min" in other_rule_rows(renamed.recipes)
-    assert report_plots(renamed, comparisons)
+
+
+PLAIN = Recipe(name="a", reward_type="cpmi")
+SEED = Recipe(name="b", reward_type="cpmi", seed=1)
+LORA = Recipe(name="c", reward_type="cpmi", training={"lora": {"rank": 4}})
+UNKNOWN_PAIR = Recipe(name="d", reward_type="pav", objective="pqm")
+
+
+def test_changed_recipes_and_unknown_pairs_have_rows_of_their_own() -> None:
+    recipes = (LORA, PLAIN, SEED, UNKNOWN_PAIR)
+    rows = main_rows(recipes)
+    assert [row.row for row in rows[len(MAIN_ROWS) :]] == ["c", "d"]
+    inputs = ReportInputs(recipes=recipes)
+    assert [inputs.recipe_of(row) for row in rows[len(MAIN_ROWS) :]] == ["c", "d"]
+    assert inputs.recipe_of(next(row for row in rows if row.row == "CPMI")) == "a"
+
+
+def test_a_seed_without_its_plain_recipe_is_no_repeat() -> None:
+    assert [row.row for row in main_rows([SEED])[len(MAIN_ROWS) :]] == ["b"]
