@@ -50,7 +50,7 @@ def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baselin
             measurements.append(measurement(row, column, ratio))
             if row != first:
                 measurements.append(measurement(row, f"{column} saved (%)", _percent_of_change(ratio, -1)))
-    return measured_frame([*measurements, *relative_efficiencies(quality, ratios["Time"], first)])
+    return measured_frame([*measurements, *_relative_efficiencies(quality, ratios["Time"], first)])
 
 
 def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
         raw = costs_per_subset(inputs, MERGE_POINT_ROWS, cost)
         measurements += [measurement(row, column, estimate) for row, estimate in raw.items()]
     measurements += [measurement(row, "ratio", ratio) for row, ratio in ratios.items()]
-    return measured_frame([*measurements, *relative_efficiencies(step_auc_as_auc, ratios, "MC")])
+    return measured_frame([*measurements, *_relative_efficiencies(step_auc_as_auc, ratios, "MC")])
 
 
 def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
@@ -122,15 +122,10 @@ def labeler_name(labeler: str) -> str:
     return re.sub(r"^Llama-(?=\d)", "Llama", name)
 
 
-def relative_efficiencies(
+def _relative_efficiencies(
     quality: Iterable[Measurement], time: Mapping[str, Estimate], baseline: str
 ) -> list[Measurement]:
-    """RelEff of every quality figure whose row has a time ratio (Eq. 8).
-
-    Args:
-        quality: figures in the columns of `RELATIVE`; others are ignored.
-        time: labeling time relative to the baseline, by row.
-    """
+    """RelEff (Eq. 8) of the quality figures in the columns of `RELATIVE`, by labeling time relative to the baseline."""
     figures = {(figure.row, figure.column): figure for figure in quality if figure.column in RELATIVE}
     measurements = []
     for (row, column), figure in figures.items():

@@ -21,7 +21,6 @@ over templates: 1 / (M + 1) where the labeler knows nothing.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -222,13 +221,8 @@ def _correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs:
     return bootstrap(sums, pearson, *inputs.draws, questions.to_numpy()).estimate()
 
 
-class Answer(NamedTuple):
-    """A figure of CPMI, what it is compared with, and the difference."""
-
-    row: str
-    ours: Resampled
-    other: Resampled
-    difference: Difference
+Answer = tuple[str, Resampled, Resampled, Difference]
+"""Row label, a figure of CPMI, what it is compared with, and the difference."""
 
 
 def measure_evidence(inputs: ReportInputs) -> pl.DataFrame:
@@ -237,9 +231,8 @@ def measure_evidence(inputs: ReportInputs) -> pl.DataFrame:
     if steps.is_empty() or METHOD_TYPE not in steps["reward_type"]:
         return measured_frame([])
     answers = list(_answers(inputs, steps))
-    others = [answer for answer in answers if answer.row != WITHIN]
-    adjusted = holm([answer.difference.p_value for answer in others])
-    p_values = {answer.row: p_value for answer, p_value in zip(others, adjusted, strict=True)}
+    others = {row: difference.p_value for row, *_, difference in answers if row != WITHIN}
+    p_values = dict(zip(others, holm(list(others.values())), strict=True))
     measured: list[Measurement] = []
     for row, ours, other, difference in answers:
         measured += [
@@ -263,10 +256,10 @@ def _answers(inputs: ReportInputs, steps: pl.DataFrame) -> Iterator[Answer]:
     if thirds := aucs_by_knowledge(inputs, ours):
         least, most = (third.get(METHOD_TYPE) for third in (thirds[0], thirds[-1]))
         if least and most:
-            yield Answer(BY_KNOWLEDGE, most, least, most.minus_unpaired(least))
+            yield BY_KNOWLEDGE, most, least, most.minus_unpaired(least)
     both = label_aucs(common_steps(steps, METHOD_TYPE, BASELINE_TYPE), *inputs.draws)
     if len(both) == 2:
-        yield Answer(TO_MC, both[METHOD_TYPE], both[BASELINE_TYPE], both[METHOD_TYPE].minus(both[BASELINE_TYPE]))
+        yield TO_MC, both[METHOD_TYPE], both[BASELINE_TYPE], both[METHOD_TYPE].minus(both[BASELINE_TYPE])
 
 
 def _to_best(row: str, figures: Mapping[str, Resampled]) -> Iterator[Answer]:
@@ -275,4 +268,4 @@ def _to_best(row: str, figures: Mapping[str, Resampled]) -> Iterator[Answer]:
     if others and METHOD_TYPE in figures:
         draws = np.fmax.reduce([figure.draws for figure in others])
         best = Resampled(max(figure.value for figure in others), draws, others[0].n)
-        yield Answer(row, figures[METHOD_TYPE], best, figures[METHOD_TYPE].minus(best))
+        yield row, figures[METHOD_TYPE], best, figures[METHOD_TYPE].minus(best)

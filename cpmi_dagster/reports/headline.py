@@ -35,18 +35,8 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports import evidence
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
-from cpmi_dagster.reports.evidence import (
-    ACROSS,
-    APART,
-    BY_KNOWLEDGE,
-    MARGIN,
-    OPERATION_ROWS,
-    OPERATIONS,
-    OTHER,
-    TO_MC,
-    WITHIN,
-)
 from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,
@@ -102,7 +92,7 @@ def findings(frames: Frames) -> list[Finding]:
 
 def _free_labels(frames: Frames) -> Finding | None:
     """Are the labels better than one that costs nothing, within a solution and over the steps of all?"""
-    ours, free, difference, _ = _evidence(frames, WITHIN)
+    ours, free, difference, _ = _evidence(frames, evidence.WITHIN)
     if ours is None or free is None or difference is None:
         return None
     verdicts = {"first wrong steps found": _verdict(difference)}
@@ -115,7 +105,7 @@ def _free_labels(frames: Frames) -> Finding | None:
         f"Of {ours['n']:,} solutions with an error, its lowest label is on the first wrong step in {_percent(ours)}; "
         f"{', '.join(others)}."
     )
-    ours, free, difference, p_value = _evidence(frames, ACROSS)
+    ours, free, difference, p_value = _evidence(frames, evidence.ACROSS)
     if difference:
         verdicts["AUC without last steps"] = _verdict(difference, p_value)
     if ours is not None and free is not None:
@@ -142,11 +132,11 @@ def _beside(table: pl.DataFrame, column: str, unit: str, ours: Figure, shown: Ca
 
 def _rollouts(frames: Frames) -> Finding | None:
     """Do the labels equal those by rollouts, and what do they cost?"""
-    ours, theirs, difference, p_value = _evidence(frames, TO_MC)
+    ours, theirs, difference, p_value = _evidence(frames, evidence.TO_MC)
     if ours is None or theirs is None or difference is None or difference["low"] is None:
         return None
-    margin = format_figure(MARGIN, 2)
-    is_equal = max(abs(difference["low"]), abs(difference["high"])) <= MARGIN
+    margin = format_figure(evidence.MARGIN, 2)
+    is_equal = max(abs(difference["low"]), abs(difference["high"])) <= evidence.MARGIN
     verdict = _verdict(difference, p_value)
     if is_equal:
         words = f"rank steps equally well, within ± {margin}"
@@ -171,7 +161,7 @@ def _rollouts(frames: Frames) -> Finding | None:
 
 def _knowledge(frames: Frames) -> Finding | None:
     """Does the method work better where the labeler knows more, and how does it fade with the work that is left?"""
-    most, least, difference, p_value = _evidence(frames, BY_KNOWLEDGE)
+    most, least, difference, p_value = _evidence(frames, evidence.BY_KNOWLEDGE)
     if most is None or least is None or difference is None:
         return None
     verdict = _verdict(difference, p_value)
@@ -183,9 +173,11 @@ def _knowledge(frames: Frames) -> Finding | None:
     )
     aucs = frames.get("label_auc", NOTHING)
     for label in (METHOD, BASELINE):
-        left = [figure for row in OPERATION_ROWS if (figure := _figure(aucs, row, label))]
+        left = [figure for row in evidence.OPERATION_ROWS if (figure := _figure(aucs, row, label))]
         if len(left) > 1:
-            counts = ", ".join(each["row"].removeprefix(f"{OPERATIONS}: ").removesuffix(" left") for each in left)
+            counts = ", ".join(
+                each["row"].removeprefix(f"{evidence.OPERATIONS}: ").removesuffix(" left") for each in left
+            )
             values = ", ".join(format_figure(each["measured"], 2) for each in left)
             figures += f" With {counts} operations left to do, the AUC of {label} is {values}."
     return Finding("When it works", verdict is not None, answer, figures)
@@ -220,8 +212,8 @@ def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:
 
 def _evidence(frames: Frames, row: str) -> list[Figure | None]:
     """CPMI's figure, what it is compared with, the difference and its p-value by Holm, of a row of `label_evidence`."""
-    table = frames.get("label_evidence", NOTHING)
-    return [_figure(table, row, column) for column in (METHOD, OTHER, APART, APART + ADJUSTED_P_VALUE)]
+    table, apart = frames.get("label_evidence", NOTHING), evidence.APART
+    return [_figure(table, row, column) for column in (METHOD, evidence.OTHER, apart, apart + ADJUSTED_P_VALUE)]
 
 
 def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:

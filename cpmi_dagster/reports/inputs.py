@@ -71,15 +71,11 @@ class ReportInputs:
         """The frames of a table's shards; those in `shards` are never in memory together."""
         return self.shards[key]() if key in self.shards else iter([self.table(key)])
 
-    def recipe_name(self, reward_type: str, objective: str = "bce") -> str | None:
-        """The profile's plain recipe for a reward type and objective, None where it has none."""
-        wanted = (reward_type, objective)
-        plain = (recipe for recipe in self.recipes if recipe.is_plain)
-        return next((recipe.name for recipe in plain if (recipe.reward_type, recipe.objective) == wanted), None)
-
     def recipe_of(self, row: RecipeRow) -> str | None:
         """The recipe that feeds a row, None where the profile has none."""
-        return row.recipe or self.recipe_name(row.reward_type, row.objective)
+        wanted = (row.reward_type, row.objective)
+        plain = (each.name for each in self.recipes if each.is_plain and (each.reward_type, each.objective) == wanted)
+        return row.recipe or next(plain, None)
 
     def predictions(self, key: str, recipe: str) -> pl.DataFrame:
         """The rows of one recipe in a table that is partitioned by recipe."""

@@ -92,8 +92,7 @@ def _predictions(problems: pl.DataFrame, rng: np.random.Generator) -> pl.DataFra
 
 
 def _sharpness() -> pl.DataFrame:
-    names, sharp = zip(*((recipe.name, SHARPNESS[recipe.reward_type]) for recipe in RECIPES), strict=True)
-    return pl.DataFrame({"recipe": names, "sharp": sharp})
+    return pl.DataFrame([{"recipe": recipe.name, "sharp": SHARPNESS[recipe.reward_type]} for recipe in RECIPES])
 
 
 def _choices(rng: np.random.Generator) -> pl.DataFrame:

@@ -8,7 +8,6 @@ import pytest
 from cpmi_dagster.benchmarks.best_of_n import accuracy
 from cpmi_dagster.benchmarks.processbench import processbench_scores
 from cpmi_dagster.contracts.report_tables import PaperComparison
-from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset, labeler_name
 from cpmi_dagster.reports.inputs import ReportInputs
@@ -28,15 +27,6 @@ def test_every_artifact_has_the_contract_shape(comparisons: Comparisons):
         assert PaperComparison.is_valid(comparison), name
         assert comparison["artifact"].unique().to_list() == [name]
         assert comparison["profile"].unique().to_list() == ["miniature"]
-
-
-def test_what_artifacts_need_are_tables():
-    assert {key for artifact in ARTIFACTS.values() for key in artifact.needs} <= set(TABLES)
-
-
-def test_made_up_frames_have_columns_of_the_contracts(inputs: ReportInputs):
-    for key, frame in inputs.frames.items():
-        assert set(frame.columns) <= set(TABLES[key].schema.columns()) | {"hardness", "lift", "sharp"}, key
 
 
 def test_the_figures_of_the_paper_come_first_and_are_all_there(comparisons: Comparisons):
@@ -60,15 +50,11 @@ def test_row_cpmi_of_processbench_is_the_recipe_with_cpmi_labels_and_bce(
     ]
 
 
-def test_both_protocols_stand_side_by_side(comparisons: Comparisons):
-    for artifact in ("processbench", "processbench_detailed"):
-        official = comparisons[artifact].filter(pl.col("row") == "CPMI (official)")
-        assert official["paper"].null_count() == official.height > 0
+def test_protocols_stand_side_by_side_and_err_and_corr_make_the_f1_beside_them(comparisons: Comparisons):
+    detailed = comparisons["processbench_detailed"]
+    official = detailed.filter(pl.col("row") == "CPMI (official)")
+    assert official["paper"].null_count() == official.height > 0
     assert cell(comparisons["efficiency"], "MC", "PB (official)")["paper"] is None
-
-
-def test_err_and_corr_make_the_f1_beside_them(comparisons: Comparisons):
-    detailed = comparisons["processbench_detailed"].filter(pl.col("row") == "PAV")
     err, corr, f1 = (cell(detailed, "PAV", f"Olympiad {name}")["measured"] for name in ("Err", "Corr", "F1"))
     assert f1 == pytest.approx(2 * err * corr / (err + corr))
 
@@ -82,15 +68,11 @@ def test_best_of_n_is_the_share_of_right_choices(inputs: ReportInputs, compariso
     assert cell(comparisons["efficiency"], "CPMI_Merge", "MATH")["measured"] == pytest.approx(100 * expected)
 
 
-def test_bounds_and_other_rules_have_rows_of_their_own(comparisons: Comparisons):
+def test_other_rules_bounds_and_objectives_have_rows_of_their_own(comparisons: Comparisons):
     rows = set(comparisons["best_of_n"]["row"])
     assert {"Majority vote", "Pass@N", "Pass@1", "CPMI, min", "MC, weighted vote"} <= rows
-
-
-def test_objectives_have_rows_of_their_own(comparisons: Comparisons):
-    measured = comparisons["objectives"].filter(pl.col("column") == "ProcessBench")
-    assert measured["measured"].null_count() == 0
-    assert measured["measured"].n_unique() > 1
+    measured = comparisons["objectives"].filter(column="ProcessBench")["measured"]
+    assert measured.null_count() == 0 and measured.n_unique() > 1
 
 
 def test_a_recipe_the_profile_lacks_stays_null(comparisons: Comparisons):

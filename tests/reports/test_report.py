@@ -65,6 +65,7 @@ def report(inputs: ReportInputs, comparisons: Comparisons) -> str:
         models={"labeler": "<b>model & weights</b>"},
         provenance=pl.DataFrame({"relation": ["labels.step_rewards"], "fingerprint": ["a1b2c3"]}),
         versions={"polars": "2.1.0"},
+        profile_option=" -p mine",
     )
 
 
@@ -104,8 +105,8 @@ def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
 def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
     html = render_report("empty", "2026-01-31", empty_comparisons)
     outline(html)
-    assert "<svg" not in html
-    assert "76.31" in html
+    assert "<svg" not in html and "76.31" in html
+    assert headline_table(empty_comparisons).is_empty() and format_headline(headline_table({})).is_empty()
     for shown in (html, render_report("empty", "2026-01-31", {})):
         assert "Nothing has been measured on this profile yet." in shown
 
@@ -183,11 +184,6 @@ def test_a_report_without_truth_says_so_and_opens_the_distribution(comparisons: 
         assert ('id="reward_distribution" open' in html) != known
 
 
-def test_the_headline_of_nothing_is_empty(empty_comparisons: Comparisons):
-    assert headline_table(empty_comparisons).is_empty()
-    assert format_headline(headline_table({})).is_empty()
-
-
 def test_official_columns_follow_their_namesakes():
     assert order_columns(["AUC", "PB", "MATH"], ["AUC", "PB", "MATH", "PB (official)", "Label AUC"]) == [
         "AUC", "PB", "PB (official)", "MATH", "Label AUC",
@@ -228,7 +224,7 @@ def test_the_two_aucs_go_by_two_names(comparisons: Comparisons):
 def test_every_query_shown_runs(report: str, tmp_path: Path):
     home = Lake(tmp_path)
     Database(home).publish()
-    queries = re.findall(r'cpmi query "([^"]*)"', unescape(report))
+    queries = re.findall(r'cpmi query -p mine "([^"]*)"', unescape(report))
     assert len(queries) == 2
     with Database(home).reader() as connection:
         for sql in queries:
@@ -236,12 +232,8 @@ def test_every_query_shown_runs(report: str, tmp_path: Path):
 
 
 def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: ReportInputs):
-    (traced,) = re.findall(r"cpmi trace (t\d+)", report)
+    (traced,) = re.findall(r"cpmi trace -p mine (t\d+)", report)
     assert traced in inputs.frames["labels/step_rewards"]["trajectory_id"]
-
-
-def test_commands_name_a_profile_that_is_not_the_default():
-    assert "cpmi query -p paper " in render_report("paper", "2026-01-31", {}, profile_option=" -p paper")
 
 
 def test_rows_that_the_profile_does_not_train_are_named(report: str):
