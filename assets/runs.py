@@ -21,8 +21,7 @@ from cpmi_dagster.resources.failed_runs import range_tags
 from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.materializations import asset_key
-from cpmi_dagster.resources.pools import wait_for_pool
-from cpmi_dagster.resources.run_life import hold_run
+from cpmi_dagster.resources.run_life import hold_run, wait_for_pool
 from cpmi_dagster.resources.run_log import log_of_this_process
 from cpmi_dagster.resources.stage import GPU_POOL
 

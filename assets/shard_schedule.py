@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dagster_home import dagster_folder
 from cpmi_dagster.resources.dagster_server import check_schedule
-from cpmi_dagster.resources.failed_runs import KILLS_A_FAILURE, failures_of, range_tags
+from cpmi_dagster.resources.failed_runs import failures_of, range_tags
 from cpmi_dagster.resources.history_owner import claim_history
 from cpmi_dagster.resources.labeling_budget import LABEL_TABLES, budget_of
 from cpmi_dagster.resources.lake import Lake
@@ -33,32 +33,12 @@ class ShardDemand:
     Attributes:
         fresh: shards that are missing or stale.
         failed: shards whose last run failed, to be tried again.
-        given_up: shards that failed too often.
-        held_back: shards that wait for the next day's budget.
-        why: they are held back.
+        notes: which shards are given up, and how many are postponed.
     """
 
-    fresh: Sequence[str] = ()
-    failed: Sequence[str] = ()
-    given_up: Sequence[str] = ()
-    held_back: Sequence[str] = ()
-    why: str = ""
-
-    def runs(self, length: int) -> list[list[str]]:
-        """The runs to request: stretches of neighbours, and each failed shard alone, so that it stops no other."""
-        return [*stretches(self.fresh, length), *([shard] for shard in self.failed)]
-
-    def notes(self, attempts: int) -> list[str]:
-        """What somebody should know: shards given up, and shards that wait."""
-        notes = []
-        if self.given_up:
-            notes.append(
-                f"given up after {attempts} failed runs, or {attempts * KILLS_A_FAILURE} killed ones: "
-                f"{', '.join(self.given_up)}; see the error of their last run, correct it, then launch them by hand"
-            )
-        if self.held_back:
-            notes.append(f"{len(self.held_back)} shards are postponed until tomorrow: {self.why}")
-        return notes
+    fresh: Sequence[str]
+    failed: Sequence[str]
+    notes: Sequence[str]
 
 
 def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) -> dg.ScheduleDefinition:
@@ -71,8 +51,13 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) ->
     Raises:
         SettingsError: the profile's schedule is not a cron expression.
     """
-    orchestration = settings.orchestration
+    check_schedule(settings)
 
+    @dg.schedule(
+        job=job,
+        cron_schedule=settings.orchestration.schedule,
+        description=(shard_schedule.__doc__ or "").partition("\n")[0],
+    )
     def missing_or_failed_shards(
         context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
     ) -> list[dg.RunRequest] | dg.SkipReason:
@@ -83,19 +68,14 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) ->
         staleness = staleness_of(settings, {key: makers[key] for key in LABEL_TABLES})
         tick = context.scheduled_execution_time
         demand = shard_demand(context.instance, lake, settings, staleness, tick)
-        notes = demand.notes(orchestration.attempts)
-        for note in notes:
+        for note in demand.notes:
             context.log.warning(note)
-        runs = demand.runs(orchestration.run_length(len(demand.fresh)))
-        return [_request(shards, tick) for shards in runs] or dg.SkipReason("; ".join(notes) or NOTHING_TO_DO)
+        length = settings.orchestration.run_length(len(demand.fresh))
+        # a failed shard runs alone, so that it stops no other
+        runs = [*stretches(demand.fresh, length), *([shard] for shard in demand.failed)]
+        return [_request(shards, tick) for shards in runs] or dg.SkipReason("; ".join(demand.notes) or NOTHING_TO_DO)
 
-    check_schedule(settings)
-    decorate = dg.schedule(
-        job=job,
-        cron_schedule=orchestration.schedule,
-        description=(shard_schedule.__doc__ or "").partition("\n")[0],
-    )
-    return decorate(missing_or_failed_shards)
+    return missing_or_failed_shards
 
 
 def shard_demand(
@@ -106,25 +86,28 @@ def shard_demand(
     Args:
         now: the time of the tick; its day's budget counts.
     """
+    attempts, notes = settings.orchestration.attempts, []
     by_table = [partition_states(instance, lake, settings, table, staleness) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
     idle = {shard: found for shard, found in states.items() if "running" not in found}
     wanted = [shard for shard, found in idle.items() if found & {"missing", "stale", "failed"}]
     failures = failures_of(instance, settings, wanted, LABEL)
     fresh = [shard for shard in wanted if not failures[shard] and "failed" not in idle[shard]]
-    given_up = [shard for shard in wanted if failures[shard] >= settings.orchestration.attempts]
-    failed = [shard for shard in wanted if shard not in fresh and shard not in given_up]
+    failed = [shard for shard in wanted if shard not in fresh and failures[shard] < attempts]
+    if given_up := [shard for shard in wanted if failures[shard] >= attempts]:
+        notes.append(
+            f"given up after {attempts} failed runs: {', '.join(given_up)}; see the error of their last run, correct "
+            "it, then launch them by hand"
+        )
     chosen = [*fresh, *failed][: settings.orchestration.shards_per_tick]
     budget = budget_of(lake, settings, now)
-    allowed = budget.shards(len(states) - len(idle))
-    held_back = [] if allowed is None else chosen[allowed:]
-    taken = chosen if allowed is None else chosen[:allowed]
+    taken = chosen[: budget.shards(len(states) - len(idle))]
+    if postponed := len(chosen) - len(taken):
+        notes.append(f"{postponed} shards are postponed until tomorrow: {budget}")
     return ShardDemand(
         fresh=[shard for shard in taken if shard in fresh],
         failed=[shard for shard in taken if shard in failed],
-        given_up=given_up,
-        held_back=held_back,
-        why=str(budget) if held_back else "",
+        notes=notes,
     )
 
 

@@ -40,7 +40,7 @@ from cpmi_dagster.resources.judge_server import JudgeServerRequest, serve_judge
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.progress import LoggedProgress, Progress
-from cpmi_dagster.resources.run_life import watched_executor
+from cpmi_dagster.resources.run_life import WatchedExecutor
 from cpmi_dagster.resources.run_log import console_loggers
 from cpmi_dagster.resources.shard_op import ShardOp
 from cpmi_dagster.resources.shared_locks import shared_locks
@@ -93,7 +93,7 @@ def build_definitions(
             run_sensors.changed_sources(settings, MAKERS),
             *automation.AUTOMATION,
         ],
-        executor=watched_executor(folder, locks, claim),
+        executor=WatchedExecutor(folder, locks, claim),
         loggers=console_loggers(),
     )
 

@@ -17,10 +17,10 @@ from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dagster_storage import storage_configuration, unusable_storage
 from cpmi_dagster.resources.history_owner import claim_history
-from cpmi_dagster.resources.run_life import end_dead_runs
+from cpmi_dagster.resources.run_life import end_orphaned_runs
 from cpmi_dagster.resources.shared_locks import note_locks
 
-LAUNCHER, LAUNCHER_CLASS = "cpmi_dagster.resources.run_launcher", "WatchedRunLauncher"
+LAUNCHER, LAUNCHER_CLASS = "cpmi_dagster.resources.run_life", "WatchedRunLauncher"
 # a step in this process writes to the terminal itself: captured, each has processes that a Ctrl-C ends in tracebacks
 UNCAPTURED = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
@@ -104,14 +104,14 @@ def storage_errors(settings: Settings) -> Iterator[None]:
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; runs whose process is gone are marked as failed, and their pool slots freed.
+    """The Dagster instance of a home; orphaned runs are marked as failed, and their pool slots freed.
 
     Raises:
         SettingsError: see `view_instance`; or the history is another home's.
     """
     instance, folder = view_instance(settings), dagster_folder(settings)
     claim_history(instance, settings, folder)
-    end_dead_runs(instance, folder)
+    end_orphaned_runs(instance, folder)
     return instance
 
 

@@ -1,14 +1,15 @@
-"""Which home a Dagster history belongs to: with two in one database, each would take the other's runs for its own.
+"""Which home a Dagster history belongs to. With two homes in one database, each would end the runs of the other.
 
 home on an object store    known by its address
 home that is a folder      known by the id in `<home>/dagster/home.id`, which moves with it: two machines may
                            both have a home at /data
 
-Whatever changes a home claims its history first: `cpmi run`, a run that the UI or a schedule started, a tick.
+`cpmi run`, a run that the UI or a schedule started, and a tick claim the history before they change anything. Dagster
+has no setting for this: its storage serves whoever connects.
 """
 
 import json
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from uuid import uuid4
 
@@ -39,7 +40,7 @@ def claim_history(instance: dg.DagsterInstance, settings: Settings, folder: Path
     postgres = settings.orchestration.postgres
     with SharedLocks("history of runs", postgres).locked("owner") if postgres else nullcontext():
         noted = _noted(instance)
-        if noted and (noted["id"] != own["id"] or _is_copied(noted["home"], settings, folder)):
+        if noted and (noted["id"] != own["id"] or _is_copied(Path(noted["home"]), settings, folder)):
             raise SettingsError(
                 f"this history of runs belongs to the home {noted['home']}; give {settings.home} one of its own: "
                 "another `orchestration.postgres.database`, or another DAGSTER_HOME (if that home is gone for good, "
@@ -50,40 +51,31 @@ def claim_history(instance: dg.DagsterInstance, settings: Settings, folder: Path
 
 def is_of_another_home(instance: dg.DagsterInstance, folder: Path) -> bool:
     """Whether a history is known to be of another home than the one whose `dagster` folder this is."""
-    with suppress(FileNotFoundError):
-        noted = _noted(instance)
-        return bool(noted) and noted["id"] != (folder / ID_FILE).read_text(encoding="utf-8")
-    return False
+    noted, own = _noted(instance), _read_id(folder)
+    return bool(noted and own) and noted["id"] != own
 
 
 def _noted(instance: dg.DagsterInstance) -> dict[str, str]:
     return json.loads(instance.daemon_cursor_storage.get_cursor_values({KEY}).get(KEY, "{}"))
 
 
-def _is_copied(place: str, settings: Settings, folder: Path) -> bool:
-    """Whether the home at another place, of the same id, is still there: this one was copied, not moved.
-
-    Without PostgreSQL the history was copied with it.
-    """
+def _is_copied(place: Path, settings: Settings, folder: Path) -> bool:
+    """Whether this home is a copy of one at another place that is still there. SQLite's history is copied with it."""
     if isinstance(settings.home, str) or settings.orchestration.postgres is None:
         return False
-    other = Path(place) / folder.relative_to(settings.home)
-    return other.is_dir() and not other.samefile(folder) and _read(other) == _read(folder)
+    other = place / folder.relative_to(settings.home)
+    return other.is_dir() and not other.samefile(folder) and _read_id(other) == _read_id(folder)
 
 
 def _identity(settings: Settings, folder: Path) -> str:
-    if isinstance(settings.home, str):
-        if _read(folder) != settings.home:
-            write_whole(folder / ID_FILE, settings.home)
-        return settings.home
-    if not _read(folder):
-        # the first of several processes that begin at once chooses, and the others read all of it
-        with locked(folder / f"{ID_FILE}.lock"):
-            if not _read(folder):
-                write_whole(folder / ID_FILE, uuid4().hex)
-    return _read(folder)
+    # of several processes that begin at once, the first chooses, and the others read all of it
+    with locked(folder / f"{ID_FILE}.lock"):
+        chosen = settings.home if isinstance(settings.home, str) else _read_id(folder) or uuid4().hex
+        if _read_id(folder) != chosen:
+            write_whole(folder / ID_FILE, chosen)
+    return chosen
 
 
-def _read(folder: Path) -> str:
+def _read_id(folder: Path) -> str:
     file = folder / ID_FILE
     return file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -1,8 +1,9 @@
-"""What labeling has taken of the day's GPU-hours, and how many further shards they allow.
+"""What labeling has used of the day's GPU-hours, and how many further shards they allow.
 
 gpu_hours_per_day: 10, spent 6.5, two shards running, 1.2 a shard in the mean     ->   floor((10 - 6.5 - 2.4) / 1.2) = 0
 
-Costs are the seconds of processes, each with one GPU; with `ray.num_gpus: 4` each has four, and an hour counts as four.
+The schedule asks once a tick, before it requests runs. Costs are the seconds of processes, each with one GPU; with
+`ray.num_gpus: 4` each has four, and an hour counts as four.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class Budget:
 
     Attributes:
         hours: that may be spent; None is no limit.
-        spent: by the shards whose labels were written this day.
+        spent: by the label files written this day.
         per_shard: mean of the finished shards; None where none is finished.
         begun: part of what is spent, by shards that are not finished.
     """
@@ -56,15 +57,22 @@ class Budget:
 
 def budget_of(lake: Lake, settings: Settings, now: datetime) -> Budget:
     """The budget of the day of `now`, in UTC, by the costs that `labels.labeling_costs` is made from."""
-    day = midnight(now)
-    records = {shard: _records(lake, shard) for shard in settings.shard_keys}
-    finished = {shard: found for shard, found in records.items() if lake.intact_record(LAST_LABELS, shard)}
-    gpus = _gpus_of_a_process(settings)
-    per_shard = gpus * sum(map(_hours, finished.values())) / len(finished) if finished else None
-    earlier = {shard: sum(seconds_before(one, day) for one in found) / SECONDS for shard, found in records.items()}
-    spent = {shard: gpus * (_hours(found) - earlier[shard]) for shard, found in records.items()}
-    begun = sum(hours for shard, hours in spent.items() if shard not in finished)
-    return Budget(settings.orchestration.gpu_hours_per_day, sum(spent.values()), per_shard, begun)
+    ray = settings.orchestration.ray
+    # GPUs, or the share of one, of a process; without GPUs the hours are those of processes
+    hours_per_second = ((ray.num_gpus if ray else 0) or 1) / SECONDS
+    day, finished, spent, begun = midnight(now), [], 0.0, 0.0
+    for shard in settings.shard_keys:
+        found = (lake.intact_record(key, shard) for key in LABEL_TABLES)
+        records = [record for record in found if record is not None and record.cost]
+        hours = hours_per_second * sum(Cost.from_dict(record.cost).wall_seconds for record in records)
+        today = hours - hours_per_second * sum(seconds_before(record, day) for record in records)
+        spent += today
+        if lake.intact_record(LAST_LABELS, shard):
+            finished.append(hours)
+        else:
+            begun += today
+    per_shard = sum(finished) / len(finished) if finished else None
+    return Budget(settings.orchestration.gpu_hours_per_day, spent, per_shard, begun)
 
 
 def midnight(now: datetime) -> datetime:
@@ -81,18 +89,3 @@ def seconds_before(record: FileRecord, day: datetime) -> float:
     if datetime.fromisoformat(record.written_at) < day:
         return Cost.from_dict(record.cost).wall_seconds if record.cost else 0.0
     return float(record.cost.get(EARLIER_SECONDS, 0))
-
-
-def _gpus_of_a_process(settings: Settings) -> float:
-    """GPUs, or the share of one, of whatever makes chunks; without GPUs the hours are those of processes."""
-    ray = settings.orchestration.ray
-    return (ray.num_gpus if ray else 0) or 1
-
-
-def _records(lake: Lake, shard: str) -> list[FileRecord]:
-    found = (lake.intact_record(key, shard) for key in LABEL_TABLES)
-    return [record for record in found if record is not None and record.cost]
-
-
-def _hours(records: list[FileRecord]) -> float:
-    return sum(Cost.from_dict(record.cost).wall_seconds for record in records) / SECONDS

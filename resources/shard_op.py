@@ -4,16 +4,16 @@ run over shards 004 to 005      004: hard_negatives, answer_logprobs, …, polic
                                 005: the same, by the models that are loaded
 
 Each table of a shard is recorded the moment it is written, so that a run which is cancelled or killed leaves whole
-shards. A shard that fails keeps no other from being made; the run fails at its end, and names it. What every shard
-would meet, such as a missing model, ends the run at once; so does what may pass, but for the last attempt of the step.
+shards. A shard that fails does not stop the others; the run fails at its end, and names it. An error that every shard
+would meet, such as a missing model, ends the run at once. So does an error that may pass, unless this is the last
+attempt of the step.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from inspect import getdoc
-from itertools import chain
 from threading import Event
 from traceback import format_exception
 from typing import Any
@@ -59,35 +59,27 @@ class ShardCheck:
     """A check of a table's finished shards; where it fails as an error, nothing more is made.
 
     Attributes:
-        table: what is checked.
-        body: looks at those of some shards that are made; its name and text are the check's.
+        table: that is checked.
+        body: checks those of some shards that are made; its name and docstring are the check's.
     """
 
     table: str
     body: Callable[[Lake, Settings, Sequence[str]], dg.AssetCheckResult]
 
     @property
+    def name(self) -> str:
+        """Of the check, as Dagster shows it."""
+        return self.body.__name__
+
+    @property
     def key(self) -> dg.AssetCheckKey:
         """The check as Dagster knows it."""
-        return dg.AssetCheckKey(asset_key(self.table), self.body.__name__)
+        return dg.AssetCheckKey(asset_key(self.table), self.name)
 
     @property
     def spec(self) -> dg.AssetCheckSpec:
         """What Dagster shows of it."""
-        return dg.AssetCheckSpec(
-            self.body.__name__, asset=asset_key(self.table), description=getdoc(self.body), blocking=True
-        )
-
-    def result(self, found: dg.AssetCheckResult) -> dg.AssetCheckResult:
-        """What the body found, under the check's name."""
-        return dg.AssetCheckResult(
-            passed=found.passed,
-            asset_key=self.key.asset_key,
-            check_name=self.key.name,
-            metadata=found.metadata,
-            severity=found.severity,
-            description=found.description,
-        )
+        return dg.AssetCheckSpec(self.name, asset=asset_key(self.table), description=getdoc(self.body), blocking=True)
 
 
 @dataclass(frozen=True)
@@ -115,19 +107,25 @@ class ShardOp:
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             with step_errors(context, settings.orchestration):
-                used, chosen, profile = _used(context), self._chosen(context), context.resources.settings
-                if used["settings"] is not profile and len(chosen) < len(self.stages):
+                selected, profile = context.selected_asset_keys, context.resources.settings
+                chosen = [stage for stage in self.stages if selected & set(map(asset_key, stage.tables))]
+                own = settings_of_run(profile, context.op_execution_context.op_config)
+                is_profile = own is profile
+                if not is_profile and len(chosen) < len(self.stages):
                     raise SettingsError(
                         f"the launchpad changes settings of {len(chosen)} of the {len(self.stages)} stages of group "
                         f"`{self.name}`, which read each other's tables; launch the whole group"
                     )
+                # models know the settings that the launchpad changes
+                models = context.resources.models if is_profile else LanguageModels(own)
+                used = {"settings": own, "models": models}
                 runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in chosen]
                 checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
-                made_by = versions if used["settings"] is profile else self._versions(used["settings"], makers)
+                made_by = versions if is_profile else self._versions(own, makers)
                 try:
                     yield from _ShardWork(context, runs, checks, made_by).events()
                 finally:
-                    used["models"].end_actors()
+                    models.end_actors()
 
         return dg.multi_asset(
             name=self.name,
@@ -148,16 +146,6 @@ class ShardOp:
     def _versions(self, settings: Settings, makers: Mapping[str, Maker]) -> dict[str, str]:
         return {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
 
-    def _chosen(self, context: dg.AssetExecutionContext) -> list[Stage]:
-        return [stage for stage in self.stages if context.selected_asset_keys & set(map(asset_key, stage.tables))]
-
-
-def _used(context: dg.AssetExecutionContext) -> dict[str, Any]:
-    """The settings of a run, and models that know them where the launchpad changes some."""
-    profile, models = context.resources.settings, context.resources.models
-    settings = settings_of_run(profile, context.op_execution_context.op_config)
-    return {"settings": settings, "models": models if settings is profile else LanguageModels(settings)}
-
 
 @dataclass(frozen=True)
 class _Made:
@@ -175,7 +163,7 @@ class _ShardWork:
 
     Attributes:
         failures: a sentence per shard that failed while others could be made, and per check that raised.
-        checked: the checks of tables that were made; each is asked once more in the end.
+        checked: the checks of tables that were made; each runs once more at the end, over all shards.
         stopped: set where no further table is to be made.
         costs: what was spent on each table that was made.
     """
@@ -196,28 +184,25 @@ class _ShardWork:
             ShardsFailed: some could not be made; the message names each.
             EveryShardFails: the last of those that it names would keep all others from being made.
         """
+        _, run = self.runs[0]
+        shards, ray = self.context.partition_keys, run.settings.orchestration.ray
         try:
-            with closing(self._finished()) as finished:
+            if ray is None:
+                finished = (made for shard in shards for made in self._make(shard))
+            else:
+                run.models.connect_actors()
+                finished = side_by_side(self._make, shards, ray.shards_at_once, run.models.stop_actors)
+            with closing(finished):
                 for made in finished:
                     # not in the shard's thread, which may be ahead: an event names those that Dagster has of its inputs
                     yield from self._recorded(made)
         except CpmiError as error:
             raise EveryShardFails("; ".join([*self.failures, with_notes(error)])) from error
-        self.context.log.info(f"shards {', '.join(self.context.partition_keys)}: {sum(self.costs, Cost.zero())}")
+        self.context.log.info(f"shards {', '.join(shards)}: {sum(self.costs, Cost.zero())}")
         yield from (self._result(check) for check in self.checks if check in self.checked)
         if self.failures:
             # a check that fails as an error lets no run make more
             raise (EveryShardFails if self.stopped.is_set() else ShardsFailed)("; ".join(self.failures))
-
-    def _finished(self) -> Generator[_Made, None, None]:
-        """What the stages have made, in the order in which it is made."""
-        _, run = self.runs[0]
-        ray = run.settings.orchestration.ray
-        if ray is None:
-            yield from chain.from_iterable(map(self._make, self.context.partition_keys))
-        else:
-            run.models.connect_actors()
-            yield from side_by_side(self._make, self.context.partition_keys, ray.shards_at_once, run.models.stop_actors)
 
     def _make(self, shard: str) -> Iterator[_Made]:
         for stage, run in self.runs:
@@ -229,7 +214,13 @@ class _ShardWork:
                 self._fail(stage, run, shard, error)
                 return
             yield _Made(stage, run, shard, shown)
-            self._check(stage, run, shard)
+            for check in (check for check in self.checks if check.table in stage.tables):
+                self.checked.add(check)
+                found = self._found(check, run, [shard])
+                if isinstance(found, str):  # its result says so at the end; the shards can be made
+                    self.context.log.warning(f"the check {check.name} fails at {shard}: {found}")
+                elif not found.passed and found.severity == dg.AssetCheckSeverity.ERROR:
+                    self.stopped.set()
 
     def _fail(self, stage: Stage, run: StageRun, shard: str, error: Exception) -> None:
         """Keep a failure for the end of the run.
@@ -243,38 +234,29 @@ class _ShardWork:
         with stage.named_in_logs(run, shard):
             ours = isinstance(error, CpmiError)
             self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
-        if isinstance(error, OF_ALL_SHARDS) or (may_pass(error) and self._is_tried_again):
+        # in the last attempt of the step, a shard that keeps failing stops no other
+        is_tried_again = self.context.op_execution_context.retry_number < run.settings.orchestration.retries
+        if isinstance(error, OF_ALL_SHARDS) or (may_pass(error) and is_tried_again):
             self.stopped.set()
             raise EveryShardFails(failure) from error
         self.failures.append(failure)
 
-    @property
-    def _is_tried_again(self) -> bool:
-        """Whether the step has attempts left: in the last, a shard that keeps failing stops no other."""
-        _, run = self.runs[0]
-        return self.context.op_execution_context.retry_number < run.settings.orchestration.retries
-
-    def _check(self, stage: Stage, run: StageRun, shard: str) -> None:
-        """Stop where a shard that was just made fails as an error; it alone is read."""
-        for check in (check for check in self.checks if check.table in stage.tables):
-            self.checked.add(check)
-            try:
-                found = check.body(run.lake, run.settings, [shard])
-                if not found.passed and found.severity == dg.AssetCheckSeverity.ERROR:
-                    self.stopped.set()
-            except Exception as error:  # its result will say so; the shards can be made
-                self.context.log.warning(f"the check {check.key.name} cannot be made at {shard}: {described(error)}")
+    def _found(self, check: ShardCheck, run: StageRun, shards: Sequence[str]) -> dg.AssetCheckResult | str:
+        """What a check finds in some shards; the problem where it raises."""
+        try:
+            return check.body(run.lake, run.settings, shards)
+        except Exception as error:
+            LOG.exception("the check %s cannot be made", check.name)
+            return f"it cannot be made: {described(error)}"
 
     def _result(self, check: ShardCheck) -> dg.AssetCheckResult:
         """What a check finds in all shards on disk; one that raises has failed, and the run with it."""
         _, run = self.runs[0]
-        try:
-            return check.result(check.body(run.lake, run.settings, run.settings.shard_keys))
-        except Exception as error:
-            LOG.exception("the check %s cannot be made", check.key.name)
-            problem = f"it cannot be made: {described(error)}"
-            self.failures.append(f"the check {check.key.name} of {check.table}: {problem}")
-            return check.result(dg.AssetCheckResult(passed=False, description=problem))
+        found = self._found(check, run, run.settings.shard_keys)
+        if isinstance(found, str):
+            self.failures.append(f"the check {check.name} of {check.table}: {found}")
+            found = dg.AssetCheckResult(passed=False, description=found)
+        return found._replace(asset_key=check.key.asset_key, check_name=check.name)
 
     def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""

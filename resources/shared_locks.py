@@ -4,15 +4,13 @@ SharedLocks("s3://bucket/prefix", postgres).hold("labels.hard_negatives.003")   
 
 They save work, and say whether a run lives. What is written is right without them: the store refuses a late write. A
 profile without PostgreSQL has file locks of its own machine, and other machines may do the same work again.
-
-A process has one connection for the files that it makes, and one for each run that it executes.
 """
 
 import json
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from cpmi_dagster.files.locks import PATIENCE_SECONDS
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.postgres_locks import SharedLock, is_held, keep, session_of
+from cpmi_dagster.resources.postgres_locks import Session, SharedLock, session_of
 
 FILE_NAME = "shared_locks.json"
 POLL_SECONDS = 1.0
@@ -46,15 +44,7 @@ class SharedLocks:
         Raises:
             StorageError: the database does not answer.
         """
-        return session_of(self._database).take(self._key(name))  # pyright: ignore[reportArgumentType]
-
-    def keep(self, name: str) -> SharedLock | None:
-        """As `hold`, for a lock that must outlive a restart of the database.
-
-        Raises:
-            StorageError: the database does not answer.
-        """
-        return keep(self._database, self._key(name), name)
+        return self._session.take(f"{self.home} {name}")
 
     def is_held(self, name: str) -> bool:
         """Whether somebody holds a lock.
@@ -62,7 +52,7 @@ class SharedLocks:
         Raises:
             StorageError: the database does not answer.
         """
-        return is_held(self._database, self._key(name))
+        return self._session.is_held(f"{self.home} {name}")
 
     @contextmanager
     def locked(self, name: str, say: Callable[[str], object] = LOG.warning) -> Iterator[None]:
@@ -71,37 +61,22 @@ class SharedLocks:
         Args:
             say: takes a sentence where somebody else holds the lock for long.
         """
-        with closing(self._waited_for(name, say)):
+        lock, began, has_said = None, time.monotonic(), False
+        try:
+            while (lock := self.hold(name)) is None:
+                if not has_said and time.monotonic() - began > PATIENCE_SECONDS:
+                    say(f"another process makes {name}; waiting until it has finished (Ctrl-C ends the wait)")
+                    has_said = True
+                time.sleep(POLL_SECONDS)
+        except StorageError as error:
+            say(f"{error}; going on without its lock: other machines may do the same work")
+        with closing(lock) if lock else nullcontext():
             yield
 
-    def _waited_for(self, name: str, say: Callable[[str], object]) -> SharedLock:
-        began, has_said = time.monotonic(), False
-        while True:
-            try:
-                if lock := self.hold(name):
-                    return lock
-            except StorageError as error:
-                say(f"{error}; going on without its lock: other machines may do the same work")
-                return _NoLock()
-            if not has_said and time.monotonic() - began > PATIENCE_SECONDS:
-                say(f"another process makes {name}; waiting until it has finished (Ctrl-C ends the wait)")
-                has_said = True
-            time.sleep(POLL_SECONDS)
-
-    def _key(self, name: str) -> str:
-        return f"{self.home} {name}"
-
     @property
-    def _database(self) -> Postgres:
+    def _session(self) -> Session:
         assert self.postgres is not None
-        return self.postgres
-
-
-class _NoLock:
-    """What is held where the database does not answer."""
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return session_of(self.postgres)  # pyright: ignore[reportArgumentType]
 
 
 def shared_locks(settings: Settings) -> SharedLocks | None:

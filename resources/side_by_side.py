@@ -3,7 +3,7 @@
 shards 000 to 011, four at once    a thread each; what they yield comes to the caller's thread, as it comes
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -28,7 +28,7 @@ class _Found(Generic[Item]):
 
 def side_by_side(
     work: Callable[[str], Iterable[Item]], shards: Sequence[str], at_once: int, stop: Callable[[], None]
-) -> Iterator[Item]:
+) -> Generator[Item, None, None]:
     """What the work on each shard yields, of several shards at once.
 
     Args:

@@ -17,7 +17,7 @@ from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.materializations import asset_key
 from cpmi_dagster.resources.pace import Pace
-from cpmi_dagster.resources.run_life import AT_WORK, has_died
+from cpmi_dagster.resources.run_life import AT_WORK, is_orphaned
 from cpmi_dagster.resources.staleness import Maker, Staleness, staleness_of
 
 LOG = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
         run = record.dagster_run
         named = run.tags.get(PARTITION_TAG)
-        places[has_died(folder, record)].update([named] if named else shards_of(run, settings) or ["all"])
+        places[is_orphaned(folder, record)].update([named] if named else shards_of(run, settings) or ["all"])
     return places[True] - places[False]
 
 

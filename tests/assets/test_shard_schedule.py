@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
-from dagster._core.events import JobFailureData, RunFailureReason
 
 from cpmi_dagster.assets.automation import LABEL, SHARDS_TAG
 from cpmi_dagster.assets.shard_schedule import NOTHING_TO_DO, stretches
@@ -17,7 +16,7 @@ from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources import lake as lake_module
-from cpmi_dagster.resources.failed_runs import FIRST_TAG, KILLS_A_FAILURE, failures_of, range_tags, shards_of
+from cpmi_dagster.resources.failed_runs import FIRST_TAG, failures_of, range_tags, shards_of
 from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, LAST_LABELS, Budget, budget_of
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.resources.materializations import asset_key
@@ -40,7 +39,7 @@ class Clock(datetime):
 class World:
     """A home whose shards are labelled by marking them, and the schedule's ticks on it.
 
-    `stale` holds the shards whose files count as stale; where `kills` is set, runs that fail are killed.
+    `stale` holds the shards whose files count as stale.
 
     Args:
         failing: how often labeling a shard fails; those not named never.
@@ -51,7 +50,7 @@ class World:
         self, settings: Settings, instance: dg.DagsterInstance, failing: dict[str, int], hours: float, stale: set[str]
     ) -> None:
         self.settings, self.instance, self.lake = settings, instance, Lake(settings.home)
-        self.failing, self.hours, self.stale, self.kills = failing, hours, stale, False
+        self.failing, self.hours, self.stale = failing, hours, stale
         definitions = build_definitions(settings)
         self.repository = definitions.get_repository_def()
         self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
@@ -77,8 +76,7 @@ class World:
             if shard not in failed:
                 self._mark(run.run_id, shard)
         if failed:
-            reason = None if self.kills else JobFailureData(None, RunFailureReason.STEP_FAILURE)
-            self.instance.report_run_failed(run, job_failure_data=reason)
+            self.instance.report_run_failed(run)
         return shards
 
     def _mark(self, run_id: str, shard: str) -> None:
@@ -136,7 +134,7 @@ def test_three_days_with_failing_shards_and_a_budget(world):
     assert sorted(here.lake.partitions("labels/step_rewards")) == [s for s in here.settings.shard_keys if s != "005"]
     # the first day is spent after five shards, the second after five more, the third finishes
     assert [per_day[day] for day in range(3)] == [5, 10, 11]
-    assert "given up after 3 failed runs, or 15 killed ones: 005" in warned
+    assert "given up after 3 failed runs: 005" in warned
 
 
 def test_a_day_that_is_spent_says_so_and_until_a_shard_is_measured_one_is_tried(world):
@@ -166,34 +164,15 @@ def test_a_failed_shard_runs_alone_and_last(world):
     assert (request.partition_key, request.tags[SHARDS_TAG]) == ("001", "001")
 
 
-def test_preemptions_give_no_shard_up_and_one_that_always_ends_its_process_is_given_up_in_the_end(world):
-    here = world(failing={"000": 99}, attempts=1, shards_per_tick=12)
-    here.kills = True
-    for _ in range(KILLS_A_FAILURE - 1):
-        here.label(dg.RunRequest(tags=range_tags(["000"])))
-    *_, request = here.tick().run_requests
-    assert request.partition_key == "000"
-    here.label(request)
-    assert ["000"] not in shards_asked_for(here, here.tick())
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_run_that_fails_by_itself_is_told_from_one_whose_process_is_gone(tmp_path, killed):
-    settings = load_settings("miniature", tmp_path)
-
-    @dg.op
-    def fails() -> None:
-        raise dg.Failure("a bad row", allow_retries=False)
-
-    job = dg.GraphDefinition(LABEL, node_defs=[fails]).to_job()
-    tags = range_tags(["000", "000"])
-    with dg.DagsterInstance.ephemeral() as instance:
-        for _ in range(KILLS_A_FAILURE - 1):
-            if killed:
-                instance.report_run_failed(instance.create_run_for_job(job, tags=tags))
-            else:
-                job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
-        assert failures_of(instance, settings, ["000"], LABEL) == {"000": 0.8 if killed else 4}
+def test_a_run_and_its_restarts_are_one_attempt(world):
+    here, job, tags = world(attempts=2), dg.GraphDefinition(LABEL).to_job(), range_tags(["000", "001"])
+    first = here.instance.create_run_for_job(job, tags=tags)
+    restart = here.instance.create_run_for_job(job, tags=tags, root_run_id=first.run_id, parent_run_id=first.run_id)
+    for run, attempts in ((first, 1), (restart, 1), (here.instance.create_run_for_job(job, tags=tags), 2)):
+        here.instance.report_run_failed(run)
+        counted = failures_of(here.instance, here.settings, ["000", "001", "002"], LABEL)
+        assert counted == {"000": attempts, "001": attempts, "002": 0}
+    assert shards_asked_for(here, here.tick())[0][0] == "002"
 
 
 def test_where_all_shards_were_made_before_only_later_runs_are_looked_at(world, monkeypatch):
@@ -256,14 +235,21 @@ def test_a_run_of_recipes_is_of_no_shard(tmp_path):
     assert [shards_of(run, settings) for run in runs] == [[], [], ["001", "002"]]
 
 
-def test_running_shards_count_in_the_days_budget(tmp_path):
-    assert Budget(10.0, 6.5, 1.2).shards(running=2) == 0
-    # what the running shards have spent is not reserved again
-    assert Budget(10.0, 6.5, 1.2, begun=2.0).shards(running=2) == 2
-    assert Budget(10.0, 6.5, 1.2).shards(running=0) == 2
-    assert Budget(None, 6.5, 1.2).shards(running=0) is None
-    assert Budget(5.0, 0.0, None).shards(running=1) == 0
-    assert budget_of(Lake(tmp_path), load_settings("miniature", tmp_path), START).spent == 0
+@pytest.mark.parametrize(
+    ("budget", "running", "allowed"),
+    [
+        (Budget(10.0, 6.5, 1.2), 2, 0),
+        # what the running shards have spent is not reserved again
+        (Budget(10.0, 6.5, 1.2, begun=2.0), 2, 2),
+        (Budget(10.0, 6.5, 1.2), 0, 2),
+        (Budget(None, 6.5, 1.2), 0, None),
+        (Budget(5.0, 0.0, None), 1, 0),
+        (Budget(5.0, 0.0, None), 0, 1),
+        (Budget(5.0, 5.0, None), 0, 0),
+    ],
+)
+def test_running_shards_count_in_the_days_budget(budget, running, allowed):
+    assert budget.shards(running) == allowed
 
 
 def test_a_process_with_four_gpus_spends_four_gpu_hours_an_hour(world):

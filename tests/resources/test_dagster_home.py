@@ -11,10 +11,9 @@ import sqlalchemy.exc
 import yaml
 
 from cpmi_dagster.definitions import MAKERS
-from cpmi_dagster.errors import CpmiError, SettingsError
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files import whole_files
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import pools
 from cpmi_dagster.resources.dagster_home import (
     dagster_folder,
     open_instance,
@@ -22,7 +21,6 @@ from cpmi_dagster.resources.dagster_home import (
 )
 from cpmi_dagster.resources.dagster_server import check_port, serve_ui
 from cpmi_dagster.resources.dagster_storage import unusable_storage
-from cpmi_dagster.resources.pools import wait_for_pool
 from cpmi_dagster.resources.status import home_status
 
 
@@ -65,19 +63,6 @@ def test_a_home_that_takes_no_files_is_named(settings, monkeypatch):
     monkeypatch.setattr(whole_files.tempfile, "TemporaryFile", refuse)
     with pytest.raises(SettingsError, match=r"cannot be written \(Permission denied\)"):
         open_instance(settings)
-
-
-def test_waiting_for_a_run_that_lives_can_be_interrupted(settings, monkeypatch):
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pools.time, "sleep", interrupt)
-    with open_instance(settings) as instance:
-        run = instance.create_run_for_job(dg.GraphDefinition("nothing").to_job())
-        instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")
-        instance.event_log_storage.claim_concurrency_slot("gpu", run.run_id, "step")
-        with pytest.raises(CpmiError, match="run again when it has ended"):
-            wait_for_pool(instance, "gpu", dagster_folder(settings))
 
 
 @pytest.mark.parametrize("file", ["history/runs.db", "history/runs/index.db"])

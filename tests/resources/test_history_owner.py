@@ -28,7 +28,7 @@ def test_a_second_home_is_refused_the_history_of_the_first(one_history):
     for _ in range(2):
         with open_instance(first):
             pass
-    with pytest.raises(SettingsError, match="belongs to the home s3://bucket/first; give s3://bucket/second one of"):
+    with pytest.raises(SettingsError, match="s3://bucket/first; give s3://bucket/second"):
         open_instance(second)
 
 
@@ -55,7 +55,7 @@ def test_homes_of_two_machines_at_the_same_path_are_two_homes(tmp_path):
     folder = dagster_folder(settings)
     with open_instance(settings) as instance:
         (folder / ID_FILE).unlink()
-        with pytest.raises(SettingsError, match="if that home is gone for good, an empty database"):
+        with pytest.raises(SettingsError, match="belongs to the home"):
             claim_history(instance, settings, folder)
         assert is_of_another_home(instance, folder)
         assert not is_of_another_home(instance, tmp_path / "not a home")

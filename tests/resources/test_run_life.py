@@ -6,20 +6,22 @@ import uuid
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.executor_definition import ExecutorDefinition
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.events import AssetMaterializationPlannedData
 from dagster._core.execution.api import execute_run
 from dagster._core.launcher import WorkerStatus
 
 from cpmi_dagster.definitions import MAKERS
+from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources import run_life
 from cpmi_dagster.resources.dagster_home import dagster_folder, open_instance, view_instance
-from cpmi_dagster.resources.pools import wait_for_pool
-from cpmi_dagster.resources.run_launcher import WatchedRunLauncher
-from cpmi_dagster.resources.run_life import ALIVE, hold_run, watched_executor
+from cpmi_dagster.resources.run_life import ALIVE, WatchedExecutor, WatchedRunLauncher, hold_run, wait_for_pool
 from cpmi_dagster.resources.status import home_status
 
 STARTED, FAILURE = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE
+CANCELED = dg.DagsterRunStatus.CANCELED
 # takes the lock of a run and ends without giving it back, as after a kill
 HOLD_AND_DIE = "import sys, os; from pathlib import Path; from cpmi_dagster.resources.run_life import hold_run; "
 HOLD_AND_DIE += "lock = hold_run(Path(sys.argv[1]), sys.argv[2]); os._exit(9)"
@@ -30,18 +32,16 @@ def settings(tmp_path):
     return load_settings("miniature", tmp_path)
 
 
-def started(instance: dg.DagsterInstance, status: dg.DagsterRunStatus = STARTED, **options) -> str:
+@dg.job
+def nothing():
+    """No step."""
+
+
+def started(instance: dg.DagsterInstance, **options) -> str:
     """A run that Dagster has as at work."""
-    job = dg.GraphDefinition("nothing").to_job()
-    run = instance.create_run_for_job(job, **options)
-    instance.report_dagster_event(_start(job.name), run.run_id)
-    if status == dg.DagsterRunStatus.CANCELING:
-        instance.report_run_canceling(run)
+    run = instance.create_run_for_job(nothing, **options)
+    instance.report_dagster_event(dg.DagsterEvent("PIPELINE_START", nothing.name), run.run_id)
     return run.run_id
-
-
-def _start(job: str) -> dg.DagsterEvent:
-    return dg.DagsterEvent(event_type_value="PIPELINE_START", job_name=job)
 
 
 def kill(settings, run_id: str) -> None:
@@ -49,22 +49,23 @@ def kill(settings, run_id: str) -> None:
     subprocess.run([sys.executable, "-c", HOLD_AND_DIE, str(dagster_folder(settings)), run_id], check=False)
 
 
-def test_a_run_whose_process_is_gone_is_marked_failed_and_one_that_lives_is_not(settings):
+def claim_slot(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Have a run hold the pool's only slot."""
+    instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")
+    instance.event_log_storage.claim_concurrency_slot("gpu", run_id, "step")
+
+
+def test_orphaned_runs_end_as_failed_or_cancelled_and_one_that_lives_is_left_alone(settings):
     with open_instance(settings) as instance:
-        dead, alive = started(instance), started(instance)
-    kill(settings, dead)
-    lock = hold_run(dagster_folder(settings), alive)
+        runs = [started(instance) for _ in range(3)]
+        instance.report_run_canceling(instance.get_run_by_id(runs[1]))
+    for run in runs[:2]:
+        kill(settings, run)
+    lock = hold_run(dagster_folder(settings), runs[2])
     with open_instance(settings) as instance:
-        assert [instance.get_run_by_id(run).status for run in (dead, alive)] == [FAILURE, STARTED]
+        assert [instance.get_run_by_id(run).status for run in runs] == [FAILURE, CANCELED, STARTED]
+        assert [path.stem for path in (dagster_folder(settings) / ALIVE).iterdir()] == [runs[2]]
     lock.close()
-
-
-def test_a_cancelled_run_whose_process_is_gone_ends_as_cancelled(settings):
-    with open_instance(settings) as instance:
-        run = started(instance, dg.DagsterRunStatus.CANCELING)
-    kill(settings, run)
-    with open_instance(settings) as instance:
-        assert instance.get_run_by_id(run).status == dg.DagsterRunStatus.CANCELED
 
 
 def test_a_run_that_has_no_lock_yet_is_given_a_moment(settings, monkeypatch):
@@ -77,7 +78,7 @@ def test_a_run_that_has_no_lock_yet_is_given_a_moment(settings, monkeypatch):
         assert instance.get_run_by_id(run).status == FAILURE
 
 
-def test_a_run_that_ends_while_it_is_looked_at_keeps_its_end(settings, monkeypatch):
+def test_a_run_that_ends_while_it_is_checked_keeps_its_end(settings, monkeypatch):
     with open_instance(settings) as instance:
         run = started(instance)
 
@@ -85,30 +86,33 @@ def test_a_run_that_ends_while_it_is_looked_at_keeps_its_end(settings, monkeypat
             instance.report_dagster_event(dg.DagsterEvent("PIPELINE_SUCCESS", "nothing"), run)
             return True
 
-        monkeypatch.setattr(run_life, "has_died", ends)
-        run_life.end_dead_runs(instance, dagster_folder(settings))
+        monkeypatch.setattr(run_life, "is_orphaned", ends)
+        run_life.end_orphaned_runs(instance, dagster_folder(settings))
         assert instance.get_run_by_id(run).status == dg.DagsterRunStatus.SUCCESS
 
 
-def test_status_shows_a_dead_run_as_failed_and_changes_nothing(settings):
-    key = dg.AssetKey(["sources", "reference_problems"])
+def test_status_shows_an_orphaned_run_as_failed_and_changes_nothing(settings):
+    key = dg.AssetKey(["labels", "step_rewards"])
     with open_instance(settings) as instance:
         run = started(instance, tags={"dagster/partition": "001"})
+        planned = AssetMaterializationPlannedData(key, partition="001")
+        event = dg.DagsterEvent("ASSET_MATERIALIZATION_PLANNED", nothing.name, event_specific_data=planned)
+        instance.report_dagster_event(event, run)
     kill(settings, run)
-    home_status(settings, MAKERS)
+    (rewards,) = [asset for asset in home_status(settings, MAKERS) if asset.key == "labels/step_rewards"]
+    assert rewards.partitions["001"] == "failed"
     with view_instance(settings) as instance:
         assert instance.get_run_by_id(run).status == STARTED
-        assert not instance.get_latest_materialization_event(key)
 
 
 def test_dagsters_run_monitoring_asks_the_lock(settings):
     with open_instance(settings) as instance:
         assert isinstance(instance.run_launcher, WatchedRunLauncher)
         assert instance.run_launcher.supports_check_run_worker_health
-        dead, alive = started(instance), started(instance)
-        kill(settings, dead)
+        orphan, alive = started(instance), started(instance)
+        kill(settings, orphan)
         lock = hold_run(dagster_folder(settings), alive)
-        states = [instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run)) for run in (dead, alive)]
+        states = [instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run)) for run in (orphan, alive)]
         assert [state.status for state in states] == [WorkerStatus.FAILED, WorkerStatus.RUNNING]
         lock.close()
 
@@ -120,50 +124,45 @@ def test_the_executor_of_every_launched_run_holds_its_lock(settings):
     def look(context: dg.OpExecutionContext) -> None:
         seen.append(run_life.life_of(folder / ALIVE / f"{context.run_id}.lock"))
 
-    @dg.job(executor_def=watched_executor(dagster_folder(settings)))
+    @dg.job(executor_def=ExecutorDefinition.hardcoded_executor(WatchedExecutor(folder)))
     def looks() -> None:
         look()
 
     with open_instance(settings) as instance:
-        run = instance.create_run_for_job(looks)
         # as the process of a launched run does
-        assert execute_run(InMemoryJob(looks), run, instance).success
+        assert execute_run(InMemoryJob(looks), instance.create_run_for_job(looks), instance).success
     assert seen == ["held"]
 
 
-def claim(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Have a run hold the pool's only slot."""
-    instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")
-    instance.event_log_storage.claim_concurrency_slot("gpu", run_id, "step")
-
-
 @pytest.mark.parametrize("has_ended", [False, True])
-def test_a_slot_that_a_dead_run_holds_is_waited_for_no_longer_than_it_takes_to_see(settings, caplog, has_ended):
+def test_the_slot_of_an_orphaned_run_is_not_waited_for(settings, has_ended):
     with open_instance(settings) as instance:
         run = started(instance)
-        claim(instance, run)
+        claim_slot(instance, run)
         kill(settings, run)
         if has_ended:
             instance.report_run_failed(instance.get_run_by_id(run))
         wait_for_pool(instance, "gpu", dagster_folder(settings))
         assert instance.event_log_storage.get_concurrency_info("gpu").active_slot_count == 0
-    assert "another run on this home is at work" in caplog.text
 
 
-def test_the_locks_of_ended_runs_are_removed(settings):
+def test_waiting_for_a_run_that_lives_is_announced_and_can_be_interrupted(settings, monkeypatch, caplog):
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_life.time, "sleep", interrupt)
     with open_instance(settings) as instance:
         run = started(instance)
-        kill(settings, run)
-    with open_instance(settings):
-        pass
-    with open_instance(settings):
-        assert not list((dagster_folder(settings) / ALIVE).iterdir())
+        claim_slot(instance, run)
+        with pytest.raises(CpmiError, match="run again when it has ended"):
+            wait_for_pool(instance, "gpu", dagster_folder(settings))
+    assert "another run on this home is at work" in caplog.text
 
 
 def test_the_lock_of_an_unknown_run_stays_as_long_as_a_process_holds_it(settings):
     lock = hold_run(dagster_folder(settings), str(uuid.uuid4()))
     with open_instance(settings):
         assert lock.path.exists()
-    lock.close()
+    kill(settings, lock.path.stem)
     with open_instance(settings):
         assert not lock.path.exists()

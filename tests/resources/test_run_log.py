@@ -15,7 +15,7 @@ from dagster._core.execution.api import execute_run
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dagster_home import write_dagster_yaml
-from cpmi_dagster.resources.run_life import watched_executor
+from cpmi_dagster.resources.run_life import WatchedExecutor
 from cpmi_dagster.resources.run_log import console_loggers
 
 settings = load_settings("miniature", Path(sys.argv[1]))
@@ -34,7 +34,7 @@ def labels() -> None:
     label()
 
 # as in a code location
-definitions = dg.Definitions(jobs=[labels], executor=watched_executor(settings.home), loggers=console_loggers())
+definitions = dg.Definitions(jobs=[labels], executor=WatchedExecutor(settings.home), loggers=console_loggers())
 job = definitions.resolve_job_def("labels")
 
 with dg.DagsterInstance.from_config(str(write_dagster_yaml(settings))) as instance:

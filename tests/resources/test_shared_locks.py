@@ -9,12 +9,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cpmi_dagster.errors import StorageError
 from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources import postgres_locks, run_life, shared_locks
 from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.run_life import has_died, hold_run
+from cpmi_dagster.resources.postgres_locks import Session
+from cpmi_dagster.resources.run_life import hold_run, is_orphaned
 from cpmi_dagster.resources.shared_locks import SharedLocks, note_locks, noted_locks
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
@@ -50,7 +50,9 @@ def postgres(server, monkeypatch) -> Postgres:
 @needs_server
 def test_a_lock_is_held_by_one_and_free_when_it_is_closed(postgres):
     one, other = SharedLocks(HOME, postgres), SharedLocks(HOME, postgres)
+    machine = Session(postgres)
     with closing(one.hold("table")):
+        assert machine.take(f"{HOME} table") is None
         assert other.hold("table") is None
         assert other.is_held("table")
         assert not other.is_held("another table")
@@ -69,29 +71,16 @@ def test_a_lock_is_free_when_its_process_is_gone(postgres):
 
 
 @needs_server
-def test_many_locks_of_a_process_take_one_connection_which_goes_with_the_last(postgres):
-    locks = SharedLocks(HOME, postgres)
-    held = [locks.hold(f"shard {number}") for number in range(200)]
-    assert all(held)
-    assert locks.hold("shard 7") is None
-    wait_until(lambda: _connections(postgres) == 1, LONG, "the connections of other tests stay, or there are many")
-    for lock in held:
+def test_many_locks_of_a_process_take_one_connection(postgres):
+    session = Session(postgres)
+    before = _connections(postgres)
+    locks = [session.take(f"shard {number}") for number in range(200)]
+    assert all(locks)
+    assert session.take("shard 7") is None
+    assert _connections(postgres) <= before + 1
+    for lock in locks:
         lock.close()
-    assert not locks.is_held("shard 7")
-    wait_until(lambda: _connections(postgres) == 0, LONG, "the connection stays")
-
-
-@needs_server
-def test_locks_of_a_lost_connection_are_free_and_later_ones_have_a_new_one(postgres):
-    locks = SharedLocks(HOME, postgres)
-    lost = locks.hold("one")
-    _drop_connections(postgres)
-    with pytest.raises(StorageError, match="locks' database failed"):
-        locks.hold("two")
-    with closing(locks.hold("one")):
-        lost.close()
-        assert locks.is_held("one")
-    assert not locks.is_held("one")
+    assert not session.is_held("shard 7")
 
 
 OTHERS = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
@@ -99,14 +88,14 @@ OTHERS = "from pg_stat_activity where datname = current_database() and pid <> pg
 
 def _connections(postgres: Postgres) -> int:
     """Of other processes and objects than the one that asks."""
-    with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+    with closing(postgres_locks._connect(postgres)) as connection, connection.cursor() as cursor:
         cursor.execute(f"select count(*) {OTHERS}")
         return cursor.fetchone()[0]
 
 
 def _drop_connections(postgres: Postgres) -> None:
     """End those of others, and return when they have ended."""
-    with closing(postgres_locks._connection(postgres)) as connection, connection.cursor() as cursor:
+    with closing(postgres_locks._connect(postgres)) as connection, connection.cursor() as cursor:
         cursor.execute(f"select pg_terminate_backend(pid, {LONG * 1000}) {OTHERS}")
 
 
@@ -153,13 +142,6 @@ def test_the_password_is_not_in_what_is_noted(tmp_path, monkeypatch):
     assert noted_locks(tmp_path / "other") is None
 
 
-class Connection:
-    """To a server."""
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 class Record:
     """A run that began long ago, as Dagster records it."""
 
@@ -172,71 +154,52 @@ def test_a_run_of_another_machine_lives_as_long_as_it_holds_its_lock(postgres, t
     monkeypatch.setattr(run_life, "noted_locks", lambda _: SharedLocks(HOME, postgres))
     record = Record("0b0b0b0b-0000-0000-0000-000000000000")
     with closing(hold_run(tmp_path / "one machine", record.dagster_run.run_id)):
-        assert not has_died(tmp_path / "another machine", record)
-    wait_until(lambda: has_died(tmp_path / "another machine", record), LONG, "the lock of the run stays")
+        assert not is_orphaned(tmp_path / "another machine", record)
+    wait_until(lambda: is_orphaned(tmp_path / "another machine", record), LONG, "the lock of the run stays")
 
 
 @needs_server
-def test_a_kept_lock_is_taken_again_when_the_database_has_dropped_its_connection(postgres, monkeypatch):
+def test_locks_are_taken_again_when_the_database_has_dropped_their_connection(postgres, monkeypatch):
     monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.1)
-    locks = SharedLocks(HOME, postgres)
-    with closing(locks.keep("run")):
+    session, other = Session(postgres), Session(postgres)
+    with closing(session.take("run")):
         _drop_connections(postgres)
-        wait_until(lambda: locks.is_held("run"), LONG, "the lock is not taken again")
-    wait_until(lambda: not locks.is_held("run"), LONG, "the lock stays")
+        wait_until(lambda: other.is_held("run"), LONG, "the lock is not taken again")
+        _drop_connections(postgres)
+        assert session.take("table"), "a new lock needs no lost connection"
+        assert other.is_held("run")
+    assert not other.is_held("run")
 
 
 @needs_server
-def test_a_kept_lock_that_another_process_has_taken_is_said_once_and_taken_back_when_it_is_free(
+def test_a_lock_that_another_process_has_taken_is_reported_once_and_taken_back_when_it_is_free(
     postgres, monkeypatch, caplog
 ):
-    monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.05)
-    locks, key = SharedLocks(HOME, postgres), f"{HOME} run"
-    connection = postgres_locks._holding(postgres, key)
-    with closing(postgres_locks.KeptLock("run", connection, lambda: None)) as kept:
-        connection.close()
-        wait_until(lambda: not locks.is_held("run"), LONG, "the lock stays")
-        with closing(locks.hold("run")):
-            wait_until(lambda: "another process holds the lock of the run" in caplog.text, LONG, "it is not said")
-        kept._retake = lambda: postgres_locks._holding(postgres, key)
-        wait_until(lambda: locks.is_held("run"), LONG, "the lock is not taken back")
-    assert caplog.text.count("another process holds") == 1
-
-
-def test_a_server_that_does_not_answer_does_not_keep_a_lock_from_being_closed(monkeypatch):
-    monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(postgres_locks, "CLOSE_SECONDS", 0.1)
-    asked, answered, waited_for = threading.Event(), threading.Event(), threading.Event()
-
-    def silence(*_: object) -> bool:
-        asked.set()
-        if not answered.wait(LONG):
-            waited_for.set()
-        return True
-
-    monkeypatch.setattr(postgres_locks, "_first", silence)
-    kept = postgres_locks.KeptLock("run", Connection(), lambda: None)
-    assert asked.wait(LONG)
-    kept.close()
-    assert not waited_for.is_set()
-    answered.set()
+    session, other = Session(postgres), Session(postgres)
+    with closing(session.take("run")):
+        session._connection.close()
+        with closing(other.take("run")):
+            monkeypatch.setattr(postgres_locks, "LOOK_SECONDS", 0.05)
+            wait_until(lambda: "another process holds it now" in caplog.text, LONG, "it is not said")
+        wait_until(lambda: other.is_held("run"), LONG, "the lock is not taken back")
+    assert caplog.text.count("another process holds it now") == 1
 
 
 @needs_server
-def test_a_run_whose_lock_was_lost_for_a_moment_is_not_dead_and_all_are_waited_for_at_once(
+def test_a_run_whose_lock_was_lost_for_a_moment_is_not_orphaned_and_all_are_waited_for_at_once(
     postgres, tmp_path, monkeypatch
 ):
-    looks, waits, lives, dead = iter([True, True, False, True]), [], Record("lives"), Record("dead")
+    looks, waits, lives, orphan = iter([True, True, False, True]), [], Record("lives"), Record("orphan")
     monkeypatch.setattr(run_life, "noted_locks", lambda _: SharedLocks(HOME, postgres))
-    monkeypatch.setattr(run_life, "has_died", lambda *_: next(looks))
+    monkeypatch.setattr(run_life, "is_orphaned", lambda *_: next(looks))
     monkeypatch.setattr(run_life.time, "sleep", waits.append)
-    assert run_life.surely_dead(tmp_path, [lives, dead]) == [dead]
+    assert run_life.orphaned(tmp_path, [lives, orphan]) == [orphan]
     assert waits == [run_life.SECONDS_TO_RETAKE_LOCK]
 
 
-def test_without_a_database_no_run_of_another_machine_is_taken_for_dead(tmp_path, monkeypatch):
+def test_without_a_database_no_run_of_another_machine_is_taken_for_orphaned(tmp_path, monkeypatch):
     monkeypatch.setattr(run_life, "noted_locks", lambda _: SharedLocks(HOME, None))
     record = Record("0b0b0b0b-0000-0000-0000-000000000000")
-    assert not has_died(tmp_path, record)
+    assert not is_orphaned(tmp_path, record)
     with closing(hold_run(tmp_path, record.dagster_run.run_id)):
-        assert not has_died(tmp_path, record)
+        assert not is_orphaned(tmp_path, record)
