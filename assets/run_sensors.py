@@ -8,13 +8,13 @@ import httpx2
 
 from cpmi_dagster.assets.automation import INGEST
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.failed_runs import shards_of
 from cpmi_dagster.resources.fingerprints import fingerprint_of
 from cpmi_dagster.resources.spec_version import source_states
 from cpmi_dagster.resources.staleness import Maker, staleness_of
+from cpmi_dagster.resources.step_errors import reason_of
 
 SECONDS_TO_POST = 10.0
 MOST_NAMED = 20
@@ -43,7 +43,7 @@ def failed_runs(settings: Settings) -> dg.SensorDefinition:
 def failure_facts(context: dg.RunFailureSensorContext, settings: Settings) -> dict[str, object]:
     """What is posted of a failed run; `text` is what chat servers show."""
     run = context.dagster_run
-    steps = {event.step_key: _reason(event) for event in context.get_step_failure_events()}
+    steps = {event.step_key: reason_of(event) for event in context.get_step_failure_events()}
     reasons = [f"{step}: {reason}" for step, reason in steps.items()] or [context.failure_event.message or "unknown"]
     shards = shards_of(run, settings)
     where = f" of shards {', '.join(shards)}" if shards else ""
@@ -83,47 +83,34 @@ def changed_sources(settings: Settings, makers: Mapping[str, Maker]) -> dg.Senso
     )
     def compute(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         states = {key: source_states(maker, settings) for key, maker in makers.items()}
-        readers = [key for key, found in states.items() if found]
         state = fingerprint_of(states)
         if state == context.cursor:
             return dg.SensorResult(skip_reason="no source has changed", cursor=state)
-        stale = stale_readers(settings, makers, readers)
-        message = words_on_stale(stale) if stale else "no source differs from what its table was made from"
-        if stale:
+        message = what_is_stale(settings, makers, [key for key, found in states.items() if found])
+        if message:
             context.log.warning(message)
-        return dg.SensorResult(skip_reason=message, cursor=state)
+        unchanged = "no source differs from what its table was made from"
+        return dg.SensorResult(skip_reason=message or unchanged, cursor=state)
 
     return compute
 
 
-def stale_readers(settings: Settings, makers: Mapping[str, Maker], readers: Iterable[str]) -> dict[str, list[str]]:
-    """The tables that were made from another version of their source, and which partitions of them (`all` of one)."""
-    staleness = staleness_of(settings, makers)
-    found = {
-        key: ["all"] * bool(staleness.of(key, None))
-        if TABLES[key].partitioning is None
-        else [*staleness.partitions(key)]
-        for key in readers
-    }
-    return {key: partitions for key, partitions in found.items() if partitions}
+def what_is_stale(settings: Settings, makers: Mapping[str, Maker], readers: Iterable[str]) -> str:
+    """A sentence that names the tables made from another version of their source, and what to run; empty for none.
 
-
-def words_on_stale(stale: Mapping[str, list[str]]) -> str:
-    """A sentence that names what is stale, and what to run."""
-    parts = []
-    for key, partitions in stale.items():
-        more = f" and {len(partitions) - MOST_NAMED} more" if len(partitions) > MOST_NAMED else ""
-        named = f" of shards {', '.join(partitions[:MOST_NAMED])}{more}" if partitions != ["all"] else ""
-        parts.append(f"{key}{named}")
+    Args:
+        readers: the tables that read sources.
+    """
+    staleness, parts = staleness_of(settings, makers), []
+    for key in readers:
+        if TABLES[key].partitioning is None:
+            parts += [key] * bool(staleness.of(key, None))
+        elif stale := [*staleness.partitions(key)]:
+            more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
+            parts.append(f"{key} of shards {', '.join(stale[:MOST_NAMED])}{more}")
+    if not parts:
+        return ""
     return (
         f"a source has changed, so these are stale: {'; '.join(parts)}; run the job `{INGEST}`: labels follow for the "
         "shards whose rows differ"
     )
-
-
-def _reason(event: dg.DagsterEvent) -> str:
-    data = event.step_failure_data
-    if data.user_failure_data is not None and data.user_failure_data.description:
-        return data.user_failure_data.description
-    error = data.error
-    return first_line(Exception((error.cause or error).message)) if error else "unknown"

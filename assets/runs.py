@@ -24,8 +24,8 @@ from cpmi_dagster.resources.materializations import asset_key
 from cpmi_dagster.resources.run_life import hold_run, wait_for_pool
 from cpmi_dagster.resources.run_log import log_of_this_process
 from cpmi_dagster.resources.stage import GPU_POOL
+from cpmi_dagster.resources.step_errors import reason_of
 
-INTERRUPTED = "interrupted; run again to continue where it stopped"
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 ON_GPUS = (LABEL, CANDIDATES, TRAIN)
 # by which the pages of a job find its runs; those of this process come from no code server
@@ -73,8 +73,12 @@ def run_phases(
         selection = [key for key in tables if key in wanted]
         if not selection:
             continue
-        if reason := _why_wait(phase, shards, settings, lake):
-            outcome.waiting.append(reason)
+        missing = set(settings.shard_keys) - set(shards) - set(lake.partitions(STEP_REWARDS))
+        if missing and phase not in (INGEST, LABEL):
+            outcome.waiting.append(
+                f"`{phase}` and everything after it wait for shards {', '.join(sorted(missing))}: soft labels are "
+                "over the whole set; run without --shards to label them"
+            )
             break
         outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
         if outcome.failures:
@@ -155,16 +159,6 @@ def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = 
     return named.union(*(tables for tables in made_together if named & set(tables)))
 
 
-def _why_wait(phase: str, shards: Sequence[str], settings: Settings, lake: Lake) -> str | None:
-    missing = set(settings.shard_keys) - set(shards) - set(lake.partitions(STEP_REWARDS))
-    if phase in (INGEST, LABEL) or not missing:
-        return None
-    return (
-        f"`{phase}` and everything after it wait for shards {', '.join(sorted(missing))}: soft labels are "
-        "over the whole set; run without --shards to label them"
-    )
-
-
 def _alike(definitions: dg.Definitions, selection: Sequence[str]) -> Iterator[list[str]]:
     """Tables in parts that are partitioned alike, each after those it reads; a Dagster run has one partition."""
     graph = definitions.resolve_asset_graph()
@@ -198,29 +192,31 @@ def _run_job(
     assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
     # checks that are not named would be those of the whole home
     checks = frozenset(key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in assets)
+    tags = dict(OF_THIS_LOCATION)
+    if first and last and phase == LABEL:
+        tags[SHARDS_TAG] = first if first == last else f"{first}-{last}"
+    if first and last and first != last:
+        tags.update(range_tags([first, last]))
     with closing(hold_run(dagster_folder(settings), run_id)):
         result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
             instance=instance,
             run_id=run_id,
             partition_key=first if first == last else None,
-            tags={**OF_THIS_LOCATION, **_tags(phase, first, last)},
+            tags=tags,
             run_config=log_of_this_process(),
             raise_on_error=False,
         )
     failures = result.get_step_failure_events()
     failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
     stopping = [each for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
-    found = [f"{event.step_key}: {_sentence(event, event.step_failure_data.error)}" for event in failures]
-    if stopping and all(getattr(event.step_failure_data.error, "cls_name", "") == CHECK_FAILED for event in failures):
+    errors = [event.step_failure_data.error for event in failures]
+    found = [f"{event.step_key}: {reason_of(event)}" for event in failures]
+    if stopping and all(getattr(error, "cls_name", "") == CHECK_FAILED for error in errors):
         # Dagster's own error says only that there was one
         found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
     outcome.add(Outcome(found, _by_name(failed)))
-    return all(map(_is_of_shards_alone, failures))
-
-
-def _is_of_shards_alone(failure: dg.DagsterEvent) -> bool:
-    cause = getattr(failure.step_failure_data.error, "cause", None)
-    return getattr(cause, "cls_name", "") == ShardsFailed.__name__
+    causes = [getattr(error, "cause", None) for error in errors]
+    return all(getattr(cause, "cls_name", "") == ShardsFailed.__name__ for cause in causes)
 
 
 def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
@@ -230,21 +226,3 @@ def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]
         name: f"{name}: {each.description}" if each.description else name
         for name, each in zip(names, evaluations, strict=True)
     }
-
-
-def _tags(phase: str, first: str | None, last: str | None) -> dict[str, str]:
-    """Which partitions a run makes, for Dagster where it makes several, and for the pages of runs."""
-    if first is None or last is None:
-        return {}
-    shown = {SHARDS_TAG: first if first == last else f"{first}-{last}"} if phase == LABEL else {}
-    return shown if first == last else {**shown, **range_tags([first, last])}
-
-
-def _sentence(event: dg.DagsterEvent, error: object) -> str:
-    failure = event.step_failure_data.user_failure_data
-    if failure is not None and failure.description:
-        return failure.description
-    cause = getattr(error, "cause", None) or error
-    if getattr(cause, "cls_name", "") == "DagsterExecutionInterruptedError":
-        return INTERRUPTED
-    return str(getattr(cause, "message", cause)).strip().splitlines()[0]

@@ -14,6 +14,7 @@ import dagster as dg
 from cpmi_dagster.errors import CpmiError, first_line, may_pass, with_notes
 from cpmi_dagster.profiles.orchestration import Orchestration
 
+INTERRUPTED = "interrupted; run again to continue where it stopped"
 LOG = logging.getLogger(__name__)
 
 
@@ -39,3 +40,19 @@ def step_errors(context: dg.AssetExecutionContext, orchestration: Orchestration)
         if isinstance(error, CpmiError):
             raise dg.Failure(description=with_notes(error), allow_retries=False) from error
         raise
+
+
+def reason_of(event: dg.DagsterEvent) -> str:
+    """Why a step failed, in one sentence.
+
+    Args:
+        event: of the failure, as Dagster keeps it.
+    """
+    data = event.step_failure_data
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return data.user_failure_data.description
+    cause = (data.error.cause or data.error) if data.error else None
+    if cause is None:
+        return "unknown"
+    interrupted = cause.cls_name == "DagsterExecutionInterruptedError"
+    return INTERRUPTED if interrupted else first_line(Exception(cause.message))
