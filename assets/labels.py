@@ -104,8 +104,7 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
     made = run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, {NEGATIVES: negative_answers})
     if before is None:
         return scored_output(_answers(made), made.model)
-    grown = scored_output(joined(_answers(before), _answers(made)), made.model)
-    return replace(grown, earlier_seconds=before.earlier_seconds)
+    return scored_output(joined(_answers(before), _answers(made)), made.model)
 
 
 def _scored_already(extent: Extent) -> ScoredAlready:
@@ -145,7 +144,7 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
     if before is None or not keeps:
         return made
     rows = pl.concat([before.frame(CONTROLS), made.frame(CONTROLS)]).sort(controls.CONTROL_KEY)
-    return StageOutput(rows, made.model, before.cost + made.cost, made.notes, earlier_seconds=before.earlier_seconds)
+    return StageOutput(rows, made.model, before.cost + made.cost, made.notes)
 
 
 @model_stage(
@@ -242,7 +241,7 @@ def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) 
         return drawn
     (key,) = run.tables
     frame = in_order(pl.concat([before.frame(key), drawn.frame(key)]), selected)
-    return replace(drawn, frames=frame, cost=before.cost + drawn.cost, earlier_seconds=before.earlier_seconds)
+    return replace(drawn, frames=frame, cost=before.cost + drawn.cost)
 
 
 @stage(

@@ -19,7 +19,7 @@ SECONDS = 3600
 LABEL_TABLES = [key for key, table in TABLES.items() if table.group == "labels"]
 LAST_LABELS = STEP_REWARDS
 EARLIER_SECONDS = "earlier_wall_seconds"
-"""Beside the cost of a file: which of its wall's seconds are of rows kept from before the day on which it grew."""
+"""Beside the cost of a file: the seconds of it that were spent before the day on which the file grew."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def midnight(now: datetime) -> datetime:
 
 
 def seconds_before(record: FileRecord, day: datetime) -> float:
-    """How many of the wall's seconds of a file were spent before a day; one that grew that day has noted them.
+    """The seconds of a file's cost that were spent before a day.
 
     Args:
         day: its midnight.
@@ -89,3 +89,15 @@ def seconds_before(record: FileRecord, day: datetime) -> float:
     if datetime.fromisoformat(record.written_at) < day:
         return Cost.from_dict(record.cost).wall_seconds if record.cost else 0.0
     return float(record.cost.get(EARLIER_SECONDS, 0))
+
+
+def recorded_cost(cost: Cost, grown_from: FileRecord | None) -> dict[str, float]:
+    """The cost of a file as its footer holds it; of a file that grew, with the seconds spent before today.
+
+    Args:
+        grown_from: what made the file before it grew.
+    """
+    before = seconds_before(grown_from, midnight(datetime.now(UTC))) if grown_from else 0.0
+    # a file that was made from the start after all has a cost of its own
+    seconds = min(before, cost.wall_seconds)
+    return {**cost.to_dict(), EARLIER_SECONDS: seconds} if seconds else cost.to_dict()

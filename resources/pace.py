@@ -34,10 +34,6 @@ class Pace:
     seconds: float = 0
     peak_share: float | None = None
 
-    def found(self, trajectories: int) -> "Pace":
-        """After a chunk that an earlier run had finished."""
-        return replace(self, done=self.done + trajectories)
-
     def after(self, trajectories: int, cost: Cost, seconds: float = 0) -> "Pace":
         """After a chunk that was made now, so many seconds after the first was begun."""
         more = {"done": self.done + trajectories, "made": self.made + trajectories, "cost": self.cost + cost}

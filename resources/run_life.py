@@ -44,34 +44,29 @@ ORPHANED = "The process of this run ended silently (killed, or out of memory); r
 LOG = logging.getLogger(__name__)
 
 
-def hold_run(folder: Path, run_id: str, locks: SharedLocks | None = None) -> LifeLock | SharedLock:
+def hold_run(dagster_home: Path, run_id: str, locks: SharedLocks | None = None) -> LifeLock | SharedLock:
     """Hold the lock of a run that this process executes.
 
     Args:
-        folder: the home's `dagster`.
-        locks: of a home on an object store; those noted in the folder by default.
+        locks: of a home on an object store; those noted in its `dagster` folder by default.
     """
-    locks = locks or noted_locks(folder)
+    locks = locks or noted_locks(dagster_home)
     if locks is None or locks.postgres is None:
-        return hold(folder / ALIVE / f"{run_id}.lock")
+        return hold(dagster_home / ALIVE / f"{run_id}.lock")
     lock = locks.hold(f"run {run_id}")
     if lock is None:
         raise StorageError(f"another process is executing the run {run_id}; wait for it to end")
     return lock
 
 
-def is_orphaned(folder: Path, record: dg.RunRecord) -> bool:
-    """Whether a run that is at work has no process any more.
-
-    Args:
-        folder: the home's `dagster`.
-    """
-    run_id, locks = record.dagster_run.run_id, noted_locks(folder)
+def is_orphaned(dagster_home: Path, record: dg.RunRecord) -> bool:
+    """Whether a run that is at work has no process any more."""
+    run_id, locks = record.dagster_run.run_id, noted_locks(dagster_home)
     if locks is not None and locks.postgres is not None:
         # PostgreSQL keeps nothing of a lock that is free
         life = "held" if locks.is_held(f"run {run_id}") else "absent"
     else:
-        life = life_of(folder / ALIVE / f"{run_id}.lock")
+        life = life_of(dagster_home / ALIVE / f"{run_id}.lock")
     if life != "absent":
         return life == "free"
     if locks is not None and locks.postgres is None:
@@ -79,27 +74,19 @@ def is_orphaned(folder: Path, record: dg.RunRecord) -> bool:
     return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
 
 
-def orphaned(folder: Path, records: Iterable[dg.RunRecord]) -> list[dg.RunRecord]:
-    """The runs that are orphaned, checked twice where a restarted PostgreSQL may have freed the locks of live ones.
-
-    Args:
-        folder: the home's `dagster`.
-    """
-    found, locks = [record for record in records if is_orphaned(folder, record)], noted_locks(folder)
+def orphaned(dagster_home: Path, records: Iterable[dg.RunRecord]) -> list[dg.RunRecord]:
+    """The runs that are orphaned, checked twice where a restarted PostgreSQL may have freed the locks of live ones."""
+    found, locks = [record for record in records if is_orphaned(dagster_home, record)], noted_locks(dagster_home)
     if found and locks is not None and locks.postgres is not None:
         time.sleep(SECONDS_TO_RETAKE_LOCK)
-        found = [record for record in found if is_orphaned(folder, record)]
+        found = [record for record in found if is_orphaned(dagster_home, record)]
     return found
 
 
-def end_orphaned_runs(instance: dg.DagsterInstance, folder: Path) -> None:
-    """Mark orphaned runs as failed or cancelled, remove their lock files, and free pool slots of ended runs.
-
-    Args:
-        folder: the home's `dagster`.
-    """
-    free = [path for path in (folder / ALIVE).glob("*.lock") if life_of(path) == "free"]
-    for record in orphaned(folder, instance.get_run_records(dg.RunsFilter(statuses=AT_WORK))):
+def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:
+    """Mark orphaned runs as failed or cancelled, remove their lock files, and free pool slots of ended runs."""
+    free = [path for path in (dagster_home / ALIVE).glob("*.lock") if life_of(path) == "free"]
+    for record in orphaned(dagster_home, instance.get_run_records(dg.RunsFilter(statuses=AT_WORK))):
         run = instance.get_run_by_id(record.dagster_run.run_id)
         # a run that ended after it was listed has freed its lock too
         if run is not None and not run.is_finished:
@@ -113,11 +100,8 @@ def end_orphaned_runs(instance: dg.DagsterInstance, folder: Path) -> None:
             instance.event_log_storage.free_concurrency_slots_for_run(run_id)
 
 
-def wait_for_pool(instance: dg.DagsterInstance, pool: str, folder: Path) -> None:
+def wait_for_pool(instance: dg.DagsterInstance, pool: str, dagster_home: Path) -> None:
     """Wait until a pool has a free slot. Dagster would wait without a message, and for orphaned runs.
-
-    Args:
-        folder: the home's `dagster`.
 
     Raises:
         CpmiError: the wait was interrupted.
@@ -125,7 +109,7 @@ def wait_for_pool(instance: dg.DagsterInstance, pool: str, folder: Path) -> None
     warned = False
     try:
         while _is_full(instance, pool):
-            end_orphaned_runs(instance, folder)
+            end_orphaned_runs(instance, dagster_home)
             if not _is_full(instance, pool):
                 return
             if not warned:
@@ -145,19 +129,18 @@ class WatchedExecutor(InProcessExecutor):
     """Dagster's in-process executor, which holds the run's lock until the process ends.
 
     Args:
-        folder: the home's `dagster`.
         locks: of a home on an object store.
         claim: raises where the instance's history of runs is of another home.
     """
 
     def __init__(
         self,
-        folder: Path,
+        dagster_home: Path,
         locks: SharedLocks | None = None,
         claim: Callable[[dg.DagsterInstance], None] = lambda _: None,
     ) -> None:
         super().__init__(RetryMode.ENABLED)
-        self._folder = folder
+        self._dagster_home = dagster_home
         self._locks = locks
         self._claim = claim
         self._lock: LifeLock | SharedLock | None = None
@@ -168,7 +151,7 @@ class WatchedExecutor(InProcessExecutor):
         """See `dagster.Executor`."""
         self._claim(plan_context.instance)
         # kept after the last step: the run is recorded as ended later
-        self._lock = hold_run(self._folder, plan_context.run_id, self._locks)
+        self._lock = hold_run(self._dagster_home, plan_context.run_id, self._locks)
         yield from super().execute(with_console(plan_context), execution_plan)
 
 

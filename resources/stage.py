@@ -42,6 +42,7 @@ from cpmi_dagster.resources.fingerprints import (
 )
 from cpmi_dagster.resources.home_files import LateWrite
 from cpmi_dagster.resources.input_rows import ROWS_OF_PARTITION, partitions_of, rows_of_extent
+from cpmi_dagster.resources.labeling_budget import recorded_cost
 from cpmi_dagster.resources.lake import Begun, Contents, FileRecord
 from cpmi_dagster.resources.materializations import asset_key, materialization
 from cpmi_dagster.resources.pace import Pace
@@ -308,7 +309,7 @@ class Stage(Maker):
             settings={name: run.facts[name] for name in ("seed", "recipe") if name in run.facts}
             | run.facts["settings"],
             extent=run.extent,
-            cost=made.cost_record,
+            cost=recorded_cost(made.cost, run.lake.intact_record(self.table, partition) if run.extent_before else None),
             notes=list(made.notes),
             files=list(made.files),
         )

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from cpmi_dagster.resources.chunks import ChunkMaker, chunk_jobs, made
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.extent import Extent
 from cpmi_dagster.resources.input_rows import ASKED_FOR, partitions_of
-from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, midnight, seconds_before
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.pace import Pace
@@ -36,7 +34,6 @@ class StageOutput:
         frames: one frame, or a frame per table where a stage makes several.
         model: the language model or recipe behind the rows, by its identity.
         cost: of the work.
-        earlier_seconds: how many of its wall's seconds are of rows kept from before this day.
         notes: shown, and kept with the rows.
         files: paths that the rows point at, relative to the home.
         metadata: shown.
@@ -48,17 +45,10 @@ class StageOutput:
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    earlier_seconds: float = 0
 
     def frame(self, key: str) -> pl.DataFrame:
         """The rows of one of the stage's tables."""
         return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
-
-    @property
-    def cost_record(self) -> dict[str, float]:
-        """The cost as the file's footer holds it."""
-        earlier = {EARLIER_SECONDS: self.earlier_seconds} if self.earlier_seconds else {}
-        return {**self.cost.to_dict(), **earlier}
 
 
 @dataclass(frozen=True)
@@ -110,8 +100,7 @@ class StageRun:
         if record is None:
             return None
         frames = {key: self.lake.read(key, partition) for key in self.tables}
-        earlier = seconds_before(record, midnight(datetime.now(UTC)))
-        return StageOutput(frames, record.model, Cost.from_dict(record.cost), earlier_seconds=earlier)
+        return StageOutput(frames, record.model, Cost.from_dict(record.cost))
 
     @property
     def checkpoints(self) -> Path | None:
@@ -162,7 +151,7 @@ class StageRun:
         done = {job.name: chunk for job in jobs if (chunk := self._stored(job.name))}
         found = sum(job.rows.height for job in jobs if job.name in done)
         advance(found)
-        pace, began = Pace(frame.height).found(found), time.perf_counter()
+        pace, began = Pace(frame.height, found), time.perf_counter()
         for job, chunk in made([job for job in jobs if job.name not in done], self.settings, self.models, advance):
             self._store(job.name, chunk)
             done[job.name] = chunk

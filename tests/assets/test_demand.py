@@ -13,7 +13,7 @@ from cpmi_dagster.assets.shard_schedule import shard_demand
 from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import stage_run
+from cpmi_dagster.resources import labeling_budget
 from cpmi_dagster.resources.dagster_home import open_instance
 from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS
 from cpmi_dagster.resources.lake import Lake
@@ -212,7 +212,7 @@ def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled, m
     assert lake.read(LOGPROBS)["answer_rank"].max() == 2
     before = {table: lake.record(table, "000").cost for table in (LOGPROBS, POLICY)}
     # the first run was of the day before
-    monkeypatch.setattr(stage_run, "midnight", lambda now: now + timedelta(days=1))
+    monkeypatch.setattr(labeling_budget, "midnight", lambda now: now + timedelta(days=1))
     labelled(profile_of(unlabelled, ["mc", "cpmi"]))
     assert_part_of(lake, Lake(finished.home), NEGATIVES, LOGPROBS, POLICY, REWARDS)
     wanted = Lake(finished.home).read(LOGPROBS).filter(pl.col("context").is_in(["question", "step"]))

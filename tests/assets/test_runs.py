@@ -12,7 +12,7 @@ from cpmi_dagster.assets.idle_runs import IdleRuns
 from cpmi_dagster.assets.runs import _alike, _spans, check_shards, chosen_tables, run_phase
 from cpmi_dagster.contracts.tables import TABLES, MathShepherd
 from cpmi_dagster.definitions import build_definitions
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dagster_home import open_instance
@@ -21,23 +21,30 @@ from cpmi_dagster.resources.materializations import asset_key
 from cpmi_dagster.resources.progress import LoggedProgress
 from cpmi_dagster.resources.status import partition_states
 
-
-def test_without_a_choice_everything_is_wanted():
-    assert chosen_tables([]) == set(TABLES)
+ALIGNED = ("alignment/trajectories", "alignment/rejected_rows")
 
 
-def test_a_group_and_an_asset_may_be_named():
-    assert chosen_tables(["dataset", "labels/step_rewards"]) == {
-        "dataset/soft_labels",
-        "dataset/cpmi_80k",
-        "dataset/dataset_statistics",
-        "labels/step_rewards",
-    }
+@pytest.mark.parametrize(
+    ("only", "made_together", "chosen"),
+    [
+        ([], [], set(TABLES)),
+        (
+            ["dataset", "labels/step_rewards"],
+            [],
+            {"dataset/soft_labels", "dataset/cpmi_80k", "dataset/dataset_statistics", "labels/step_rewards"},
+        ),
+        # a table is chosen with those that its stage makes
+        (["alignment/trajectories"], [ALIGNED], set(ALIGNED)),
+    ],
+)
+def test_groups_and_assets_may_be_named(only, made_together, chosen):
+    assert chosen_tables(only, made_together) == chosen
 
 
-def test_a_name_that_is_neither_lists_the_groups():
-    with pytest.raises(SettingsError, match="groups are alignment, benchmarks"):
-        chosen_tables(["nothing"])
+@pytest.mark.parametrize(("name", "advice"), [("nothing", "groups are alignment, benchmarks"), ("lables", "labels")])
+def test_a_name_that_is_neither_is_refused(name, advice):
+    with pytest.raises(UsageError, match=advice):
+        chosen_tables([name])
 
 
 def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(tmp_path):
@@ -70,13 +77,6 @@ def test_an_asset_whose_last_run_failed_is_shown_as_failed(tmp_path, monkeypatch
     with open_instance(settings) as instance:
         states = partition_states(instance, Lake(tmp_path), settings, "sources/reference_problems")
     assert states == {"all": "failed"}
-
-
-def test_a_table_is_chosen_with_those_that_its_stage_makes():
-    assert chosen_tables(["alignment/trajectories"], [("alignment/trajectories", "alignment/rejected_rows")]) == {
-        "alignment/trajectories",
-        "alignment/rejected_rows",
-    }
 
 
 def test_a_source_without_rows_is_an_error(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources import lake as lake_module
 from cpmi_dagster.resources.failed_runs import FIRST_TAG, failures_of, range_tags, shards_of
-from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, LAST_LABELS, Budget, budget_of
+from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, Budget, budget_of
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.resources.materializations import asset_key
 from cpmi_dagster.resources.staleness import Staleness
@@ -175,17 +175,6 @@ def test_a_run_and_its_restarts_are_one_attempt(world):
     assert shards_asked_for(here, here.tick())[0][0] == "002"
 
 
-def test_where_all_shards_were_made_before_only_later_runs_are_looked_at(world, monkeypatch):
-    here, asked = world(), []
-    for shard in ("000", "001"):
-        here._mark("r", shard)
-    monkeypatch.setattr(dg.DagsterInstance, "get_run_records", lambda _, runs, **__: asked.append(runs) or [])
-    failures_of(here.instance, here.settings, ["000", "001"], LABEL)
-    (runs,) = asked
-    first = here.instance.fetch_materializations(asset_key(LAST_LABELS), limit=1, ascending=True).records[0]
-    assert runs.created_after.timestamp() == pytest.approx(first.timestamp)
-
-
 def test_stale_shards_are_asked_for_in_stretches_with_the_missing_ones(world):
     here = world(shards_per_tick=8, shards_per_run=2)
     for shard in here.settings.shard_keys[:10]:
@@ -211,15 +200,11 @@ def test_a_shard_that_was_made_since_has_its_failures_forgiven(world):
     assert shards_asked_for(here, here.tick()) == [["000"]]
 
 
-def test_where_all_is_labelled_nothing_is_asked_for(world):
+def test_before_the_selection_and_where_all_is_labelled_nothing_is_asked_for(world):
     here = world()
     for shard in here.settings.shard_keys:
         here._mark("r", shard)
     assert here.tick().skip_message == NOTHING_TO_DO
-
-
-def test_before_the_selection_nothing_is_asked_for(world):
-    here = world()
     here.lake.path(SELECTED).unlink()
     assert "run the job `ingest` first" in (here.tick().skip_message or "")
 
@@ -252,18 +237,18 @@ def test_running_shards_count_in_the_days_budget(budget, running, allowed):
     assert budget.shards(running) == allowed
 
 
-def test_a_process_with_four_gpus_spends_four_gpu_hours_an_hour(world):
-    here = world(hours=2.0, ray=RayActors(num_gpus=4))
-    here._mark("r", "000")
-    budget = budget_of(here.lake, here.settings, START)
-    assert (budget.spent, budget.per_shard) == (8.0, 8.0)
-
-
-def test_of_a_file_that_grows_only_what_was_added_counts_as_spent_today(world):
-    here = world(hours=2.0)
+@pytest.mark.parametrize(
+    ("ray", "earlier", "spent"),
+    [(None, 0.0, 2.0), (RayActors(num_gpus=4), 0.0, 8.0), (None, 1.5, 0.5)],
+    ids=["a GPU a process", "four GPUs a process", "only what a file grew by today"],
+)
+def test_the_hours_spent_are_those_of_todays_files_times_their_gpus(world, ray, earlier, spent):
+    here = world(hours=2.0, ray=ray)
+    assert budget_of(here.lake, here.settings, START).spent == 0
     here._mark("r", "000")
     key = "labels/answer_logprobs"
-    cost = {**Cost(2.5 * HOUR).to_dict(), EARLIER_SECONDS: 2.0 * HOUR}
+    cost = {**Cost(2.0 * HOUR).to_dict(), EARLIER_SECONDS: earlier * HOUR}
     here.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "f", "r", "", "1", cost=cost))
     budget = budget_of(here.lake, here.settings, START)
-    assert (budget.spent, budget.per_shard) == (0.5, 2.5)
+    assert (budget.spent, budget.per_shard) == (spent, spent + earlier)
+    assert budget_of(here.lake, here.settings, START + timedelta(days=1)).spent == 0

@@ -11,7 +11,7 @@ TABLE = "labels/policy_rollouts"
 
 
 def test_the_pace_is_that_of_what_this_run_made():
-    pace = Pace(100).found(40).after(20, Cost(4.0, 2_000, 0)).after(20, Cost(6.0, 3_000, 100))
+    pace = Pace(100, done=40).after(20, Cost(4.0, 2_000, 0)).after(20, Cost(6.0, 3_000, 100))
     assert (pace.done, pace.trajectories_per_second, pace.tokens_per_second) == (80, 4.0, 500.0)
     assert pace.seconds_left == 5.0
     assert str(pace) == "80 of 100 trajectories, 4 a second, 500 tokens a second, about 5 s left"
@@ -19,7 +19,7 @@ def test_the_pace_is_that_of_what_this_run_made():
 
 
 def test_before_the_first_chunk_nothing_is_foretold():
-    pace = Pace(100).found(40)
+    pace = Pace(100, done=40)
     assert (pace.seconds_left, pace.metadata(), str(pace)) == (None, {}, "40 of 100 trajectories")
 
 

@@ -133,86 +133,83 @@ def test_a_shard_is_finished_before_the_next_is_begun_and_recorded_once(settings
     assert labels.made == [f"{name} 00{shard}" for shard in range(3) for name in ("negatives", "rewards")]
 
 
-def check_versions(settings: Settings, instance: dg.DagsterInstance) -> None:
-    """Each shard bears the hash of its own rows and of those it is made from."""
-    for shard in ("000", "002"):
-        chosen = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
-        (record,) = instance.fetch_materializations(chosen, limit=5).records
-        tags, lake = record.asset_materialization.tags, Lake(settings.home)
-        assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
-        assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
+@pytest.mark.parametrize("profile", ["settings", "on_actors"])
+def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(profile, request, monkeypatch):
+    """Also where its thread is ahead of Dagster."""
+    chosen = request.getfixturevalue(profile)
 
-
-def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(settings):
-    with dg.DagsterInstance.ephemeral() as instance:
-        run(Labels(), settings, instance)
-        check_versions(settings, instance)
-
-
-def test_a_shard_bears_the_hash_of_its_inputs_also_where_its_thread_is_ahead_of_dagster(on_actors, monkeypatch):
     def far_ahead(work, shards, *_):
-        return [made for shard in shards for made in work(shard)]
+        yield from [made for shard in shards for made in work(shard)]
 
     monkeypatch.setattr(shard_op, "side_by_side", far_ahead)
     with dg.DagsterInstance.ephemeral() as instance:
-        run(Labels(), on_actors, instance)
-        check_versions(on_actors, instance)
+        run(Labels(), chosen, instance)
+        for shard in ("000", "002"):
+            of_shard = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
+            (record,) = instance.fetch_materializations(of_shard, limit=5).records
+            tags, lake = record.asset_materialization.tags, Lake(chosen.home)
+            assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
+            assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
 
 
-def test_what_is_unchanged_is_not_recorded_again(settings):
+def test_what_is_unchanged_is_recorded_only_where_dagster_does_not_know_it(settings):
     labels = Labels()
-    with dg.DagsterInstance.ephemeral() as instance:
-        for _ in range(2):
-            assert run(labels, settings, instance).success
-        assert recorded(instance, REWARDS) == ["000", "001", "002"]
+    for _ in range(2):
+        with dg.DagsterInstance.ephemeral() as instance:
+            for _ in range(2):
+                assert run(labels, settings, instance).success
+            assert recorded(instance, REWARDS) == ["000", "001", "002"]
     assert len(labels.made) == 6
 
 
-def test_what_is_unchanged_is_recorded_where_dagster_does_not_know_it(settings):
-    with dg.DagsterInstance.ephemeral() as instance:
-        run(Labels(), settings, instance)
-    with dg.DagsterInstance.ephemeral() as instance:
-        run(Labels(), settings, instance)
-        assert recorded(instance, REWARDS) == ["000", "001", "002"]
+UNSCORED, MISSING = ScoringError("trajectory t7 cannot be scored"), MissingModel("model folder /m does not exist")
+NO_ANSWER, UNREACHED = PassingError("the server does not answer"), ServerUnreachable("it takes no connection")
 
 
-def test_a_shard_that_fails_is_named_and_keeps_no_other_from_being_labelled(settings):
-    labels = Labels({"negatives 001": [ScoringError("trajectory t7 cannot be scored")]})
+@pytest.mark.parametrize(
+    ("failing", "labelled", "reason"),
+    [
+        ({"negatives 001": [UNSCORED]}, "000 002", f"negatives 001: {UNSCORED}"),
+        # what every shard would meet ends the run, and what failed before is named
+        (
+            {"rewards 000": [UNSCORED], "negatives 001": [MISSING]},
+            "",
+            f"rewards 000: {UNSCORED}; negatives 001: {MISSING}",
+        ),
+        # what may pass is tried again; in the last attempt its shard fails alone
+        ({"rewards 001": [NO_ANSWER]}, "000 001 002", ""),
+        ({"rewards 001": [NO_ANSWER, NO_ANSWER]}, "000 002", f"rewards 001: {NO_ANSWER}"),
+        ({"rewards 001": [UNREACHED, UNREACHED]}, "000", f"rewards 001: {UNREACHED}"),
+        # a run that is cancelled leaves whole shards
+        ({"rewards 001": [KeyboardInterrupt()]}, "000", None),
+    ],
+)
+def test_a_failure_stops_what_it_concerns_and_is_named_in_the_end(settings, failing, labelled, reason):
+    labels = Labels({name: list(errors) for name, errors in failing.items()})
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(labels, settings, instance)
-        assert recorded(instance, REWARDS) == ["000", "002"]
-    assert not result.success
-    assert failure_of(result) == "negatives 001: trajectory t7 cannot be scored"
+        assert recorded(instance, REWARDS) == labelled.split() == Lake(settings.home).partitions(REWARDS)
+    assert result.success == (reason == "")
+    if reason:
+        assert failure_of(result).endswith(reason)
+    assert all(labels.made.count(made) == 1 for made in labels.made)
 
 
 @pytest.mark.parametrize("profile", ["settings", "on_actors"])
 def test_all_shards_that_fail_are_named_in_the_end_a_fault_of_ours_too(profile, request):
-    labels = Labels(
-        {"negatives 000": [ScoringError("trajectory t7 cannot be scored")], "rewards 001": [KeyError("t9")]}
-    )
+    labels = Labels({"negatives 000": [UNSCORED], "rewards 001": [KeyError("t9")]})
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(labels, request.getfixturevalue(profile), instance)
         assert recorded(instance, REWARDS) == ["002"]
-    failures = ["negatives 000: trajectory t7 cannot be scored", "rewards 001: KeyError: 't9'"]
+    failures = [f"negatives 000: {UNSCORED}", "rewards 001: KeyError: 't9'"]
     assert sorted(failure_of(result).split("; ")) == failures
-
-
-def test_what_every_shard_would_meet_ends_the_run_and_what_failed_before_is_named(settings):
-    refusal, missing = ScoringError("trajectory t7 cannot be scored"), MissingModel("model folder /m does not exist")
-    labels = Labels({"rewards 000": [refusal], "negatives 001": [missing]})
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = run(labels, settings, instance)
-    assert labels.made == ["negatives 000"]
-    assert failure_of(result) == (
-        "rewards 000: trajectory t7 cannot be scored; negatives 001: model folder /m does not exist"
-    )
 
 
 @pytest.mark.parametrize(
     ("error", "labelled"),
     [
-        (ScoringError("trajectory t7 cannot be scored"), ["000", "002"]),
-        (MissingModel("model folder /m does not exist"), ["000"]),
+        (UNSCORED, ["000", "002"]),
+        (MISSING, ["000"]),
         (ActorsLost("chunk 00003 cannot be made by 3 actors"), ["000", "002"]),
     ],
 )
@@ -244,38 +241,6 @@ def test_what_every_shard_would_meet_is_said_once_where_it_stops_the_others(on_a
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(Waiting(), on_actors, instance)
     assert failure_of(result) == "negatives 001: there is no room on the disk"
-
-
-def test_what_may_pass_is_tried_again_and_finished_shards_are_kept(settings):
-    labels = Labels({"rewards 001": [PassingError("the server does not answer")]})
-    with dg.DagsterInstance.ephemeral() as instance:
-        assert run(labels, settings, instance).success
-        assert recorded(instance, REWARDS) == ["000", "001", "002"]
-    assert labels.made.count("negatives 001") == 1
-
-
-def test_what_does_not_pass_fails_in_the_end_with_its_sentence(settings):
-    labels = Labels({"rewards 001": [PassingError("the server does not answer") for _ in range(2)]})
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = run(labels, settings, instance)
-        assert recorded(instance, REWARDS) == ["000", "002"]
-    assert failure_of(result) == "rewards 001: the server does not answer"
-
-
-def test_a_server_that_takes_no_connection_ends_the_run_in_the_last_attempt_too(settings):
-    labels = Labels({"rewards 001": [ServerUnreachable("the server takes no connection") for _ in range(2)]})
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = run(labels, settings, instance)
-        assert recorded(instance, REWARDS) == ["000"]
-    assert failure_of(result) == "rewards 001: the server takes no connection"
-
-
-def test_a_run_that_is_cancelled_leaves_whole_shards(settings):
-    labels = Labels({"rewards 001": [KeyboardInterrupt()]})
-    with dg.DagsterInstance.ephemeral() as instance:
-        assert not run(labels, settings, instance).success
-        assert recorded(instance, REWARDS) == ["000"]
-    assert Lake(settings.home).partitions(REWARDS) == ["000"]
 
 
 def broken(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
