@@ -72,13 +72,8 @@ class ShardCheck:
         return self.body.__name__
 
     @property
-    def key(self) -> dg.AssetCheckKey:
-        """The check as Dagster knows it."""
-        return dg.AssetCheckKey(asset_key(self.table), self.name)
-
-    @property
     def spec(self) -> dg.AssetCheckSpec:
-        """What Dagster shows of it."""
+        """The check as Dagster knows it."""
         return dg.AssetCheckSpec(self.name, asset=asset_key(self.table), description=getdoc(self.body), blocking=True)
 
 
@@ -120,7 +115,7 @@ class ShardOp:
                 models = context.resources.models if is_profile else LanguageModels(own)
                 used = {"settings": own, "models": models}
                 runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in chosen]
-                checks = [check for check in self.checks if check.key in context.selected_asset_check_keys]
+                checks = [check for check in self.checks if check.spec.key in context.selected_asset_check_keys]
                 made_by = versions if is_profile else self._versions(own, makers)
                 try:
                     yield from _ShardWork(context, runs, checks, made_by).events()
@@ -256,7 +251,7 @@ class _ShardWork:
         if isinstance(found, str):
             self.failures.append(f"the check {check.name} of {check.table}: {found}")
             found = dg.AssetCheckResult(passed=False, description=found)
-        return found._replace(asset_key=check.key.asset_key, check_name=check.name)
+        return found._replace(asset_key=asset_key(check.table), check_name=check.name)
 
     def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""
