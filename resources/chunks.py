@@ -6,7 +6,7 @@
 it, and finds the models there. The same function makes the chunk in this process where no actors are asked for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -71,21 +71,18 @@ class ChunkJob:
             error.add_note(_among(self.rows))
             raise
 
-    def check_models(self, models: LanguageModels, place: str) -> None:
+    def check_models(self, models: LanguageModels) -> None:
         """Refuse models that are not those of the run.
 
-        Args:
-            place: where this is, for the message.
-
         Raises:
-            MissingModel: a folder holds other weights, or another config or tokenizer, there.
+            MissingModel: a folder holds other weights, or another config or tokenizer, on this node.
         """
         for role, facts in self.models.items():
             if (here := models.facts(role)) != list(facts):
                 same = here[0] == facts[0]
                 found, wanted = (", ".join(own[1:]) if same else own[0] for own in (here, facts))
                 what = f"another precision, config or tokenizer of the {role} {here[0]}" if same else f"another {role}"
-                raise MissingModel(f"{place} has {what}: {found}, the run has {wanted}; give every node the same files")
+                raise MissingModel(f"a node has {what}: {found}, the run has {wanted}; give every node the same files")
 
     def __str__(self) -> str:
         return f"chunk {self.name.partition('-')[0]} of {self.stage} {self.partition}"
@@ -134,19 +131,10 @@ def made(
         CpmiError: a chunk cannot be made.
     """
     actors = models.actors if jobs else None
-    return _here(jobs, settings, models, advance) if actors is None else _elsewhere(actors.make(jobs), advance)
-
-
-def _here(
-    jobs: Sequence[ChunkJob], settings: Settings, models: LanguageModels, advance: Advance
-) -> Iterator[tuple[ChunkJob, "StageOutput"]]:
-    for job in jobs:
-        yield job, job.made(settings, models, advance)
-
-
-def _elsewhere(
-    finished: Iterable[tuple[ChunkJob, "StageOutput"]], advance: Advance
-) -> Iterator[tuple[ChunkJob, "StageOutput"]]:
-    for job, output in finished:
-        advance(job.rows.height)
-        yield job, output
+    if actors is None:
+        for job in jobs:
+            yield job, job.made(settings, models, advance)
+    else:
+        for job, output in actors.make(jobs):
+            advance(job.rows.height)
+            yield job, output

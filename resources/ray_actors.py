@@ -1,22 +1,24 @@
 """Chunks made by Ray actors: processes that each have models of their own, on this machine or on many.
 
     chunks of shards 003, 004, …     one queue, those of earlier shards first
-    an actor                         takes the next chunk when it is done with one: a slow actor takes fewer
-    an actor that is lost            its chunk goes back to the queue; another is started when there is room for it
-    an actor with other code         is given none
+    an actor                         makes one chunk at a time: a slow actor makes fewer
+    an actor that is lost            its chunk goes back to the queue; another is started when there is room
 
 Actors return rows and write nothing: a node that is lost, or that comes back late, has nothing to publish.
 """
 
-import asyncio
 import logging
+import os
+import socket
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
-from queue import SimpleQueue
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from queue import Empty, PriorityQueue
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpmi_dagster.errors import (
     ActorError,
@@ -24,54 +26,78 @@ from cpmi_dagster.errors import (
     ActorsUnavailable,
     CpmiError,
     NoActors,
+    PassingError,
     described,
     first_line,
     may_pass,
+    with_notes,
 )
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
 from cpmi_dagster.resources.chunks import ChunkJob
-from cpmi_dagster.resources.language_models import STOPPED
+from cpmi_dagster.resources.language_models import STOPPED, LanguageModels
 from cpmi_dagster.resources.ray_cluster import connect, resources_of_actor, room
 
 if TYPE_CHECKING:
     from cpmi_dagster.resources.stage_run import StageOutput
 
 LOG = logging.getLogger(__name__)
+POLL_SECONDS = 0.05
 LOOK_EVERY_SECONDS = 2.0
+"""How often the number of actors is compared with the room of the cluster."""
 WARN_EVERY_SECONDS = 60.0
-MOST_LOSSES = 3
-"""Actors that may be lost on one chunk until its shard fails, or before any made a chunk until the run does."""
-MOST_FAILED_LOOKS = 5
-"""Looks at the cluster in a row that may fail until the run does."""
-MOST_SECONDS_WITHOUT = 600.0
-"""How long actors with other code may be all there are, while others wait for room."""
+MOST_FAILURES = 3
+"""Actors that may fail on one chunk until its shard fails, or before any is ready until the run does."""
 
 
-@dataclass(eq=False)
-class _Call:
-    """One call of `make`: where its answers go; once it has ended, its chunks are passed over."""
+class ChunkFailure(NamedTuple):
+    """Why an actor did not make a chunk, in words, and whether time may mend it."""
 
-    answers: "SimpleQueue[tuple[ChunkJob, StageOutput] | BaseException]" = field(default_factory=SimpleQueue)
-    ended: bool = False
+    words: str
+    passes: bool
+
+
+class ChunkActor:
+    """What runs in an actor: it makes the chunks it is sent, with models that it loads once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._models = LanguageModels(settings)
+
+    def ready(self) -> None:
+        """Called first: returns once there was room for the actor."""
+
+    def make(self, job: ChunkJob) -> "StageOutput | CpmiError | ChunkFailure":
+        """The rows of a chunk, or why there are none: an error that a user can correct, or other errors in words.
+
+        Errors are returned, not raised: one of a library may not survive pickling, and Ray's client then never
+        answers. Causes are not sent: an error that may pass by its cause becomes one that may pass by its type.
+        """
+        try:
+            job.check_models(self._models)
+            return job.made(self._settings, self._models, lambda _: None)
+        except CpmiError as error:
+            error.add_note(f"on {socket.gethostname()} (process {os.getpid()})")
+            passes_by_cause = may_pass(error) and not isinstance(error, PassingError)
+            return PassingError(with_notes(error)) if passes_by_cause else error
+        except Exception as error:
+            LOG.exception("%s cannot be made", job)
+            return ChunkFailure(described(error), may_pass(error))
 
 
 @dataclass
-class _Waiting:
-    """A chunk that waits for an actor."""
+class _Chunk:
+    """A chunk to be made, its rows when they are, and how many actors have failed on it."""
 
     job: ChunkJob
-    call: _Call
-    losses: int = 0
-
-
-class _Lost(Exception):
-    """An actor ended while it made a chunk."""
+    output: "Future[StageOutput]"
+    failures: int = 0
 
 
 class ActorPool:
     """A number of actors, kept up while others are lost, that make the chunks of any number of threads.
+
+    One thread of its own starts actors, hands out chunks and waits for answers.
 
     Args:
         actors: how many, where, and what each takes of its node.
@@ -82,255 +108,161 @@ class ActorPool:
     """
 
     def __init__(self, actors: RayActors, settings: Settings) -> None:
-        self._wanted, self._settings, self._code = actors, settings, code_hash()
+        self._wanted, self._settings = actors, settings
         self._connected_here = connect(actors)
-        self._lock = Lock()
-        self._calls: set[_Call] = set()
-        self._failure: CpmiError | None = None
-        self._serving: set[asyncio.Task[None]] = set()
-        self._ready = 0
-        self._left_out: list[str] = []
-        self._failed_starts = 0
-        self._failed_looks = 0
+        self._queue: PriorityQueue[tuple[str, int, _Chunk]] = PriorityQueue()
         self._numbers = count()
-        self._queue: asyncio.PriorityQueue[tuple[str, int, _Waiting]] = asyncio.PriorityQueue()
-        self._loop = asyncio.new_event_loop()
-        self._main = self._loop.create_task(self._keep_up())
+        self._idle: list[Any] = []
+        # by reference to its answer: an actor that starts, or makes a chunk
+        self._asked: dict[Any, tuple[Any, _Chunk | None]] = {}
+        self._failed_starts = 0
+        self._failure: CpmiError | None = None
+        self._closing = Event()
         self._thread = Thread(target=self._run, name="ray-actors", daemon=True)
         self._thread.start()
 
-    def make(self, jobs: "Sequence[ChunkJob]") -> "Iterator[tuple[ChunkJob, StageOutput]]":
+    def make(self, jobs: Sequence[ChunkJob]) -> "Iterator[tuple[ChunkJob, StageOutput]]":
         """Chunks as they are finished, in any order; called from any thread.
 
         Raises:
             CpmiError: a chunk cannot be made, no actor can, or the pool was closed.
         """
-        call = self._new_call()
-        with suppress(RuntimeError):  # the loop has just ended, and the call has its answer
-            self._loop.call_soon_threadsafe(self._enqueue, *(_Waiting(job, call) for job in jobs))
+        chunks = {chunk.output: chunk for chunk in (_Chunk(job, Future()) for job in jobs)}
+        for chunk in chunks.values():
+            self._enqueue(chunk)
         try:
-            for _ in jobs:
-                answer = call.answers.get()
-                if isinstance(answer, BaseException):
-                    raise answer
-                yield answer
+            if self._failure is not None:
+                raise self._failure
+            for output in as_completed(chunks):
+                yield chunks.pop(output).job, output.result()
         finally:
-            call.ended = True
+            for output in chunks:
+                output.cancel()
 
     def close(self) -> None:
         """End the actors; whoever waits for a chunk gets `NoActors`. Ray ends too if it was started here."""
         import ray
 
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._main.cancel)
+        self._closing.set()
         self._thread.join()
         if self._connected_here:
             ray.shutdown()
 
-    def _new_call(self) -> _Call:
-        call = _Call()
-        with self._lock:
-            if self._failure is not None:
-                raise self._failure
-            self._calls = {one for one in self._calls if not one.ended} | {call}
-        return call
+    def _enqueue(self, chunk: _Chunk) -> None:
+        self._queue.put((chunk.job.partition, next(self._numbers), chunk))
+
+    def _next_chunk(self) -> _Chunk | None:
+        """The next chunk that somebody waits for."""
+        with suppress(Empty):
+            while True:
+                _, _, chunk = self._queue.get_nowait()
+                if chunk.failures or chunk.output.set_running_or_notify_cancel():
+                    return chunk
+        return None
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._main)
-        except asyncio.CancelledError:
-            self._fail(NoActors(STOPPED))
+            self._keep_up()
+            self._failure = NoActors(STOPPED)
+        except CpmiError as error:
+            self._failure = error
         except Exception as error:
             LOG.exception("the actors cannot be kept up")
-            self._fail(_unavailable("the actors cannot be kept up", error))
-        finally:
-            self._loop.close()
+            kind = ActorsUnavailable if _passes(error) else NoActors
+            self._failure = kind(f"actors cannot be started or reached: {first_line(error)}")
+        for actor in [*self._idle, *(actor for actor, _ in self._asked.values())]:
+            _kill(actor)
+        unmade = [chunk for _, chunk in self._asked.values() if chunk is not None]
+        for chunk in [*unmade, *iter(self._next_chunk, None)]:
+            chunk.output.set_exception(self._failure)
 
-    async def _keep_up(self) -> None:
-        """Start actors whenever there are fewer than there should be."""
-        waited, warned = 0.0, 0.0
-        try:
-            while True:
-                self._serving = {task for task in self._serving if not task.done()}
-                for _ in range(self._missing()):
-                    self._serving.add(self._loop.create_task(self._serve()))
-                self._see_that_some_can_be_used(waited)
-                await asyncio.sleep(LOOK_EVERY_SECONDS)
-                waited, warned = (0.0, 0.0) if self._ready else (waited + LOOK_EVERY_SECONDS, warned)
-                if waited - warned >= WARN_EVERY_SECONDS:
-                    LOG.warning("%s; each takes %s", self._why_none(), self._needs())
-                    warned = waited
-        finally:
-            for task in self._serving:
-                task.cancel()
-            await asyncio.gather(*self._serving, return_exceptions=True)
+    def _keep_up(self) -> None:
+        """Start actors and give them chunks, until the pool is closed."""
+        looked_at, warned_at = -LOOK_EVERY_SECONDS, monotonic()
+        while not self._closing.is_set():
+            now = monotonic()
+            if now >= looked_at + LOOK_EVERY_SECONDS:
+                self._start_missing()
+                looked_at = now
+            if self._some_are_ready:
+                warned_at = now
+            elif now >= warned_at + WARN_EVERY_SECONDS:
+                LOG.warning("no actor has found room yet; each takes %s", resources_of_actor(self._wanted))
+                warned_at = now
+            while self._idle and (chunk := self._next_chunk()):
+                actor = self._idle.pop()
+                self._asked[actor.make.remote(chunk.job)] = actor, chunk
+            self._take_answer()
 
-    def _missing(self) -> int:
-        """How many actors are to be started; none where the cluster fails to answer, but for the last of a few looks.
+    @property
+    def _some_are_ready(self) -> bool:
+        return bool(self._idle) or any(chunk is not None for _, chunk in self._asked.values())
+
+    def _start_missing(self) -> None:
+        import ray
+
+        kind: Any = ray.remote(ChunkActor)
+        placed = kind.options(**resources_of_actor(self._wanted))
+        for _ in range(room(self._wanted) - len(self._idle) - len(self._asked)):
+            actor = placed.remote(self._settings)
+            self._asked[actor.ready.remote()] = actor, None
+
+    def _take_answer(self) -> None:
+        """Wait a moment for the next answer, and pass it on to who waits for the chunk."""
+        import ray
+
+        if not self._asked:
+            self._closing.wait(POLL_SECONDS)
+            return
+        answered, _ = ray.wait(list(self._asked), num_returns=1, timeout=POLL_SECONDS)
+        for reference in answered:
+            actor, chunk = self._asked.pop(reference)
+            try:
+                answer = ray.get(reference)
+            except Exception as error:  # the actor was lost, or its answer cannot be read
+                answer = ChunkFailure(described(error), _passes(error))
+            if isinstance(answer, ChunkFailure):
+                _kill(actor)
+                self._give_to_another(chunk, answer)
+                continue
+            self._idle.append(actor)
+            if chunk is None:
+                self._failed_starts = 0
+            elif isinstance(answer, CpmiError):
+                chunk.output.set_exception(answer)
+            else:
+                chunk.output.set_result(answer)
+
+    def _give_to_another(self, chunk: _Chunk | None, failure: ChunkFailure) -> None:
+        """Let another actor make the chunk of one that failed or was lost, but not for ever.
 
         Raises:
-            Exception: what came up in the last look, of whatever kind.
+            ActorsUnavailable: several ended before they made a chunk, and none is ready.
         """
-        try:
-            missing = room(self._wanted) - len(self._serving)
-        except Exception as error:
-            self._failed_looks += 1
-            if self._failed_looks == MOST_FAILED_LOOKS:
-                raise
-            LOG.warning("the room for actors is not known, asking again in a moment: %s", described(error))
-            return 0
-        self._failed_looks = 0
-        return missing
-
-    def _see_that_some_can_be_used(self, waited: float) -> None:
-        """Fail where actors with other code take all places, or others have found no room beside them for long.
-
-        Args:
-            waited: seconds for which no actor could be given a chunk.
-        """
-        all_left_out = len(self._left_out) == sum(not task.done() for task in self._serving)
-        if self._left_out and not self._ready and (all_left_out or waited >= MOST_SECONDS_WITHOUT):
-            self._fail(NoActors(self._left_out[0]))
-
-    def _why_none(self) -> str:
-        if self._left_out:
-            return f"no actor can be given a chunk: {len(self._left_out)} run other code, others have found no room yet"
-        return "no actor has found room yet"
-
-    def _needs(self) -> object:
-        try:
-            return resources_of_actor(self._wanted)
-        except Exception as error:  # the next look meets it too
-            return f"what is not known: {described(error)}"
-
-    async def _serve(self) -> None:
-        """Start an actor, and give it one chunk after another until it is lost."""
-        import ray
-        from ray.exceptions import RayError
-
-        actor: Any = None
-        try:
-            needs = resources_of_actor(self._wanted)
-            remote = ray.remote(ChunkActor).options(max_restarts=0, max_task_retries=0, **needs)
-            actor = remote.remote(self._settings)
-            introduction = await _result(actor.introduce.remote())
-            if introduction.code != self._code:
-                await self._leave_out(actor, introduction)
-                return
-            self._failed_starts = 0
-            self._ready += 1
-            try:
-                while True:
-                    await self._next_chunk(actor)
-            finally:
-                self._ready -= 1
-        except _Lost:
-            pass
-        except RayError as error:
-            self._count_failed_start(error)
-        except Exception as error:
-            if may_pass(error):
-                self._count_failed_start(error)
-                return
-            # whoever waits would wait for ever
-            LOG.exception("an actor cannot be started or used")
-            self._fail(_unavailable("actors cannot be started", error))
-        finally:
-            if actor is not None and ray.is_initialized():
-                ray.kill(actor)
-
-    async def _next_chunk(self, actor: Any) -> None:
-        from ray.exceptions import RayError
-
-        _, _, waiting = await self._queue.get()
-        call = waiting.call
-        if call.ended:
+        if chunk is None:
+            self._failed_starts += 1
+            LOG.warning("an actor ended before it made a chunk: %s", failure.words)
+            if self._failed_starts >= MOST_FAILURES and not self._some_are_ready:
+                raise ActorsUnavailable(f"actors end before they make a chunk: {failure.words}")
             return
-        try:
-            call.answers.put((waiting.job, await _result(actor.make.remote(waiting.job))))
-        except RayError as error:
-            # of a task that raised, the error; what came up in a library may be the node's fault
-            cause = getattr(error, "cause", None) or error
-            if isinstance(cause, CpmiError):
-                call.answers.put(cause)
-                return
-            self._put_back(waiting, cause)
-            raise _Lost from error
-        except Exception as error:
-            call.answers.put(_unmakable(waiting, error))
-
-    def _enqueue(self, *chunks: _Waiting) -> None:
-        for waiting in chunks:
-            self._queue.put_nowait((waiting.job.partition, next(self._numbers), waiting))
-
-    def _put_back(self, waiting: _Waiting, error: Exception) -> None:
-        """Let another actor make the chunk of one that was lost, unless it seems to be what ends them."""
-        waiting.losses += 1
-        if waiting.losses == MOST_LOSSES:
-            waiting.call.answers.put(_unmakable(waiting, error))
+        chunk.failures += 1
+        if chunk.failures < MOST_FAILURES:
+            LOG.warning("%s goes to another actor: %s", chunk.job, failure.words)
+            self._enqueue(chunk)
         else:
-            LOG.warning("%s goes to another actor: %s", waiting.job, _described(error))
-            self._enqueue(waiting)
-
-    async def _leave_out(self, actor: Any, introduction: Introduction) -> None:
-        """Give an actor with other code no chunk, but keep it: else one like it would be started in its place."""
-        from ray.exceptions import RayError
-
-        problem = (
-            f"the actor on {introduction.place} runs another version of this package than this process, and might make "
-            "other rows; install the same on every node"
-        )
-        LOG.warning("%s; it is left out", problem)
-        self._left_out.append(problem)
-        try:
-            with suppress(RayError):
-                while True:
-                    await asyncio.sleep(WARN_EVERY_SECONDS)
-                    await _result(actor.introduce.remote())
-        finally:
-            self._left_out.remove(problem)
-
-    def _count_failed_start(self, error: Exception) -> None:
-        self._failed_starts += 1
-        if self._failed_starts <= MOST_LOSSES:
-            LOG.warning("an actor ended before it made a chunk: %s", first_line(error))
-        if self._failed_starts >= MOST_LOSSES and not self._ready:
-            made = ActorsUnavailable(f"actors end before they make a chunk: {first_line(error)}")
-            made.__cause__ = error
-            self._fail(made)
-
-    def _fail(self, error: CpmiError) -> None:
-        """Answer everybody who waits, and whoever comes later, with an error."""
-        with self._lock:
-            self._failure = error
-            calls = list(self._calls)
-        for call in calls:
-            call.answers.put(error)
+            kind = ActorsLost if failure.passes else ActorError
+            problem = f"{chunk.job} cannot be made by {chunk.failures} actors, at last: {failure.words}"
+            chunk.output.set_exception(kind(problem))
 
 
-async def _result(reference: Any) -> Any:
-    return await asyncio.wrap_future(reference.future())
+def _kill(actor: Any) -> None:
+    import ray
+
+    with suppress(Exception):  # those of a cluster that is gone end with it
+        ray.kill(actor)
 
 
-def _unavailable(what: str, error: Exception) -> NoActors:
+def _passes(error: Exception) -> bool:
     from ray.exceptions import RayError
 
-    kind = ActorsUnavailable if isinstance(error, RayError) or may_pass(error) else NoActors
-    made = kind(f"{what}: {first_line(error)}")
-    made.__cause__ = error
-    return made
-
-
-def _unmakable(waiting: _Waiting, error: Exception) -> ActorError:
-    from ray.exceptions import RayError
-
-    tries = f"by {waiting.losses} actors, at last" if waiting.losses else "by an actor"
-    passes = isinstance(error, RayError) or (isinstance(error, ChunkError) and error.passes)
-    kind = ActorsLost if passes else ActorError
-    made = kind(f"{waiting.job} cannot be made {tries}: {_described(error)}")
-    made.__cause__ = error
-    return made
-
-
-def _described(error: Exception) -> str:
-    return str(error) if isinstance(error, ChunkError) else described(error)
+    return isinstance(error, RayError) or may_pass(error)

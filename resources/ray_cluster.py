@@ -4,23 +4,23 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from math import ceil, floor
+from pathlib import Path
 from typing import Any
 
 from cpmi_dagster.errors import ActorError, first_line
 from cpmi_dagster.profiles.actors import RayActors
 
-# read when Ray is imported: without clusters it keeps to 127.0.0.1, elsewhere it takes the network's address instead
-WITHOUT_CLUSTERS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-LOOPBACK = "127.0.0.1"
+LOCAL = "local"
+PACKAGE = Path(__file__).parents[1]
 ROUNDING = 1e-6
 
 
 def connect(actors: RayActors) -> bool:
-    """Connect this process to Ray.
+    """Connect this process to Ray, whose actors then run the code of this package as it is here.
+
+    With `address: local`, Ray has no dashboard and listens on the loopback alone; its calls carry a token.
 
     Returns:
         Whether this call connected it; False where it was connected before.
@@ -32,41 +32,32 @@ def connect(actors: RayActors) -> bool:
         raise ActorError(
             "`orchestration.ray`, and `orchestration.gpus` above 1, need Ray; run `pip install cpmi-dagster[ray]`"
         )
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"} | (WITHOUT_CLUSTERS if actors.address == "local" else {})
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    options: dict[str, Any] = {"runtime_env": {"py_modules": [str(PACKAGE)]}}
+    if actors.address == LOCAL:
+        # read when Ray is imported: without clusters it keeps to 127.0.0.1
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        if actors.actors != "max":
+            # as many as are asked for run at once, also where there are fewer processors
+            options["num_cpus"] = max(os.cpu_count() or 1, round(actors.actors * actors.num_cpus))
     import ray
 
     if ray.is_initialized():
         return False
-    options = _options_here(actors) if actors.address == "local" else {}
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        with _own_end():
-            ray.init(address=actors.address, log_to_driver=False, logging_level=logging.ERROR, **options)
+        ray.init(address=actors.address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         raise ActorError(
             f"orchestration.ray.address: `{actors.address}` cannot be reached ({first_line(error)}); start Ray there, "
             "correct the address, or set RAY_AUTH_MODE=token where the cluster asks for its token"
         ) from error
-    return True
-
-
-@contextmanager
-def _own_end() -> Iterator[None]:
-    """Keep what this process does on SIGTERM, where this is its main thread: Ray's own handler aborts it."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
     finally:
-        if before is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
-
-
-def _options_here(actors: RayActors) -> dict[str, Any]:
-    """Ray on this machine alone: no dashboard, no address but the loopback's; calls carry a token by Ray's default."""
-    options: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": LOOPBACK}
-    if actors.actors != "max":
-        # as many as are asked for run at once, also where there are fewer processors
-        options["num_cpus"] = max(os.cpu_count() or 1, round(actors.actors * actors.num_cpus))
-    return options
+        # Ray sets a handler of its own, without a setting to keep ours
+        if on_sigterm is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)
+    return True
 
 
 def resources_of_actor(actors: RayActors) -> dict[str, float]:
@@ -77,7 +68,7 @@ def resources_of_actor(actors: RayActors) -> dict[str, float]:
     import ray
 
     gpus = actors.num_gpus
-    if actors.address == "local":
+    if actors.address == LOCAL:
         here = ray.cluster_resources().get("GPU", 0)
         wanted = 1 if actors.actors == "max" else actors.actors
         gpus = min(gpus, 1 / ceil(wanted / here) if wanted > here else here // wanted) if here else 0

@@ -4,26 +4,11 @@ shards 000 to 011, four at once    a thread each; what they yield comes to the c
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A shard is done, or failed with an error."""
-
-    error: BaseException | None = None
-
-
-@dataclass(frozen=True)
-class _Found(Generic[Item]):
-    """What a shard yielded."""
-
-    item: Item
 
 
 def side_by_side(
@@ -36,28 +21,24 @@ def side_by_side(
         at_once: most shards labelled at once.
         stop: called when the caller is interrupted or a shard fails: makes `work` on the others end soon.
     """
-    answers: SimpleQueue[_Found[Item] | _Ended] = SimpleQueue()
+    found: SimpleQueue[Item | Future[None]] = SimpleQueue()
 
     def follow(shard: str) -> None:
-        try:
-            for item in work(shard):
-                answers.put(_Found(item))
-        except BaseException as error:
-            answers.put(_Ended(error))
-        else:
-            answers.put(_Ended())
+        for item in work(shard):
+            found.put(item)
 
     with ThreadPoolExecutor(at_once, "shard") as threads:
-        left = len([threads.submit(follow, shard) for shard in shards])
+        for shard in shards:
+            threads.submit(follow, shard).add_done_callback(found.put)
         try:
+            left = len(shards)
             while left:
-                answer = answers.get()
-                if isinstance(answer, _Found):
-                    yield answer.item
-                    continue
-                left -= 1
-                if answer.error is not None:
-                    raise answer.error
+                item = found.get()
+                if isinstance(item, Future):
+                    item.result()  # raises the error of its shard
+                    left -= 1
+                else:
+                    yield item
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             stop()

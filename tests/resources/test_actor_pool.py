@@ -1,11 +1,11 @@
-"""What becomes of chunks and errors in a pool of actors, with objects of this process in the place of Ray's."""
+"""What becomes of chunks and errors in a pool of actors, with a stand-in for Ray."""
 
 import pickle
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from queue import SimpleQueue
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,85 +27,68 @@ from cpmi_dagster.errors import (
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources import ray_actors
-from cpmi_dagster.resources.chunk_actor import ChunkActor, ChunkError, Introduction, code_hash
 from cpmi_dagster.resources.chunks import ChunkJob, ChunkMaker, chunk_jobs
-from cpmi_dagster.resources.ray_actors import ActorPool
+from cpmi_dagster.resources.language_models import STOPPED, LanguageModels
+from cpmi_dagster.resources.ray_actors import ActorPool, ChunkActor
 
 SECONDS = 120
+UNMAKABLE = "chunk 00000 of step_rewards 000 cannot be made by 3 actors, at last:"
 
 
 class RayError(Exception):
-    """Ray's own, with the exception of a task that raised."""
-
-    def __init__(self, cause: BaseException | None = None) -> None:
-        super().__init__("the actor died")
-        self.cause = cause
-
-
-class Method:
-    """A method of an actor, which may be lost, or wait for room."""
-
-    def __init__(self, call: Callable[..., Any], lost: Callable[[], bool], waits: bool = False) -> None:
-        self._call, self._lost, self._waits = call, lost, waits
-
-    def remote(self, *args: Any) -> SimpleNamespace:
-        future: Future[Any] = Future()
-        if self._waits:
-            return SimpleNamespace(future=lambda: future)
-        try:
-            if self._lost():
-                raise RayError
-            future.set_result(self._call(*args))
-        except RayError as error:
-            future.set_exception(error)
-        except Exception as error:
-            future.set_exception(RayError(error))
-        return SimpleNamespace(future=lambda: future)
+    """Ray's own."""
 
 
 class Cluster:
-    """A Ray with an actor on each node, which runs the code of its node.
+    """A Ray that calls an actor when its answer is got.
 
-    `needs` is what each actor was started with; `silent` how often the cluster fails to say what it has.
+    `processors` is what it says that it has, `nodes` how many actors find room; those in `lost` do not answer,
+    and `refuses` is what it raises instead of starting an actor.
     """
 
     def __init__(self) -> None:
-        self.code: dict[int, str] = {}
-        self.gone: set[int] = set()
-        self.needs: list[dict[str, Any]] = []
+        self.processors, self.nodes, self.started = 2, 99, 0
+        self.lost: set[int] = set()
         self.refuses: Exception | None = None
-        self.processors, self.nodes, self.silent = 2, 99, 0
 
-    def resources(self) -> dict[str, float]:
-        if self.silent:
-            self.silent -= 1
-            raise ConnectionError("the head does not answer")
+    def cluster_resources(self) -> dict[str, float]:
         return {"CPU": self.processors}
 
-    def options(self, **needs: Any) -> SimpleNamespace:
+    def remote(self, kind: type) -> "Cluster":
+        return self
+
+    def options(self, **needs: float) -> SimpleNamespace:
         if self.refuses:
             raise self.refuses
-        self.needs.append(needs)
-        return SimpleNamespace(remote=self._actor)
+        return SimpleNamespace(remote=self._start)
 
-    def _actor(self, settings: Settings) -> SimpleNamespace:
-        number, actor = len(self.needs) - 1, ChunkActor(settings)
-        introduction = Introduction(f"node{number} (process 7)", self.code.get(number, code_hash()))
+    def _start(self, settings: Settings) -> SimpleNamespace:
+        actor, number = ChunkActor(settings), self.started
+        self.started += 1
 
-        def is_lost() -> bool:
-            return number in self.gone
+        def method(call: Callable[..., Any]) -> SimpleNamespace:
+            return SimpleNamespace(remote=lambda *args: (number, partial(call, *args)))
 
-        waits = number >= self.nodes
-        return SimpleNamespace(introduce=Method(lambda: introduction, is_lost, waits), make=Method(actor.make, is_lost))
+        return SimpleNamespace(ready=method(actor.ready), make=method(actor.make))
+
+    def wait(self, references: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
+        time.sleep(0.001)
+        return [reference for reference in references if reference[0] < self.nodes][:num_returns], []
+
+    def get(self, reference: Any) -> Any:
+        number, call = reference
+        if number in self.lost:
+            raise RayError("the actor died")
+        return pickle.loads(pickle.dumps(call()))
+
+    def kill(self, handle: Any) -> None:
+        pass
 
 
 @pytest.fixture
 def cluster(monkeypatch) -> Cluster:
     cluster = Cluster()
-    ray = SimpleNamespace(
-        remote=lambda _: cluster, cluster_resources=cluster.resources, is_initialized=lambda: True, kill=lambda _: None
-    )
-    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray", cluster)
     monkeypatch.setitem(sys.modules, "ray.exceptions", SimpleNamespace(RayError=RayError))
     monkeypatch.setattr(ray_actors, "connect", lambda _: False)
     monkeypatch.setattr(ray_actors, "LOOK_EVERY_SECONDS", 0.01)
@@ -118,29 +101,30 @@ def settings(tmp_path) -> Settings:
 
 
 @pytest.fixture
-def pool(cluster, settings) -> Iterator[ActorPool]:
-    pool = ActorPool(RayActors(actors=2), settings)
-    yield pool
-    pool.close()
+def start(cluster, settings) -> Iterator[Callable[..., ActorPool]]:
+    """`start(actors=2)`: a pool that ends with the test."""
+    pools = []
+
+    def started(**wanted: Any) -> ActorPool:
+        pools.append(ActorPool(RayActors(**wanted), settings))
+        return pools[-1]
+
+    yield started
+    for pool in pools:
+        pool.close()
 
 
-def jobs_of(make: ChunkMaker, count: int = 1) -> list[ChunkJob]:
+def jobs_of(make: ChunkMaker, count: int = 1, partition: str = "000") -> list[ChunkJob]:
     frame = pl.DataFrame({"trajectory_id": [f"t{number}" for number in range(count)]})
-    return chunk_jobs("step_rewards", "000", frame, 1, make, {}, {})
+    return chunk_jobs("step_rewards", partition, frame, 1, make, {}, {})
 
 
 def outcome(pool: ActorPool, jobs: Sequence[ChunkJob]) -> list[str] | CpmiError:
-    """The names of the chunks that were made, or what was raised; a test fails where neither comes."""
-    found: SimpleQueue[list[str] | CpmiError] = SimpleQueue()
-
-    def follow() -> None:
-        try:
-            found.put([job.name for job, _ in pool.make(jobs)])
-        except CpmiError as error:
-            found.put(error)
-
-    threading.Thread(target=follow, daemon=True).start()
-    return found.get(timeout=SECONDS)
+    """The names of the chunks that were made, or what was raised."""
+    try:
+        return [job.name for job, _ in pool.make(jobs)]
+    except CpmiError as error:
+        return error
 
 
 class TwoArguments(Exception):
@@ -167,121 +151,85 @@ def no_route(own, chunk, advance):
     raise ScoringError("the model is not read") from ConnectionError("no route")
 
 
-def test_what_came_up_in_an_actor_survives_the_way_back_in_words(settings):
-    (job,) = jobs_of(refused)
-    with pytest.raises(ChunkError) as caught:
-        ChunkActor(settings).make(job)
-    received = pickle.loads(pickle.dumps(caught.value))
-    assert (str(received), received.passes) == ("TwoArguments: status 422", False)
+@pytest.mark.parametrize(
+    ("make", "kind", "words"),
+    [
+        (ray_makers.refuse, ScoringError, "trajectory t0 cannot be scored"),
+        (unreachable, ServerUnreachable, "the server takes no connection"),
+        (no_route, PassingError, "the model is not read (at trajectory t0; on "),
+        (refused, ActorError, f"{UNMAKABLE} TwoArguments: status 422"),
+        (out_of_memory, ActorsLost, f"{UNMAKABLE} MemoryError: 12 GiB"),
+    ],
+)
+def test_an_error_ends_its_shard_by_what_it_is_and_the_pool_makes_others(start, make, kind, words):
+    pool = start(actors=2)
+    error = outcome(pool, jobs_of(make, 2))
+    assert type(error) is kind and str(error).startswith(words)
+    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
 
 
-def test_what_may_pass_is_still_known_as_such_without_its_cause(settings):
-    (job,) = jobs_of(no_route)
-    with pytest.raises(PassingError, match=r"the model is not read \(at trajectory t0\)"):
-        ChunkActor(settings).make(job)
-
-
-def test_a_server_that_takes_no_connection_is_known_as_such_behind_an_actor(pool):
-    assert isinstance(outcome(pool, jobs_of(unreachable)), ServerUnreachable)
+def test_the_chunk_of_a_lost_actor_goes_to_another(cluster, start):
+    pool = start(actors=1)
+    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
+    cluster.lost.add(0)
+    assert outcome(pool, jobs_of(ray_makers.reward, 3)) == ["00001-rows-1", "00002-rows-1", "00000-rows-1"]
+    assert cluster.started == 2
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "words"),
-    [(refused, ActorError, "TwoArguments: status 422"), (out_of_memory, ActorsLost, "MemoryError: 12 GiB")],
+    ("refuses", "kind"), [(ValueError("num_gpus"), NoActors), (ConnectionError("no answer"), ActorsUnavailable)]
 )
-def test_an_exception_in_a_task_ends_its_shard_and_names_the_chunk(pool, make, kind, words):
-    error = outcome(pool, jobs_of(make))
-    assert type(error) is kind
-    assert str(error) == f"chunk 00000 of step_rewards 000 cannot be made by 3 actors, at last: {words}"
-    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
+def test_actors_that_cannot_be_started_end_the_run_or_the_attempt(cluster, start, refuses, kind):
+    cluster.refuses = refuses
+    error = outcome(start(actors=2), jobs_of(ray_makers.reward))
+    assert type(error) is kind and str(refuses) in str(error)
 
 
-def test_actors_that_cannot_be_started_end_the_run(cluster, settings):
-    cluster.refuses = ValueError("num_gpus is no multiple of 0.0001")
-    pool = ActorPool(RayActors(actors=2), settings)
-    error = outcome(pool, jobs_of(ray_makers.reward))
-    pool.close()
-    assert isinstance(error, NoActors)
-    assert str(error) == "actors cannot be started: num_gpus is no multiple of 0.0001"
+def test_actors_that_end_before_they_make_a_chunk_end_the_attempt(cluster, start):
+    cluster.lost |= set(range(99))
+    error = outcome(start(actors=2), jobs_of(ray_makers.reward))
+    assert type(error) is ActorsUnavailable and "the actor died" in str(error)
 
 
-def test_actors_that_cannot_be_started_for_now_are_tried_again_with_the_step(cluster, settings):
-    cluster.refuses = ConnectionError("the head does not answer")
-    pool = ActorPool(RayActors(actors=2), settings)
-    error = outcome(pool, jobs_of(ray_makers.reward))
-    pool.close()
-    assert isinstance(error, ActorsUnavailable)
-    assert str(error) == "actors end before they make a chunk: the head does not answer"
+def test_actors_follow_the_room_of_the_cluster(cluster, start):
+    pool = start(address="ray://head:10001", num_gpus=0)
+    assert len(outcome(pool, jobs_of(ray_makers.reward, 3))) == 3
+    cluster.processors = 5
+    wait_until(lambda: cluster.started == 5, SECONDS, "no actors are started on a new node", every=0.01)
 
 
-MAX_ELSEWHERE = RayActors(actors="max", address="ray://head:10001")
-"""As many as the cluster has room for; it is asked once a look."""
-
-
-def test_a_cluster_that_does_not_answer_for_a_moment_is_asked_again(cluster, settings, caplog):
-    cluster.silent = ray_actors.MOST_FAILED_LOOKS - 1
-    pool = ActorPool(MAX_ELSEWHERE, settings)
-    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
-    pool.close()
-    warnings = [line for line in caplog.messages if "ConnectionError: the head does not answer" in line]
-    assert len(warnings) == ray_actors.MOST_FAILED_LOOKS - 1
-
-
-def test_a_cluster_that_stays_away_ends_the_attempt_with_what_came_up(cluster, settings):
-    cluster.silent = 99
-    pool = ActorPool(MAX_ELSEWHERE, settings)
-    error = outcome(pool, jobs_of(ray_makers.reward))
-    pool.close()
-    assert isinstance(error, ActorsUnavailable) and isinstance(error.__cause__, ConnectionError)
-    assert str(error) == "the actors cannot be kept up: the head does not answer"
-
-
-def test_where_the_last_good_node_goes_and_other_code_is_left_the_run_ends(cluster, settings):
-    cluster.code = {1: "other"}
-    pool = ActorPool(MAX_ELSEWHERE, settings)
-    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
-    cluster.processors, cluster.gone = 1, {0}
-    error = outcome(pool, jobs_of(ray_makers.reward))
-    pool.close()
-    assert isinstance(error, NoActors) and "runs another version of this package" in str(error)
-
-
-def test_other_code_in_all_places_that_there_are_ends_the_run_after_a_while(cluster, settings, monkeypatch, caplog):
+def test_who_waits_for_room_is_warned(cluster, start, monkeypatch, caplog):
     monkeypatch.setattr(ray_actors, "WARN_EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(ray_actors, "MOST_SECONDS_WITHOUT", 0.2)
-    cluster.code, cluster.nodes = {0: "other", 1: "other"}, 2
-    pool = ActorPool(RayActors(actors=4), settings)
-    error = outcome(pool, jobs_of(ray_makers.reward))
-    pool.close()
-    assert isinstance(error, NoActors) and "runs another version of this package" in str(error)
-    assert any("2 run other code, others have found no room yet" in line for line in caplog.messages)
+    cluster.nodes = 0
+    start(actors=2)
+    wait_until(lambda: "no actor has found room" in caplog.text, SECONDS, "nobody is warned", every=0.01)
 
 
-def test_an_actor_with_other_code_is_left_out_with_its_node_named_and_the_others_go_on(cluster, settings, caplog):
-    cluster.code = {0: "other"}
-    pool = ActorPool(RayActors(actors=2), settings)
-    assert outcome(pool, jobs_of(ray_makers.reward, 3)) == ["00000-rows-1", "00001-rows-1", "00002-rows-1"]
-    pool.close()
-    (warning,) = (line for line in caplog.messages if "left out" in line)
-    assert warning.startswith("the actor on node0 (process 7) runs another version of this package")
-    assert len(cluster.needs) == 2
+def test_chunks_of_earlier_shards_come_first(cluster, start):
+    cluster.nodes, order = 0, []
+    pool = start(actors=1)
+
+    def make(own, chunk, advance, *, shard):
+        order.append(shard)
+        return ray_makers.reward(own, chunk, advance)
+
+    with ThreadPoolExecutor(2) as threads:
+        for number, shard in enumerate(("001", "000"), 1):
+            threads.submit(outcome, pool, jobs_of(partial(make, shard=shard), 6, shard))
+            wait_until(lambda n=6 * number: pool._queue.qsize() == n, SECONDS, "they do not wait", every=0.01)
+        cluster.nodes = 1
+    assert order == 6 * ["000"] + 6 * ["001"]
 
 
-def test_where_no_actor_is_left_the_run_says_what_to_do(cluster, settings):
-    cluster.code = {0: "other", 1: "other"}
-    pool = ActorPool(RayActors(actors=2), settings)
-    error = outcome(pool, jobs_of(ray_makers.reward))
-    pool.close()
-    assert isinstance(error, NoActors)
-    assert "runs another version of this package" in str(error) and "install the same on every node" in str(error)
-
-
-def test_once_the_node_with_other_code_is_gone_another_actor_is_started(cluster, settings, monkeypatch):
-    monkeypatch.setattr(ray_actors, "WARN_EVERY_SECONDS", 0.01)
-    cluster.code = {0: "other"}
-    pool = ActorPool(RayActors(actors=2), settings)
-    assert outcome(pool, jobs_of(ray_makers.reward)) == ["00000-rows-1"]
-    cluster.gone.add(0)
-    wait_until(lambda: len(cluster.needs) == 3, SECONDS, "no other actor is started", every=0.01)
-    pool.close()
-    assert len(cluster.needs) == 3
+def test_whoever_waits_for_a_chunk_is_answered_when_the_actors_are_stopped(cluster, settings):
+    cluster.nodes = 0
+    orchestration = settings.orchestration.model_copy(update={"ray": RayActors(actors=2)})
+    models = LanguageModels(settings.model_copy(update={"orchestration": orchestration}))
+    actors = models.actors
+    assert actors is not None
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(outcome, actors, jobs_of(ray_makers.reward))
+        models.stop_actors()
+        assert str(waiting.result()) == STOPPED
+    with pytest.raises(NoActors, match=STOPPED):
+        _ = models.actors

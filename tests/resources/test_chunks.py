@@ -26,15 +26,12 @@ def jobs_of(frame: pl.DataFrame, **models: list[str]) -> list[ChunkJob]:
     return chunk_jobs("answer_logprobs", "003", frame, 2, names_of, {NEGATIVES: negatives}, models)
 
 
-def test_a_chunk_has_the_rows_of_its_own_trajectories_of_other_tables(tmp_path):
+def test_chunks_have_the_rows_of_their_own_trajectories_and_no_rows_are_one_chunk(tmp_path):
     settings, done = load_settings("miniature", tmp_path), []
     outputs = [output for _, output in made(jobs_of(FRAME), settings, LanguageModels(settings), done.append)]
     found = pl.concat([output.frame("labels/step_rewards") for output in outputs])
     assert found.rows() == [("a", "12"), ("b", "12"), ("c", "4"), ("d", "4"), ("e", "5")]
     assert done == [2, 2, 1]
-
-
-def test_a_partition_without_rows_is_one_chunk():
     assert [job.rows.height for job in jobs_of(FRAME.clear())] == [0]
 
 
@@ -55,24 +52,19 @@ def test_a_model_that_cannot_be_had_is_told_from_a_chunk_that_cannot_be_made(tmp
             use("labeler")
 
 
-def test_a_node_with_another_model_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("position", "other", "words"),
+    [
+        (0, "miniature:labeler@0123456789ab", "another labeler: "),
+        (1, "bfloat16", "another precision, config or tokenizer of the labeler"),
+        (2, "0123456789ab", "another precision, config or tokenizer of the labeler"),
+    ],
+)
+def test_a_node_with_another_model_precision_or_tokenizer_is_refused(tmp_path, position, other, words):
     models = LanguageModels(load_settings("miniature", tmp_path))
-    own = models.facts("labeler")
-    assert len(own) == 3
-    (job, *_) = jobs_of(FRAME, labeler=own)
-    job.check_models(models, "node7")
-    (other, *_) = jobs_of(FRAME, labeler=["miniature:labeler@0123456789ab", *own[1:]])
-    with pytest.raises(
-        MissingModel, match=rf"node7 has another labeler: {own[0]}, the run has miniature:labeler@01234567"
-    ):
-        other.check_models(models, "node7")
-
-
-@pytest.mark.parametrize(("position", "value"), [(1, "bfloat16"), (2, "0123456789ab")])
-def test_a_node_with_the_weights_and_another_tokenizer_or_precision_is_named(tmp_path, position, value):
-    models = LanguageModels(load_settings("miniature", tmp_path))
-    facts = [value if number == position else fact for number, fact in enumerate(models.facts("labeler"))]
+    facts = models.facts("labeler")
     (job, *_) = jobs_of(FRAME, labeler=facts)
-    said = rf"node7 has another precision, config or tokenizer of the labeler miniature:.*, the run has .*{value}.*"
-    with pytest.raises(MissingModel, match=said):
-        job.check_models(models, "node7")
+    job.check_models(models)
+    (job, *_) = jobs_of(FRAME, labeler=[*facts[:position], other, *facts[position + 1 :]])
+    with pytest.raises(MissingModel, match=rf"{words}.*, the run has .*{other}"):
+        job.check_models(models)

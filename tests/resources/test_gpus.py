@@ -18,14 +18,18 @@ def dealer(monkeypatch, tmp_path):
     return lambda processes: GpuDealer(processes, tmp_path)
 
 
-def test_processes_get_different_gpus_and_keep_them(dealer):
-    first, second = dealer(2), dealer(2)
-    assert [first.device(), second.device(), first.device()] == ["cuda:0", "cuda:1", "cuda:0"]
-
-
-def test_more_processes_than_gpus_share_them_evenly(dealer):
-    processes = [dealer(4) for _ in range(4)]
-    assert [process.device() for process in processes] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
+@pytest.mark.parametrize(
+    ("processes", "devices"),
+    [
+        (2, ["cuda:0", "cuda:1"]),
+        (4, ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]),
+        (2, ["cuda:0", "cuda:1", "cuda:0"]),  # one too many
+    ],
+)
+def test_processes_get_different_gpus_and_share_them_evenly(dealer, processes, devices):
+    dealers = [dealer(processes) for _ in devices]
+    for _ in range(2):
+        assert [own.device() for own in dealers] == devices
 
 
 def _hold(folder: Path, holding: "Event") -> None:
@@ -42,16 +46,10 @@ def test_a_gpu_is_free_again_when_its_process_is_killed(dealer, tmp_path):
     process = spawn.Process(target=_hold, args=(tmp_path, holding))
     process.start()
     assert holding.wait(timeout=600)
-    second = dealer(2)
-    assert second.device() == "cuda:1"
+    assert dealer(2).device() == "cuda:1"
     process.kill()
     process.join()
     assert dealer(2).device() == "cuda:0"
-
-
-def test_a_process_too_many_runs_on_the_first_gpu(dealer):
-    kept = [dealer(2) for _ in range(3)]
-    assert [process.device() for process in kept] == ["cuda:0", "cuda:1", "cuda:0"]
 
 
 def test_without_a_gpu_models_run_on_the_cpu(monkeypatch, tmp_path):

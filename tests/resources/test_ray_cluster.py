@@ -20,33 +20,27 @@ def cluster(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("gpus_here", "actors", "share"), [(8, 8, 1), (8, 2, 1), (8, "max", 1), (2, 4, 0.5), (3, 8, 1 / 3), (0, 2, 0)]
-)
-def test_gpus_of_this_machine_are_shared_where_they_are_fewer_than_actors(cluster, gpus_here, actors, share):
+    ("gpus_here", "wanted", "share"),
+    [
+        (8, {"actors": 8}, 1), (8, {"actors": 2}, 1), (8, {"actors": "max"}, 1),
+        (2, {"actors": 4}, 0.5), (3, {"actors": 8}, 1 / 3), (0, {"actors": 2}, 0),
+        (8, {"actors": 3, "num_gpus": 4}, 2), (8, {"actors": 2, "num_gpus": 4}, 4),
+        (8, {"actors": 5, "num_gpus": 4}, 1), (8, {"actors": 16, "num_gpus": 4}, 0.5),
+        (0, {"actors": 4, "address": "auto"}, 1),
+    ],
+)  # fmt: skip
+def test_gpus_of_this_machine_are_shared_where_they_are_fewer(cluster, gpus_here, wanted, share):
     cluster(GPU=gpus_here, CPU=16)
-    assert resources_of_actor(RayActors(actors=actors)) == {"num_gpus": share, "num_cpus": 1}
-
-
-@pytest.mark.parametrize(("actors", "share"), [(3, 2), (2, 4), (5, 1), (16, 0.5)])
-def test_actors_of_several_gpus_have_whole_ones_though_these_are_fewer(cluster, actors, share):
-    cluster(GPU=8.0, CPU=16)
-    assert resources_of_actor(RayActors(actors=actors, num_gpus=4))["num_gpus"] == share
-
-
-def test_a_cluster_has_to_have_the_gpus_that_are_asked_for(cluster):
-    cluster(CPU=16)
-    assert resources_of_actor(RayActors(address="auto", actors=4))["num_gpus"] == 1
+    assert resources_of_actor(RayActors(**wanted)) == {"num_gpus": share, "num_cpus": 1}
 
 
 @pytest.mark.parametrize(
-    ("wanted", "number"),
-    [({}, 8), ({"num_gpus": 0.1}, 64), ({"num_gpus": 4}, 2), ({"num_gpus": 0, "num_cpus": 4}, 16), ({"actors": 3}, 3)],
-)
-def test_as_many_actors_as_there_is_room_for(cluster, wanted, number):
-    cluster(GPU=8, CPU=64)
+    ("gpus", "wanted", "number"),
+    [
+        (8, {}, 8), (8, {"num_gpus": 0.1}, 64), (8, {"num_gpus": 4}, 2), (8, {"num_gpus": 0, "num_cpus": 4}, 16),
+        (8, {"actors": 3}, 3), (0, {}, 1),
+    ],
+)  # fmt: skip
+def test_as_many_actors_as_there_is_room_for_and_at_least_one(cluster, gpus, wanted, number):
+    cluster(GPU=gpus, CPU=64)
     assert room(RayActors(address="auto", **wanted)) == number
-
-
-def test_a_cluster_without_room_is_asked_for_one_actor(cluster):
-    cluster(CPU=2)
-    assert room(RayActors(address="auto")) == 1
