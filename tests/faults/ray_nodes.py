@@ -11,7 +11,6 @@ twice than were in flight on the killed node.
 import logging
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
@@ -46,22 +45,22 @@ HEAD, PORT = "127.0.0.2", 6399
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
-def start_node(address: str, processors: int = ACTORS_OF_A_NODE) -> psutil.Process:
-    """A Ray node in a process tree of its own; returns once the head answers."""
-    role = (
-        ["--head", f"--port={PORT}", "--include-dashboard=false"] if address == HEAD else [f"--address={HEAD}:{PORT}"]
-    )
+def start_node(folder: Path, address: str, processors: int = ACTORS_OF_A_NODE) -> psutil.Process:
+    """A Ray node in a process tree of its own; returns once it runs, which on a busy machine may fail at first."""
+    role = [f"--address={HEAD}:{PORT}"]
+    if address == HEAD:
+        role = ["--head", f"--port={PORT}", "--include-dashboard=false"]
     limits = [f"--num-cpus={processors}", f"--object-store-memory={100 * 2**20}"]
     command = [str(Path(sys.executable).with_name("ray")), "start", "--block", f"--node-ip-address={address}"]
-    process = psutil.Popen([*command, *role, *limits], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def answers() -> bool:
-        assert process.poll() is None, "Ray does not start"
-        with socket.socket() as connection:
-            return connection.connect_ex((HEAD, PORT)) == 0
-
-    wait_until(answers, LONGEST_SECONDS, "Ray's head does not start")
-    return process
+    log, deadline = folder / f"{address}.log", time.monotonic() + LONGEST_SECONDS
+    while time.monotonic() < deadline:
+        with log.open("w", encoding="utf-8") as said:
+            process = psutil.Popen([*command, *role, *limits], stdout=said, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            if "Ray runtime started" in log.read_text(encoding="utf-8"):
+                return process
+            time.sleep(0.1)
+    raise AssertionError(log.read_text(encoding="utf-8"))
 
 
 def kill(node: psutil.Process) -> None:
@@ -83,14 +82,14 @@ def shard_made(settings: Settings, models: LanguageModels, make: ChunkMaker, sha
     return run.in_chunks(shard, ids, 1, make)
 
 
-def disturb(nodes: list[psutil.Process], log: Path) -> None:
+def disturb(nodes: list[psutil.Process], folder: Path, log: Path) -> None:
     """Kill a node when half of the chunks are begun, and add one five seconds later."""
     half = len(SHARDS) * CHUNKS / 2
     wait_until(lambda: len(log.read_text().split()) >= half, LONGEST_SECONDS, "half of the chunks are never begun")
     kill(nodes.pop())
     print(f"a node is killed after {len(log.read_text().split())} chunks were begun", flush=True)
     time.sleep(5)
-    nodes.append(start_node("127.0.0.5"))
+    nodes.append(start_node(folder, "127.0.0.5"))
 
 
 def make_all(settings: Settings, folder: Path, log: Path) -> tuple[list[StageOutput], float]:
@@ -123,9 +122,10 @@ def main(folder: Path) -> None:
     ray_actors.LOG.addHandler(handler)
     ray = RayActors(address=f"{HEAD}:{PORT}", actors="max", num_gpus=0)
     orchestration = alone.orchestration.model_copy(update={"ray": ray})
-    nodes = [start_node(HEAD, 0), start_node("127.0.0.3"), start_node("127.0.0.4")]
+    nodes = [start_node(folder, HEAD, 0)]
     try:
-        threading.Thread(target=disturb, args=(nodes, log), daemon=True).start()
+        nodes += [start_node(folder, address) for address in ("127.0.0.3", "127.0.0.4")]
+        threading.Thread(target=disturb, args=(nodes, folder, log), daemon=True).start()
         settings = alone.model_copy(update={"orchestration": orchestration, "home": folder / "home"})
         made, seconds = make_all(settings, folder, log)
     finally:
