@@ -17,12 +17,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.answers.equivalence.forms import read_form
 from cpmi_dagster.answers.equivalence.plain_text import plain_text
-from cpmi_dagster.answers.equivalence.points import values_at_points
-from cpmi_dagster.answers.equivalence.reading import read_form
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.answers.verdicts import is_equivalent
+from cpmi_dagster.answers.verdicts import decide, is_equivalent
 
 OTHERS = 2
 ALGEBRA = [
@@ -76,7 +74,7 @@ def variants(gold: str) -> list[str]:
 
 def measure_exact(pairs: list[Pair]) -> Timing:
     """Judge pairs on the exact path, from empty caches."""
-    for cached in (plain_text, read_form, values_at_points):
+    for cached in (plain_text, read_form):
         cached.cache_clear()
     verdicts: list[bool | None] = []
     slowest = (0.0, ("", ""))

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from cpmi_dagster.answers.equivalence.decide import decide
-from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
+from cpmi_dagster.answers.verdicts import decide, equivalent, is_equivalent
 from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.text import cut
 

@@ -12,7 +12,7 @@ from small_run import SHARED_DATA
 
 from cpmi_dagster.alignment.align import AMBIGUOUS, ReferenceIndex, align_trajectories
 from cpmi_dagster.alignment.references import read_references
-from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.answers.verdicts import decide
 from cpmi_dagster.trajectories.math_shepherd import PARSED_COLUMNS
 from cpmi_dagster.trajectories.question_text import compact, normal_key
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.answers.equivalence.decide import decide
+from cpmi_dagster.answers.verdicts import decide
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.mistakes import LONGEST_ANSWER, propose
 

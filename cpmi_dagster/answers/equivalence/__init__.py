@@ -1,15 +1,8 @@
-r"""When are two answers the same: an exact decision where the answer's form allows one, math-verify where it does not.
+r"""When are two answers the same: by what they are where their form allows it, by math-verify where it does not.
 
-plain_text.py    typesetting goes:               "$\dfrac43$"  -> "\frac{4}{3}"
-expressions.py   text to a value:                "\frac{4}{3}" -> {1: 4/3}
-polynomials.py   exact arithmetic with rationals, square roots, π, i and letters
-points.py        values to sixty digits, for what that arithmetic leaves open: roots of sums, sines, logarithms
-units.py         units behind a number, in one spelling, and their sizes
-forms.py         what kinds of answers there are: number with unit, tuple, interval, set, matrix, words, equation
-reading.py       text to its form
-relations.py     inequalities, and the intervals they describe
-intervals.py     unions of intervals as sets of numbers
-compare.py       two forms to True, False, or None where only a computer algebra system can tell
-decide.py        the same for two texts
-math_verify.py   that system, in worker processes with time-outs
+plain_text.py    typesetting goes:           "$\dfrac43$"     -> "\frac{4}{3}"
+units.py         units behind a number:      "3 feet"         -> ("3", "foot")
+expressions.py   text to its value:          "\frac{4}{3}"    -> 1.333…
+forms.py         text to its form:           "(1, 2)"         -> Collection("()", [1, 2]); and two forms compared
+math_verify.py   a computer algebra system in processes of its own, for the rest
 """

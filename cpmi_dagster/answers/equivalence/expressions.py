@@ -1,264 +1,295 @@
-r"""Read plain text or LaTeX as an expression, in exact arithmetic or at a point.
+r"""Read plain text or LaTeX as an expression, and work out its value to 150 digits at three fixed points.
 
-    "-\frac{1}{2}"      -> {1: -1/2}             "2\sqrt{12}"     -> {√3: 4}
-    "14\frac{6}{7}"     -> {1: 104/7}            "3(x+1)"         -> {x: 3, 1: 3}
-    "1.5 \times 10^3"   -> {1: 1500}             "0.\overline{3}" -> {1: 1/3}
-    "\binom{5}{2} - 3!" -> {1: 4}                "\sin^2 x"       -> {(sin x)²: 1}, with sin x opaque
+    "-\frac{1}{2}"      -> -0.5             "2\sqrt{12}"     -> 6.928…
+    "14\frac{6}{7}"     -> 14.857…          "0.\overline{3}" -> 0.333…
+    "1.5 \times 10^3"   -> 1500             "\sin^2 30°"     -> 0.25
+    "3(x+1)"            -> its values where x is three fixed numbers
+
+Letters are positive at the first two points and of both signs at the last. Two expressions that differ at a point with
+positive letters differ; two that agree at all points are the same.
 
 Grammar: sum = term (± term)*; term = factor ((·|/)? factor)*; factor = base (!|°)* (^ exponent)?; a number directly
 before a proper fraction of whole numbers is a mixed number; a function takes the brackets behind it, or else the
-product up to the next sign, dot or function. Letters are symbols.
+product up to the next sign, dot or function.
 """
 
+import random
 import re
+import threading
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Any
 
-from cpmi_dagster.answers.equivalence import polynomials
-from cpmi_dagster.answers.equivalence.polynomials import Polynomial, Rational, Undecidable
+import mpmath
+from mpmath.libmp import to_rational
 
+DIGITS, AGREEING_BITS = 150, 300
+POSITIVE_POINTS, POINTS = 2, 3
 MAX_DEPTH = 40
-MAX_DIGITS = 300
-HALF_TURN = 180
+LARGEST_MAGNITUDE, LARGEST_ARGUMENT = 1 << 16, 10_000
+LEAST_NOISE, LARGEST_NOISE = -1000, -150
+LARGEST_DENOMINATOR = 10**30
 TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
 FUNCTIONS = (*TRIGONOMETRIC, "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log", "ln", "exp")
+
+Number = Any  # mpmath's numbers have no types
+Value = tuple[Number, ...]
+
 _TOKEN = re.compile(
-    r"\s*([0-9]+\.?[0-9]*|\.[0-9]+|\\[A-Za-z]+|[A-Za-z](?:_(?:\{[A-Za-z0-9]+\}|[A-Za-z0-9]))?|[-+*/^(){}\[\]|!_°])"
+    r"\s*([0-9]+\.?[0-9]*|\.[0-9]+|[fghFGHPQ]\(\s*[0-9]+\s*\)|\\sqrt\s*\[\s*[0-9]{1,2}\s*\]|\\[A-Za-z]+"
+    r"|[A-Za-z](?:_(?:\{[A-Za-z0-9]+\}|[A-Za-z0-9]))?|[-+*/^(){}\[\]!_°])"
 )
-_MIXED_FRACTION = re.compile(r"\s*\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}|\s+([0-9]{1,9})/([0-9]{1,9})(?![\d/.])")
-_REPEATING = re.compile(r"\s*\\(?:overline|bar)\s*\{?([0-9]{1,50})\}?")
-_ROOT_DEGREE = re.compile(r"\s*([2-9]|1[0-2])\s*\]")
-_INVERSE = re.compile(r"\s*\{?\s*-1(?![0-9])\s*\}?")
-_NUMBER_IN_BRACKETS = re.compile(r"\(\s*([0-9]+)\s*\)")
-_TIMES = {"*", "\\cdot", "\\times"}
-_OVER = {"/", "\\div"}
+_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar)\s*\{?([0-9]{1,50})\}?")
+_MIXED = re.compile(
+    r"(?<![0-9._])([0-9]+)(?:\s*\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}|\s+([0-9]{1,9})/([0-9]{1,9})(?![0-9/.]))"
+)
+_BARS = re.compile(r"\|([^|]*)\|")
+_INVERSE = re.compile(rf"\\({'|'.join(FUNCTIONS)})\s*\^\s*(?:\{{\s*-1\s*\}}|-1(?![0-9]))")
+_TIMES, _OVER, _SIGNS = {"*", "\\cdot", "\\times"}, {"/", "\\div"}, {"+", "-"}
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
-_ENDS = {"", ")", "}", "]"}
-_NAMES_OF_FUNCTIONS = set("fghFGHPQ")
+_ENDS = {"", ")", "}", "]"} | _SIGNS
 _LETTERS = {
-    "\\pi", "\\alpha", "\\beta", "\\gamma", "\\delta", "\\theta", "\\lambda", "\\mu", "\\phi", "\\varphi", "\\omega",
-    "\\rho", "\\sigma", "\\tau", "\\zeta", "\\epsilon", "\\infty", "\\ell",
+    "\\alpha", "\\beta", "\\gamma", "\\delta", "\\theta", "\\lambda", "\\mu", "\\phi", "\\varphi", "\\omega", "\\rho",
+    "\\sigma", "\\tau", "\\zeta", "\\epsilon", "\\infty", "\\ell",
 }  # fmt: skip
-_FUNCTIONS = {f"\\{name}" for name in FUNCTIONS}
 
-Value = TypeVar("Value")
-
-
-class Arithmetic(Protocol[Value]):
-    """The operations that evaluate an expression: on exact polynomials, or on numbers at a point."""
-
-    def number(self, value: Rational) -> Value: ...
-    def symbol(self, name: str) -> Value: ...
-    def add(self, left: Value, right: Value) -> Value: ...
-    def scale(self, polynomial: Value, factor: Rational) -> Value: ...
-    def multiply(self, left: Value, right: Value) -> Value: ...
-    def divide(self, left: Value, right: Value) -> Value: ...
-    def power(self, base: Value, exponent: Value) -> Value: ...
-    def root(self, degree: int, radicand: Value) -> Value: ...
-    def apply(self, function: str, *arguments: Value) -> Value: ...
-
-
-def read_expression(text: str) -> Polynomial:
-    """The polynomial that a text denotes, as `plain_text` leaves it.
-
-    Raises:
-        Undecidable: the text is something else, or too large or too deep.
-    """
-    return work_out(text, polynomials)
+_mp = mpmath.MPContext()
+_mp.dps = DIGITS
+_lock = threading.Lock()
+_CONSTANTS = {"\\pi": +_mp.pi, "e": +_mp.e, "i": _mp.j}
+_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    **{
+        f"\\{name}": getattr(_mp, name.replace("arc", "a"))
+        for name in (*FUNCTIONS, "arccot", "arcsec", "arccsc", "arcsinh", "arccosh", "arctanh")
+    },
+    "\\log": lambda argument, base=10: _mp.ln(argument) / _mp.ln(base),
+    "\\abs": abs,
+    "\\binom": _mp.binomial,
+    "!": _mp.factorial,
+}
+_OF_ANY_SIZE = {"\\log", "\\ln", "\\abs"}
 
 
-def work_out(text: str, arithmetic: Arithmetic[Value]) -> Value:
-    """The value of a text in the given arithmetic.
+class Undecidable(Exception):
+    """The text is not an expression, or is too large or too deep for one."""
+
+
+def read_expression(text: str) -> Value:
+    """The value of a text, as `plain_text` leaves it, at each of the fixed points.
 
     Raises:
-        Undecidable: the text is not an expression, or the arithmetic cannot carry it out.
+        Undecidable: the text is not an expression, or its value cannot be worked out.
     """
-    reader = _Reader(text, arithmetic)
-    value = reader.sum()
-    if reader.token:
-        raise Undecidable(f"unexpected {reader.token!r}")
-    return value
+    tokens = _tokens(text)
+    count = POINTS if any(map(_is_letter, tokens)) else 1
+    try:
+        with _lock:
+            values = [_Reader(tokens, point).read() for point in range(count)]
+    except (ValueError, ArithmeticError, TypeError, RecursionError) as error:
+        raise Undecidable(str(error)) from error
+    return tuple(values) * (POINTS // count)
+
+
+def same(one: Value, other: Value) -> bool | None:
+    """Whether two values are the same; None where they differ at a negative letter alone, or may have lost digits."""
+    verdicts = [_equal(*pair) for pair in zip(one, other, strict=True)]
+    return False if False in verdicts[:POSITIVE_POINTS] else True if all(verdicts) else None
+
+
+def real_value(value: Value) -> float | None:
+    """The value of a real constant; None for anything else."""
+    try:
+        return float(value[0]) if value[1:] == value[:-1] else None
+    except (TypeError, OverflowError):
+        return None
+
+
+def as_rational(value: Value) -> Fraction | None:
+    """The value of a rational constant; None for anything else."""
+    if real_value(value) is None or _mp.mag(value[0]) > AGREEING_BITS:
+        return None
+    nearest = Fraction(*to_rational(value[0]._mpf_)).limit_denominator(LARGEST_DENOMINATOR)
+    return nearest if _equal(value[0], _mp.mpf(nearest.numerator) / nearest.denominator) else None
+
+
+def is_rounded(decimal: Value, places: int, exact: Value) -> bool:
+    """Whether a decimal of so many places is the rounded, or cut-off, value of a real constant that is not whole."""
+    if real_value(exact) is None or _mp.isint(exact[0]):
+        return False
+    shown, shifted = _mp.nint(decimal[0] * 10**places), exact[0] * 10**places
+    return shown in {int(shifted), _mp.nint(shifted)}
+
+
+def _tokens(text: str) -> list[str]:
+    text = _MIXED.sub(_mixed_number, text.rstrip())
+    if "\\" in text:
+        text = _INVERSE.sub(r"\\arc\1 ", _REPEATING.sub(_repeating_decimal, text))
+    tokens, position, text = [], 0, _BARS.sub(r"\\abs(\1)", text)
+    while position < len(text):
+        if (found := _TOKEN.match(text, position)) is None:
+            raise Undecidable(f"cannot read {text[position:][:20]!r}")
+        tokens.append(re.sub(r"[\s{}]", "", found[1]) if len(found[1]) > 1 else found[1])
+        position = found.end()
+    return tokens
+
+
+def _mixed_number(mixed: re.Match[str]) -> str:
+    whole, top, bottom = (part for part in mixed.groups() if part is not None)
+    return f"({whole}+{top}/{bottom})" if int(top) < int(bottom) else mixed[0]
+
+
+def _repeating_decimal(decimal: re.Match[str]) -> str:
+    whole, start, repeating = decimal.groups()
+    return f"({whole or 0}.{start or 0}+{int(repeating)}/{10 ** len(start + repeating) - 10 ** len(start)})"
+
+
+def _is_letter(token: str) -> bool:
+    return (token[:1].isalpha() or token in _LETTERS) and token not in _CONSTANTS
+
+
+def _equal(one: Number, other: Number) -> bool | None:
+    """Whether two numbers are equal.
+
+    Returns:
+        None where a small term may have been lost beside a huge one, or where the numbers may be what rounding left of
+        zero; smaller ones than that are products or powers.
+    """
+    size, difference = max(_mp.mag(one), _mp.mag(other)), _mp.mag(one - other)
+    may_be_noise = LEAST_NOISE < size < LARGEST_NOISE
+    if difference == -_mp.inf or difference < size - AGREEING_BITS:
+        return True if size < AGREEING_BITS and (difference == -_mp.inf or not may_be_noise) else None
+    return None if may_be_noise else False
+
+
+def _checked(number: Number) -> Number:
+    """A number of manageable size: huge exponents and arguments take forever."""
+    if not _mp.isfinite(number) or (number and abs(_mp.mag(number)) > LARGEST_MAGNITUDE):
+        raise Undecidable("number too large or too small")
+    return number
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    if base and abs(exponent) * max(1, abs(_mp.mag(base))) > LARGEST_MAGNITUDE:
+        raise Undecidable("power too large")
+    return _checked(base**exponent)
+
+
+def _root(degree: int, radicand: Number) -> Number:
+    if degree % 2 and not _mp.im(radicand) and radicand < 0:
+        return -_mp.root(-radicand, degree)
+    return _mp.root(radicand, degree)
+
+
+def _apply(function: str, *arguments: Number) -> Number:
+    if function not in _OF_ANY_SIZE and any(abs(argument) > LARGEST_ARGUMENT for argument in arguments):
+        raise Undecidable("argument too large")
+    return _checked(_FUNCTIONS[function](*arguments))
 
 
 class _Reader:
-    """Recursive descent over one text; `token` is the next token, empty at the end."""
+    """Recursive descent over tokens, every letter standing for its number at a point."""
 
-    def __init__(self, text: str, arithmetic: Arithmetic) -> None:
-        self.text = text
-        self.arithmetic = arithmetic
-        self.position = 0
+    def __init__(self, tokens: list[str], point: int) -> None:
+        self.left = ["", *reversed(tokens)]
+        self.point = point
         self.depth = 0
-        self.open_bars = 0
-        self.token = ""
-        self.advance()
 
-    def advance(self) -> str:
-        """Take the next token and look at the one after it."""
-        taken, match = self.token, _TOKEN.match(self.text, self.position)
-        if match:
-            self.token, self.position = match.group(1), match.end()
-        elif self.text[self.position :].strip():
-            raise Undecidable(f"cannot read {self.text[self.position :][:20]!r}")
-        else:
-            self.token = ""
-        return taken
+    @property
+    def token(self) -> str:
+        """The next token, empty at the end."""
+        return self.left[-1]
 
-    def at_end(self) -> bool:
-        return self.token in _ENDS or (self.token == "|" and self.open_bars > 0)
+    def read(self) -> Number:
+        value = self.sum()
+        if self.token:
+            raise Undecidable(f"unexpected {self.token!r}")
+        return value
 
-    def sum(self):
+    def sum(self) -> Number:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Undecidable("too deep")
-        total = self.signed_term()
-        while self.token in {"+", "-"}:
-            total = self.arithmetic.add(total, self.signed_term())
+        total = self.signed(self.term)
+        while self.token in _SIGNS:
+            total = _checked(total + self.signed(self.term))
         self.depth -= 1
         return total
 
-    def signed_term(self):
+    def signed(self, operand: Callable[[], Number]) -> Number:
         sign = 1
-        while self.token in {"+", "-"}:
-            sign = -sign if self.advance() == "-" else sign
-        return self.term() if sign == 1 else self.arithmetic.scale(self.term(), sign)
+        while self.token in _SIGNS:
+            sign = -sign if self.left.pop() == "-" else sign
+        return sign * operand()
 
-    def term(self):
+    def term(self) -> Number:
         product = self.factor()
-        while not self.at_end() and self.token not in {"+", "-"}:
-            if self.token in _OVER:
-                self.advance()
-                product = self.arithmetic.divide(product, self.signed_factor())
-            elif self.token in _TIMES:
-                self.advance()
-                product = self.arithmetic.multiply(product, self.signed_factor())
-            else:
-                product = self.arithmetic.multiply(product, self.factor())
+        while self.token not in _ENDS:
+            operator = self.left.pop() if self.token in _TIMES | _OVER else ""
+            factor = self.signed(self.factor) if operator else self.factor()
+            product = _checked(product / factor if operator in _OVER else product * factor)
         return product
 
-    def signed_factor(self):
-        if self.token == "-":
-            self.advance()
-            return self.arithmetic.scale(self.factor(), -1)
-        return self.factor()
-
-    def factor(self):
+    def factor(self) -> Number:
         base = self.base()
         while self.token in {"!", "°"}:
-            base = self.arithmetic.apply("!", base) if self.advance() == "!" else self.in_radians(base)
+            base = _apply("!", base) if self.left.pop() == "!" else base * _CONSTANTS["\\pi"] / 180
         if self.token != "^":
             return base
-        self.advance()
-        return self.arithmetic.power(base, self.exponent())
+        self.left.pop()
+        return _power(base, self.exponent())
 
-    def exponent(self):
-        if self.token == "{":
-            return self.group()
-        sign = -1 if self.token == "-" and self.advance() else 1
-        return self.arithmetic.scale(self.base(), sign)
+    def exponent(self) -> Number:
+        return self.group() if self.token == "{" else self.signed(self.base)
 
-    def in_radians(self, degrees):
-        half_turns = self.arithmetic.divide(degrees, self.arithmetic.number(HALF_TURN))
-        return self.arithmetic.multiply(half_turns, self.arithmetic.symbol("pi"))
-
-    def base(self):
+    def base(self) -> Number:
         if self.token in _CLOSING:
             return self.group()
-        if self.token[:1].isdigit() or self.token[:1] == ".":
-            return self.numeral()
-        if self.token[:1].isalpha() or self.token in _LETTERS:
-            return self.letter()
-        if self.token in {"\\frac", "\\binom"}:
-            taken, parts = self.advance(), (self.group(), self.group())
-            return self.arithmetic.divide(*parts) if taken == "\\frac" else self.arithmetic.apply("binom", *parts)
-        if self.token == "\\sqrt":
-            return self.radical()
-        if self.token in _FUNCTIONS:
-            return self.application()
-        if self.token == "|":
-            return self.absolute_value()
-        raise Undecidable(f"unexpected {self.token!r}")
+        token = self.left.pop()
+        if token[:1].isdigit() or token[:1] == ".":
+            return _mp.mpf(int(token) if token.isdigit() else token)
+        if token in _CONSTANTS:
+            return _CONSTANTS[token]
+        if _is_letter(token):
+            return self.at_point(token)
+        if token == "\\frac":
+            return _checked(self.group() / self.group())
+        if token == "\\binom":
+            return _apply(token, self.group(), self.group())
+        if token.startswith("\\sqrt"):
+            return _root(int(token[6:-1] or 2), self.group())
+        if token in _FUNCTIONS:
+            return self.application(token)
+        raise Undecidable(f"unexpected {token!r}")
 
-    def group(self):
-        closing = _CLOSING.get(self.advance())
-        bars, self.open_bars = self.open_bars, 0
-        value = self.sum()
-        if closing is None or self.advance() != closing:
+    def at_point(self, letter: str) -> Number:
+        generator = random.Random(f"{self.point} {letter}")
+        number = _mp.mpf(generator.getrandbits(DIGITS * 3)) / 2 ** (DIGITS * 3 - 1) + 0.25
+        return -number if self.point >= POSITIVE_POINTS and generator.random() < 0.8 else number
+
+    def group(self) -> Number:
+        if self.token not in _CLOSING:
+            raise Undecidable(f"unexpected {self.token!r}")
+        closing, value = _CLOSING[self.left.pop()], self.sum()
+        if self.left.pop() != closing:
             raise Undecidable("unbalanced brackets")
-        self.open_bars = bars
         return value
 
-    def absolute_value(self):
-        self.advance()
-        self.open_bars += 1
-        value = self.sum()
-        self.open_bars -= 1
-        if self.advance() != "|":
-            raise Undecidable("unbalanced bars")
-        return self.arithmetic.apply("|", value)
-
-    def letter(self):
-        argument = _NUMBER_IN_BRACKETS.match(self.text, self.position)
-        if argument and self.token in _NAMES_OF_FUNCTIONS:
-            self.position = argument.end()
-            return self.arithmetic.symbol(f"{self.advance()}({argument.group(1)})")
-        return self.arithmetic.symbol(self.advance().strip("\\").replace("{", "").replace("}", ""))
-
-    def radical(self):
-        self.advance()
-        if self.token != "[":
-            return self.arithmetic.root(2, self.group())
-        degree = _ROOT_DEGREE.match(self.text, self.position)
-        if degree is None:
-            raise Undecidable("degree of a root")
-        self.position = degree.end()
-        self.advance()
-        return self.arithmetic.root(int(degree.group(1)), self.group())
-
-    def application(self):
-        name, exponent, bases = self.advance()[1:], None, []
+    def application(self, function: str) -> Number:
+        exponent, index = None, []
         while self.token in {"^", "_"}:
-            if self.token == "^" and (inverse := _INVERSE.match(self.text, self.position)):
-                self.position, name = inverse.end(), f"arc{name}"
-                self.advance()
-            elif self.advance() == "^":
+            if self.left.pop() == "^":
                 exponent = self.exponent()
             else:
-                bases = [self.base()]
-        value = self.arithmetic.apply(name, self.argument(), *bases)
-        return value if exponent is None else self.arithmetic.power(value, exponent)
+                index = [self.base()]
+        value = _apply(function, self.argument(), *index)
+        return value if exponent is None else _power(value, exponent)
 
-    def argument(self):
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise Undecidable("too deep")
-        bracketed = self.token in _CLOSING
-        product = self.group() if bracketed else self.signed_factor()
-        while not (bracketed or self.at_end() or self.token in _FUNCTIONS | _TIMES | {"+", "-"}):
+    def argument(self) -> Number:
+        if self.token in _CLOSING:
+            return self.group()
+        product = self.signed(self.factor)
+        while self.token not in _ENDS | _TIMES and self.token not in _FUNCTIONS:
             if self.token in _OVER:
                 raise Undecidable("what the quotient behind a function belongs to")
-            product = self.arithmetic.multiply(product, self.factor())
-        self.depth -= 1
+            product = _checked(product * self.factor())
         return product
-
-    def numeral(self):
-        if len(self.token) > MAX_DIGITS:
-            raise Undecidable("number too long")
-        whole = int(self.token) if self.token.isdigit() else Fraction(self.token)
-        if self.token.isdigit():
-            whole += self.proper_fraction()
-        elif repeating := _REPEATING.match(self.text, self.position):
-            self.position = repeating.end()
-            digits, places = repeating.group(1), len(self.token.partition(".")[2])
-            whole += Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
-        self.advance()
-        return self.arithmetic.number(whole)
-
-    def proper_fraction(self) -> Rational:
-        mixed = _MIXED_FRACTION.match(self.text, self.position)
-        if mixed is None:
-            return 0
-        top, bottom = (int(part) for part in mixed.groups() if part is not None)
-        if top >= bottom:
-            return 0
-        self.position = mixed.end()
-        return Fraction(top, bottom)

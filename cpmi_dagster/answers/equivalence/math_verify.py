@@ -1,15 +1,16 @@
-"""math-verify in worker processes: started at the first pair, reused, replaced when they hang or exit.
+r"""math-verify in worker processes: started at the first pair, reused, replaced when they end.
 
-    verify(r"\\sin^2 x + \\cos^2 x", "1")      -> True
+    verify(r"\sin^2 x + \cos^2 x", "1")      -> True
 
 A worker is a Python process of its own, started afresh rather than forked, so it can be used from any thread, inside
-other worker processes and after libraries that must not be forked. A pair that takes longer than `PAIR_SECONDS` counts
-as not equivalent; its worker is ended, and another is started at once so that the next pair need not wait for it.
+other worker processes and after libraries that must not be forked. It ends itself at a pair that takes too many seconds
+of the processor, whatever else the machine does. `LONGEST_WAIT` is for a worker that neither works nor ends.
 """
 
 import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,78 +19,12 @@ from pathlib import Path
 
 from cpmi_dagster.errors import CpmiError
 
-PAIR_SECONDS = 4.0
-START_SECONDS = 120.0
 MAX_WORKERS = 2
+LONGEST_WAIT = 600.0
 WORKER_SCRIPT = Path(__file__).with_name("math_verify_worker.py")
-READY = "ready\n"
 VERDICTS = {"true\n": True, "false\n": False}
-
-
-class WorkerDied(Exception):
-    """A worker ended without answering."""
-
-
-class TimedOut(Exception):
-    """A worker was ended because it took too long."""
-
-
-class Worker:
-    """One math-verify process."""
-
-    def __init__(self) -> None:
-        self.is_ready = False
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", str(WORKER_SCRIPT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-        )
-
-    def wait_until_ready(self) -> None:
-        """Wait for the libraries to load, where they have not yet.
-
-        Raises:
-            CpmiError: they cannot be loaded.
-        """
-        if self.is_ready:
-            return
-        with suppress(WorkerDied, TimedOut):
-            self.is_ready = self._read_line(START_SECONDS) == READY
-        if not self.is_ready:
-            self.stop()
-            raise CpmiError("math-verify cannot be started; reinstall it with `pip install math-verify`")
-
-    def judge(self, gold: str, candidate: str) -> bool:
-        """The verdict on one pair, within `PAIR_SECONDS`."""
-        try:
-            print(json.dumps([gold, candidate]), file=self.process.stdin, flush=True)
-        except OSError as error:
-            raise WorkerDied from error
-        verdict = VERDICTS.get(self._read_line(PAIR_SECONDS))
-        if verdict is None:
-            raise WorkerDied
-        return verdict
-
-    def stop(self) -> None:
-        """End the process and release its pipes."""
-        with suppress(OSError), self.process:
-            self.process.kill()
-
-    def _read_line(self, seconds: float) -> str:
-        assert self.process.stdout is not None
-        expired = threading.Event()
-        timer = threading.Timer(seconds, lambda: (expired.set(), self.process.kill()))
-        timer.daemon = True
-        timer.start()
-        try:
-            line = self.process.stdout.readline()
-        finally:
-            timer.cancel()
-        if not line:
-            raise TimedOut if expired.is_set() else WorkerDied
-        return line
+OUT_OF_TIME = -signal.SIGPROF if hasattr(signal, "SIGPROF") else None
+Worker = subprocess.Popen[str]
 
 
 class WorkerPool:
@@ -100,41 +35,56 @@ class WorkerPool:
         self._slots = threading.BoundedSemaphore(MAX_WORKERS)
 
     def verify(self, gold: str, candidate: str) -> bool:
-        """The verdict on one pair; False when it takes too long or breaks its worker twice."""
+        """The verdict on one pair; False when it takes too long, or two workers are killed at it.
+
+        Raises:
+            CpmiError: math-verify cannot be loaded.
+        """
         with self._slots:
             for _attempt in range(2):
-                worker = self._take()
-                try:
-                    verdict = worker.judge(gold, candidate)
-                except TimedOut:
-                    worker.stop()
-                    self._idle.append(Worker())
+                worker = self._idle.pop() if self._idle else _started()
+                if (verdict := _asked(worker, json.dumps([gold, candidate]))) is not None:
+                    self._idle.append(worker)
+                    return verdict
+                _stop(worker)
+                if worker.returncode == OUT_OF_TIME:
                     return False
-                except WorkerDied:
-                    worker.stop()
-                    continue
-                self._idle.append(worker)
-                return verdict
+                if worker.returncode > 0:
+                    raise CpmiError("math-verify cannot be started; reinstall it with `pip install math-verify`")
             return False
 
     def close(self) -> None:
         """End all idle workers."""
-        idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.stop()
+        while self._idle:
+            _stop(self._idle.pop())
 
     def reset_in_child(self) -> None:
         """Drop the workers, which belong to the parent process: a forked child starts its own."""
         self.__init__()
 
-    def _take(self) -> Worker:
-        with suppress(IndexError, CpmiError):  # no worker is idle, or it was killed while it was starting
-            idle = self._idle.pop()
-            idle.wait_until_ready()
-            return idle
-        worker = Worker()
-        worker.wait_until_ready()
-        return worker
+
+def _started() -> Worker:
+    command, pipe = [sys.executable, "-P", str(WORKER_SCRIPT)], subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, encoding="utf-8")
+
+
+def _asked(worker: Worker, request: str) -> bool | None:
+    """The verdict of a worker; None where it ends without one."""
+    assert worker.stdout is not None
+    timer = threading.Timer(LONGEST_WAIT, worker.kill)
+    timer.daemon = True
+    timer.start()
+    with suppress(OSError):
+        print(request, file=worker.stdin, flush=True)
+    reply = worker.stdout.readline()
+    timer.cancel()
+    return VERDICTS.get(reply)
+
+
+def _stop(worker: Worker) -> None:
+    """End a worker and release its pipes."""
+    with suppress(OSError), worker:
+        worker.kill()
 
 
 _POOL = WorkerPool()
@@ -144,9 +94,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def verify(gold: str, candidate: str) -> bool:
-    """Whether math-verify finds two answers equivalent; never hangs.
-
-    Raises:
-        CpmiError: math-verify is not installed.
-    """
+    """Whether math-verify finds two answers equivalent; never hangs. Raises what `WorkerPool.verify` does."""
     return _POOL.verify(gold, candidate)

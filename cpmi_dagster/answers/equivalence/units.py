@@ -9,22 +9,25 @@ import re
 from fractions import Fraction
 from itertools import takewhile
 
-_UNIT = re.compile(r"(?P<value>.*[0-9)}%]|.*\\pi)(?P<gap>\s*)(?<![A-Za-z\\])(?P<words>[A-Za-z][A-Za-z. /-]+?)\.?"
-                   r"\s*(?:\^\s*\{?\s*(?P<power>[23])\s*\}?)?", re.DOTALL)  # fmt: skip
-_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z][A-Za-z.]")
-_LONE_LETTER = re.compile(r"(?<![A-Za-z.])[A-Za-z](?![A-Za-z.])")
-_PER_TIME = re.compile(r"(?<=[A-Za-z]{2})/[hs]$")
-_POWERS = {"2": "square ", "3": "cubic ", None: ""}
-_PERCENT = {"percent", "per cent", "percentage"}
-_SHORT_WORD = 2
+_UNITS = {
+    ("length", 1): "1000 kilometer km kilometre, 1 meter metre, 0.1 decimeter, 0.01 centimeter cm centimetre, "
+    "0.001 millimeter mm, 0.0254 inch in inches, 0.3048 foot ft feet, 0.9144 yard yd, 1609.344 mile mi",
+    ("length", 3): "0.001 liter litre, 0.000001 milliliter ml, 0.003785411784 gallon gal",
+    ("mass", 1): "1000 kilogram kg, 1 gram, 0.001 milligram mg, 453.59237 pound lb lbs, 28.349523125 ounce oz",
+    ("time", 1): "604800 week, 86400 day, 3600 hour h hr hrs, 60 minute min mins, 1 second s sec secs",
+    ("money", 1): "100 dollar usd, 1 cent",
+    ("angle", 1): "3600 degree deg, 60 arcminute, 1 arcsecond",
+}
+_NAMES = [(kind, entry.split()) for kind, units in _UNITS.items() for entry in units.split(",")]
+_SIZES = {name: (kind, power, Fraction(size)) for (kind, power), (size, name, *_) in _NAMES}
 _SPELLINGS = {
-    "cm": "centimeter", "centimetre": "centimeter", "metre": "meter", "km": "kilometer", "kilometre": "kilometer",
-    "mm": "millimeter", "ft": "foot", "feet": "foot", "in": "inch", "inches": "inch", "sq": "square", "cu": "cubic",
-    "min": "minute", "mins": "minute", "hr": "hour", "hrs": "hour", "sec": "second", "secs": "second",
-    "usd": "dollar", "lb": "pound", "lbs": "pound", "kg": "kilogram", "mph": "mile per hour", "deg": "degree",
-    "am": "a.m.", "pm": "p.m.", "a.m": "a.m.", "p.m": "p.m.", "gal": "gallon", "oz": "ounce", "ml": "milliliter",
-    "h": "hour", "s": "second", "litre": "liter", "mg": "milligram", "yd": "yard", "mi": "mile",
+    **{spelling: name for _, (_, name, *spellings) in _NAMES for spelling in spellings},
+    "sq": "square", "cu": "cubic", "mph": "mile per hour", "am": "a.m.", "pm": "p.m.", "a.m": "a.m.", "p.m": "p.m.",
 }  # fmt: skip
+_LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter", "l": "liter"}
+_POWERS = {"2": "square ", "3": "cubic ", None: ""}
+_PERCENT, _ORDINALS = {"percent", "per cent", "percentage"}, {"st", "nd", "rd", "th"}
+_KNOWN = {*_SIZES, *_SPELLINGS, *_SPELLINGS.values(), *_ORDINALS, *_PERCENT}
 _PARTS = {"half": 2, "halve": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9,
           "tenth": 10, "hundredth": 100, "thousandth": 1000, "millionth": 10**6}  # fmt: skip
 SCALES = {
@@ -34,24 +37,14 @@ SCALES = {
     "squared": "^{2}", "cubed": "^{3}",
 }  # fmt: skip
 _SCALE_LIKE = re.compile(r"\w+illion(?:th)?\b.*|\w+(?:en|lf|ie)th|negative|positive|minus|plus")
-_LENGTH, _MASS, _TIME, _MONEY = "length", "mass", "time", "money"
-_SIZES: dict[str, tuple[str, int, Fraction]] = {
-    name: (kind, power, Fraction(size))
-    for kind, power, sizes in (
-        (_LENGTH, 1, {"kilometer": 1000, "meter": 1, "decimeter": "0.1", "centimeter": "0.01", "millimeter": "0.001",
-                      "inch": "0.0254", "foot": "0.3048", "yard": "0.9144", "mile": "1609.344"}),
-        (_LENGTH, 3, {"liter": "0.001", "milliliter": "0.000001"}),
-        (_MASS, 1, {"kilogram": 1000, "gram": 1, "milligram": "0.001", "pound": "453.59237", "ounce": "28.349523125"}),
-        (_TIME, 1, {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}),
-        (_MONEY, 1, {"dollar": 100, "cent": 1}),
-    )
-    for name, size in sizes.items()
-}  # fmt: skip
-_LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter", "l": "liter"}
-_LETTER_BEHIND = re.compile(rf"(?P<value>.*[0-9)}}])\s*(?P<letter>[{''.join(_LETTERS)}])"
-                            r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?", re.DOTALL)  # fmt: skip
-_ORDINALS = {"st", "nd", "rd", "th"}
-_KNOWN = {*_SIZES, *_SPELLINGS, *_SPELLINGS.values(), *_ORDINALS, *_PERCENT}
+_EXPONENT = r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?"
+_UNIT = re.compile(rf"(?P<value>.*[0-9)}}%]|.*\\pi)(?P<gap>\s*)(?<![A-Za-z\\])(?P<words>[A-Za-z][A-Za-z. /-]+?)\.?"
+                   rf"{_EXPONENT}", re.DOTALL)  # fmt: skip
+_LETTER_BEHIND = re.compile(rf"(?P<value>.*[0-9)}}])\s*(?P<letter>[{''.join(_LETTERS)}]){_EXPONENT}", re.DOTALL)
+_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z][A-Za-z.]")
+_LONE_LETTER = re.compile(r"(?<![A-Za-z.])[A-Za-z](?![A-Za-z.])")
+_PER_TIME = re.compile(r"(?<=[A-Za-z]{2})/[hs]$")
+_SHORT_WORD = 2
 
 
 def split_unit(text: str) -> tuple[str, str]:
@@ -63,24 +56,18 @@ def split_unit(text: str) -> tuple[str, str]:
     found = _UNIT.fullmatch(text) if _WORD.search(text) else None
     if found is None or not any(character.isdigit() for character in found["value"]):
         return text, ""
-    value, spelled = _scaled(found["value"].strip(), found["words"].lower().replace("/", " per ").split())
-    words = " ".join(spelled)
-    if not words and not found["power"]:
-        return value, ""
-    if _SCALE_LIKE.fullmatch(words) or not _is_unit(found["words"], words, bool(found["gap"])):
-        return text, ""
-    if words in _PERCENT:
-        return f"{value}%", ""
-    return value, _POWERS[found["power"]] + words
-
-
-def _scaled(value: str, words: list[str]) -> tuple[str, list[str]]:
-    """A value times the scale words behind it, and the spelling of the words behind these."""
-    spelled = [_spelling(word) for word in words]
+    value, written = found["value"].strip(), found["words"].lower()
+    spelled = [_spelling(word) for word in written.replace("/", " per ").split()]
     scales = list(takewhile(SCALES.__contains__, spelled))
     for scale in scales:
         value = f"({value}) {SCALES[scale]}"
-    return value, spelled[len(scales) :]
+    unit = " ".join(spelled[len(scales) :])
+    if not unit and not found["power"]:
+        return value, ""
+    is_known = unit in _KNOWN or written in _KNOWN or (found["gap"] and len(written) > _SHORT_WORD)
+    if not is_known or _SCALE_LIKE.fullmatch(unit) or _LONE_LETTER.search(_PER_TIME.sub("", found["words"])):
+        return text, ""
+    return (f"{value}%", "") if unit in _PERCENT else (value, _POWERS[found["power"]] + unit)
 
 
 def split_letter(text: str) -> tuple[str, str] | None:
@@ -94,25 +81,14 @@ def size_of(unit: str) -> tuple[str, Fraction] | None:
 
     size_of("kilometer per hour")  ->  ("length1/time1", 5/18)
     """
-    top, _, bottom = unit.partition(" per ")
-    one, other = _size_of_part(top), _size_of_part(bottom)
-    if not bottom or one is None or other is None:
-        return None if bottom else one
-    return f"{one[0]}/{other[0]}", one[1] / other[1]
-
-
-def _size_of_part(unit: str) -> tuple[str, Fraction] | None:
-    prefix, power = next(((prefix, int(power or 1)) for power, prefix in _POWERS.items() if unit.startswith(prefix)))
-    if (known := _SIZES.get(unit.removeprefix(prefix))) is None:
-        return None
-    dimension, exponent, size = known
-    return f"{dimension}{exponent * power}", size**power
-
-
-def _is_unit(written: str, spelled: str, is_apart: bool) -> bool:
-    return not _LONE_LETTER.search(_PER_TIME.sub("", written)) and (
-        spelled in _KNOWN or written.lower() in _KNOWN or (is_apart and len(written) > _SHORT_WORD)
-    )
+    if " per " in unit:
+        top, bottom = map(size_of, unit.split(" per ", 1))
+        return (f"{top[0]}/{bottom[0]}", top[1] / bottom[1]) if top and bottom else None
+    for exponent, prefix in _POWERS.items():
+        if unit.startswith(prefix) and (known := _SIZES.get(unit.removeprefix(prefix))):
+            kind, power, size = known
+            return f"{kind}{power * int(exponent or 1)}", size ** int(exponent or 1)
+    return None
 
 
 def _spelling(word: str) -> str:

@@ -1,9 +1,10 @@
-"""math-verify's worker processes: killed, too slow, left behind, asked by many threads at once."""
+"""math-verify's worker processes: killed, stopped, out of time, left behind, asked by many threads at once."""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,10 +19,11 @@ from cpmi_dagster.errors import CpmiError
 pytestmark = pytest.mark.slow
 
 SAME = (r"2\sin x", r"\sin x + \sin x")
+ENDLESS = (r"\prod_{k=1}^{3000} (x+k)", "1")
 ASK_AND_SHOW_WORKER = f"""
 from cpmi_dagster.answers.equivalence import math_verify
 assert math_verify.verify(*{SAME!r})
-print(math_verify._POOL._idle[0].process.pid, flush=True)
+print(math_verify._POOL._idle[0].pid, flush=True)
 """
 
 
@@ -39,40 +41,58 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_killed_worker_is_replaced(pool: WorkerPool):
-    assert pool.verify(*SAME)
-    os.kill(pool._idle[0].process.pid, signal.SIGKILL)
-    assert pool.verify(r"3\sin x", r"\sin x + 2\sin x")
+def test_a_killed_worker_is_replaced_whether_it_is_idle_or_starting(pool: WorkerPool):
+    for _time in range(2):
+        worker = math_verify._started()
+        pool._idle.append(worker)
+        assert _time == 0 or pool.verify(*SAME)
+        os.kill(worker.pid, signal.SIGKILL)
+        assert pool.verify(r"3\sin x", r"\sin x + 2\sin x")
+        pool.close()
 
 
-def test_a_worker_killed_at_work_is_replaced(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch):
+def test_a_worker_killed_at_work_is_replaced(pool: WorkerPool):
     assert pool.verify(*SAME)
     worker = pool._idle[0]
-    read = worker._read_line
-    os.kill(worker.process.pid, signal.SIGSTOP)
-    monkeypatch.setattr(worker, "_read_line", lambda seconds: (worker.process.kill(), read(seconds))[1])
+    os.kill(worker.pid, signal.SIGSTOP)
+    threading.Timer(0.5, worker.kill).start()
     assert pool.verify(*SAME)
     assert pool._idle[0] is not worker
 
 
-def test_a_worker_killed_while_it_starts_is_replaced(pool: WorkerPool):
-    worker = math_verify.Worker()
-    worker.process.kill()
-    pool._idle.append(worker)
-    assert pool.verify(*SAME)
-
-
-def test_a_pair_that_takes_too_long_is_not_equivalent_and_the_next_is_judged(
-    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_that_stands_still_for_longer_than_a_pair_may_take_gives_the_same_verdict(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path
 ):
+    script = tmp_path / "worker.py"
+    source = math_verify.WORKER_SCRIPT.read_text(encoding="utf-8")
+    script.write_text(source.replace("PAIR_SECONDS = 4.0", "PAIR_SECONDS = 1.0"), encoding="utf-8")
+    monkeypatch.setattr(math_verify, "WORKER_SCRIPT", script)
     assert pool.verify(*SAME)
-    slow = pool._idle[0].process
-    os.kill(slow.pid, signal.SIGSTOP)
-    monkeypatch.setattr(math_verify, "PAIR_SECONDS", 0.2)
-    assert pool.verify(*SAME) is False
-    assert not is_running(slow.pid)
-    monkeypatch.undo()
+    worker = psutil.Process(pool._idle[0].pid)
+    worker.suspend()
+    threading.Timer(3, worker.resume).start()
     assert pool.verify(*SAME)
+    assert pool._idle[0].pid == worker.pid
+
+
+def test_a_pair_that_takes_too_much_of_the_processor_is_not_equivalent_and_the_next_is_judged(pool: WorkerPool):
+    assert pool.verify(*SAME)
+    slow = pool._idle[0].pid
+    assert pool.verify(*ENDLESS) is False
+    assert not is_running(slow)
+    assert pool.verify(*SAME)
+
+
+def test_a_worker_that_neither_works_nor_ends_is_replaced(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch):
+    assert pool.verify(*SAME)
+    stopped = math_verify._started()
+    pool._idle.append(stopped)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    waits = iter([0.2])
+    timer = threading.Timer
+    monkeypatch.setattr(threading, "Timer", lambda seconds, end: timer(next(waits, seconds), end))
+    assert pool.verify(*SAME)
+    assert not is_running(stopped.pid)
 
 
 def test_a_worker_that_cannot_start_is_reported(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path):
@@ -89,18 +109,14 @@ def test_many_threads_share_few_workers(pool: WorkerPool):
     assert len(pool._idle) <= math_verify.MAX_WORKERS
 
 
-def test_no_worker_outlives_an_interpreter_that_ends():
-    asked = subprocess.run([sys.executable, "-c", ASK_AND_SHOW_WORKER], capture_output=True, text=True, timeout=120)
-    assert asked.returncode == 0, asked.stderr
-    wait_until(lambda: not is_running(int(asked.stdout)), 120, "the worker goes on")
-
-
-def test_no_worker_outlives_an_interpreter_that_is_killed():
-    code = f"{ASK_AND_SHOW_WORKER}\nimport time; time.sleep(600)"
+@pytest.mark.parametrize("ends_by_itself", [True, False])
+def test_no_worker_outlives_its_interpreter(ends_by_itself: bool):
+    code = ASK_AND_SHOW_WORKER if ends_by_itself else f"{ASK_AND_SHOW_WORKER}\nimport time; time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as asking:
         assert asking.stdout is not None
         worker = int(asking.stdout.readline())
-        asking.kill()
+        if not ends_by_itself:
+            asking.kill()
     wait_until(lambda: not is_running(worker), 120, "the worker goes on")
 
 
