@@ -16,7 +16,7 @@ SHARD_EXAMPLES = 5
 @stage(
     TRAJECTORIES,
     also=[REJECTED_ROWS],
-    code_version="4",
+    code_version="5",
     inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
     lineage={

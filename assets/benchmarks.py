@@ -35,7 +35,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 @model_stage(
     CANDIDATES,
-    code_version="4",
+    code_version="5",
     inputs=[PROBLEMS],
     settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
     models=["policy"],
@@ -114,7 +114,7 @@ def judge_predictions(run: StageRun) -> StageOutput:
 
 @model_stage(
     CHOICES,
-    code_version="4",
+    code_version="5",
     inputs=[PROBLEMS, CANDIDATES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n", "answers.identity"],
     lineage={"correct": ["benchmarks/candidate_solutions.correct"]},

@@ -194,7 +194,7 @@ def template_scores(run: StageRun, shard: str) -> StageOutput:
 
 rolls_out = partial(
     model_stage,
-    code_version="3",
+    code_version="4",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["rollouts.sampling", "rollouts.chunk_trajectories", "rollouts.sample", "answers.identity"],
     lineage={
@@ -246,6 +246,7 @@ def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) 
 
 @stage(
     STEP_REWARDS,
+    code_version="2",
     inputs=[
         TRAJECTORIES,
         SELECTED,

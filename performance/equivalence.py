@@ -1,8 +1,8 @@
 r"""Answer equivalence on real golds: pairs a second, the share decided exactly, the slowest pair.
 
 Workload: every gold answer of GSM8K and MATH, as often as it occurs, beside four ways to write it again (as it would
-stand in a solution) and two other golds of the same file. Caches start empty. What the exact path leaves undecided
-goes to math-verify afterwards, and so do the pairs made to need it, one at a time.
+stand in a solution) and two other golds of the same file. Caches start empty; seconds are the processor's. What is left
+undecided goes to math-verify afterwards, and so do the pairs made to need it, one at a time.
 
     python performance/equivalence.py ../shared/data/gsm8k/train.jsonl.gz ../shared/data/math/train.jsonl.gz
 """
@@ -78,10 +78,10 @@ def measure_exact(pairs: list[Pair]) -> Timing:
         cached.cache_clear()
     verdicts: list[bool | None] = []
     slowest = (0.0, ("", ""))
-    began = last = time.perf_counter()
+    began = last = time.process_time()
     for pair in pairs:
         verdicts.append(decide(*pair))
-        now = time.perf_counter()
+        now = time.process_time()
         slowest, last = max(slowest, (now - last, pair)), now
     undecided = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is None]
     return Timing(last - began, Counter(verdicts), slowest, undecided)
@@ -91,10 +91,10 @@ def reading_rate(texts: list[str]) -> float:
     """Texts read a second, none of them seen before: what a pair costs where nothing is shared is two of these."""
     for cached in (plain_text, read_form):
         cached.cache_clear()
-    began = time.perf_counter()
+    began = time.process_time()
     for text in texts:
         read_form(plain_text(text))
-    return len(texts) / (time.perf_counter() - began)
+    return len(texts) / (time.process_time() - began)
 
 
 def measure_algebra(pairs: list[Pair]) -> tuple[float, Pair]:

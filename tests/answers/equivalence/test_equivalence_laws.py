@@ -136,8 +136,8 @@ REPEATED = [
     "9", "9,", "9 ", "9.", "1,234", "(", "((", "{", "[[1,", "\\frac", "\\frac{", "\\frac{1}{", "\\sqrt", "\\sqrt{",
     "\\sqrt[3]{", "^", "^{", "_", "_{", "$", "\\$", "$5 ", "\\(", "\\[", "\\]", "\\boxed{", "\\boxed", "\\fbox{}",
     "}", "*", "**a", "The answer is:", "The answer is:\n", "####", "a: ", "\n", " ", "a ", "cm ", "per ", "million ",
-    "\\text{", "\\text{a}", "\\left(", "\\pm", "|", "|x|", "=", "x=", "x<", "\\cup", "and ", "a or ", "\\begin{pmatrix}",
-    "&", "\\\\", "!", "°", "\\sin", "\\log_", "mod ", "{\\choose", "'", ",\\!", "\ud800",
+    "\\text{", "\\text{a}", "\\left(", "\\pm", "|", "|x|", "=", "x=", "x<", "\\cup", "and ", "a or ",
+    "\\begin{pmatrix}", "&", "\\\\", "!", "°", "\\sin", "\\log_", "mod ", "{\\choose", "'", ",\\!", "\ud800",
 ]  # fmt: skip
 OF_TEXTS = [extract_answer, announced_answer, hash_answer, boxed_answer, concluded_value]
 OF_ANSWERS = [unwrapped, plain_text, read_form, split_unit, split_letter, value, is_formula, with_one_less]
