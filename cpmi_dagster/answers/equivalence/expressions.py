@@ -1,9 +1,9 @@
-r"""Read plain text or LaTeX as an expression, and work out its value to 150 digits at three fixed points.
+r"""Read plain text or LaTeX as an expression, and work out its value: exactly where it is rational, else to 150 digits.
 
-    "-\frac{1}{2}"      -> -0.5             "2\sqrt{12}"     -> 6.928…
-    "14\frac{6}{7}"     -> 14.857…          "0.\overline{3}" -> 0.333…
+    "-\frac{1}{2}"      -> -1/2             "2\sqrt{12}"     -> 6.928…
+    "14\frac{6}{7}"     -> 104/7            "0.\overline{3}" -> 1/3
     "1.5 \times 10^3"   -> 1500             "\sin^2 30°"     -> 0.25
-    "3(x+1)"            -> its values where x is three fixed numbers
+    "3(x+1)"            -> its values at three points, where x is three fixed fractions
 
 Letters are positive at the first two points and of both signs at the last. Two expressions that differ at a point with
 positive letters differ; two that agree at all points are the same.
@@ -18,21 +18,21 @@ import re
 import threading
 from collections.abc import Callable
 from fractions import Fraction
+from math import comb, factorial
 from typing import Any
 
 import mpmath
-from mpmath.libmp import to_rational
 
 DIGITS, AGREEING_BITS = 150, 300
 POSITIVE_POINTS, POINTS = 2, 3
 MAX_DEPTH = 40
-LARGEST_MAGNITUDE, LARGEST_ARGUMENT = 1 << 16, 10_000
+LARGEST_MAGNITUDE, LARGEST_ARGUMENT, LARGEST_FACTORIAL = 1 << 16, 10_000, 3000
+MAX_BITS = 1 << 15
 LEAST_NOISE, LARGEST_NOISE = -1000, -150
-LARGEST_DENOMINATOR = 10**30
 TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
 FUNCTIONS = (*TRIGONOMETRIC, "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log", "ln", "exp")
 
-Number = Any  # mpmath's numbers have no types
+Number = Any  # a Fraction, or one of mpmath's numbers, which have no types
 Value = tuple[Number, ...]
 
 _TOKEN = re.compile(
@@ -63,11 +63,10 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
         for name in (*FUNCTIONS, "arccot", "arcsec", "arccsc", "arcsinh", "arccosh", "arctanh")
     },
     "\\log": lambda argument, base=10: _mp.ln(argument) / _mp.ln(base),
-    "\\abs": abs,
     "\\binom": _mp.binomial,
     "!": _mp.factorial,
 }
-_OF_ANY_SIZE = {"\\log", "\\ln", "\\abs"}
+_OF_ANY_SIZE = {"\\log", "\\ln"}
 
 
 class Undecidable(Exception):
@@ -106,18 +105,15 @@ def real_value(value: Value) -> float | None:
 
 def as_rational(value: Value) -> Fraction | None:
     """The value of a rational constant; None for anything else."""
-    if real_value(value) is None or _mp.mag(value[0]) > AGREEING_BITS:
-        return None
-    nearest = Fraction(*to_rational(value[0]._mpf_)).limit_denominator(LARGEST_DENOMINATOR)
-    return nearest if _equal(value[0], _mp.mpf(nearest.numerator) / nearest.denominator) else None
+    return value[0] if isinstance(value[0], Fraction) and value[1:] == value[:-1] else None
 
 
 def is_rounded(decimal: Value, places: int, exact: Value) -> bool:
     """Whether a decimal of so many places is the rounded, or cut-off, value of a real constant that is not whole."""
-    if real_value(exact) is None or _mp.isint(exact[0]):
+    if real_value(exact) is None or _mp.isint(_inexact(exact[0])):
         return False
-    shown, shifted = _mp.nint(decimal[0] * 10**places), exact[0] * 10**places
-    return shown in {int(shifted), _mp.nint(shifted)}
+    shifted = exact[0] * 10**places
+    return decimal[0] * 10**places in {int(shifted), int(_mp.nint(_inexact(shifted)))}
 
 
 def _tokens(text: str) -> list[str]:
@@ -154,6 +150,9 @@ def _equal(one: Number, other: Number) -> bool | None:
         None where a small term may have been lost beside a huge one, or where the numbers may be what rounding left of
         zero; smaller ones than that are products or powers.
     """
+    if isinstance(one, Fraction) and isinstance(other, Fraction):
+        return one == other
+    one, other = _inexact(one), _inexact(other)
     size, difference = max(_mp.mag(one), _mp.mag(other)), _mp.mag(one - other)
     may_be_noise = LEAST_NOISE < size < LARGEST_NOISE
     if difference == -_mp.inf or difference < size - AGREEING_BITS:
@@ -161,29 +160,54 @@ def _equal(one: Number, other: Number) -> bool | None:
     return None if may_be_noise else False
 
 
+def _inexact(number: Number) -> Number:
+    return _mp.mpf(number.numerator) / number.denominator if isinstance(number, Fraction) else number
+
+
+def _bits(number: Fraction) -> int:
+    return number.numerator.bit_length() + number.denominator.bit_length()
+
+
 def _checked(number: Number) -> Number:
-    """A number of manageable size: huge exponents and arguments take forever."""
+    """A number of manageable size: a long fraction becomes inexact."""
+    if isinstance(number, Fraction) and _bits(number) <= MAX_BITS:
+        return number
+    number = _inexact(number)
     if not _mp.isfinite(number) or (number and abs(_mp.mag(number)) > LARGEST_MAGNITUDE):
         raise Undecidable("number too large or too small")
     return number
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    if base and abs(exponent) * max(1, abs(_mp.mag(base))) > LARGEST_MAGNITUDE:
+    if base and abs(exponent) * max(1, abs(_mp.mag(_inexact(base)))) > LARGEST_MAGNITUDE:
         raise Undecidable("power too large")
-    return _checked(base**exponent)
+    if isinstance(exponent, Fraction) and exponent.denominator == 1:
+        is_short = isinstance(base, Fraction) and _bits(base) * abs(exponent) <= 2 * MAX_BITS
+        return _checked((base if is_short else _inexact(base)) ** int(exponent))
+    return _checked(_inexact(base) ** _inexact(exponent))
 
 
 def _root(degree: int, radicand: Number) -> Number:
-    if degree % 2 and not _mp.im(radicand) and radicand < 0:
-        return -_mp.root(-radicand, degree)
-    return _mp.root(radicand, degree)
+    if degree % 2 and not _mp.im(_inexact(radicand)) and radicand < 0:
+        return -_root(degree, -radicand)
+    if isinstance(radicand, Fraction) and radicand >= 0:
+        parts = [int(_mp.nint(_mp.root(part, degree))) for part in radicand.as_integer_ratio()]
+        if (exact := Fraction(*parts)) ** degree == radicand:
+            return exact
+    return _mp.root(_inexact(radicand), degree)
 
 
 def _apply(function: str, *arguments: Number) -> Number:
+    if function == "\\abs":
+        return abs(arguments[0])
     if function not in _OF_ANY_SIZE and any(abs(argument) > LARGEST_ARGUMENT for argument in arguments):
         raise Undecidable("argument too large")
-    return _checked(_FUNCTIONS[function](*arguments))
+    whole = [int(n) for n in arguments if isinstance(n, Fraction) and n.denominator == 1 and n >= 0]
+    if function == "\\binom" and len(whole) == 2:
+        return _checked(Fraction(comb(*whole)))
+    if function == "!" and whole and whole[0] <= LARGEST_FACTORIAL:
+        return _checked(Fraction(factorial(whole[0])))
+    return _checked(_FUNCTIONS[function](*map(_inexact, arguments)))
 
 
 class _Reader:
@@ -226,7 +250,7 @@ class _Reader:
         while self.token not in _ENDS:
             operator = self.left.pop() if self.token in _TIMES | _OVER else ""
             factor = self.signed(self.factor) if operator else self.factor()
-            product = _checked(product / factor if operator in _OVER else product * factor)
+            product = _checked(product * (1 / factor if operator in _OVER else factor))
         return product
 
     def factor(self) -> Number:
@@ -246,24 +270,24 @@ class _Reader:
             return self.group()
         token = self.left.pop()
         if token[:1].isdigit() or token[:1] == ".":
-            return _mp.mpf(int(token) if token.isdigit() else token)
+            return Fraction(token)
         if token in _CONSTANTS:
             return _CONSTANTS[token]
         if _is_letter(token):
             return self.at_point(token)
         if token == "\\frac":
-            return _checked(self.group() / self.group())
+            return _checked(self.group() * (1 / self.group()))
         if token == "\\binom":
             return _apply(token, self.group(), self.group())
         if token.startswith("\\sqrt"):
             return _root(int(token[6:-1] or 2), self.group())
-        if token in _FUNCTIONS:
+        if token in _FUNCTIONS or token == "\\abs":
             return self.application(token)
         raise Undecidable(f"unexpected {token!r}")
 
-    def at_point(self, letter: str) -> Number:
+    def at_point(self, letter: str) -> Fraction:
         generator = random.Random(f"{self.point} {letter}")
-        number = _mp.mpf(generator.getrandbits(DIGITS * 3)) / 2 ** (DIGITS * 3 - 1) + 0.25
+        number = Fraction(generator.getrandbits(40), 1 << 39) + Fraction(1, 4)
         return -number if self.point >= POSITIVE_POINTS and generator.random() < 0.8 else number
 
     def group(self) -> Number:
