@@ -38,6 +38,7 @@ from cpmi_dagster.resources.stage import NOTHING_ASKED_FOR, model_stage, stage
 from cpmi_dagster.resources.stage_run import StageOutput, StageRun
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
+from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.rewards.summary import reward_summary
 from cpmi_dagster.scoring import conditionings, controls
@@ -282,22 +283,24 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
 
     The user's own labels are added under their own names.
     """
-    trajectories, given = run.selected(shard), run.read(OWN_LABELS)
-    frame = rewards.step_rewards(
+    trajectories, given, chosen = run.selected(shard), run.read(OWN_LABELS), run.settings.rewards
+    evidence = Evidence(
         logprobs=run.read(LOGPROBS, shard),
-        template_scores=run.read(SCORES, shard),
+        scores=run.read(SCORES, shard),
         policy_rollouts=run.read(POLICY_ROLLOUTS, shard),
         prover_rollouts=run.read(PROVER_ROLLOUTS, shard),
         trajectories=trajectories,
-        rewards=run.settings.rewards,
+        default_conditioning=chosen.default_conditioning,
+        alpha=chosen.alpha,
         seed=run.settings.seed,
         control_logprobs=run.read(CONTROLS, shard),
         prover_logprobs=run.read(BY_PROVER, shard),
         same=run.settings.answers.comparison.same,
     )
+    frame = rewards.step_rewards(evidence, chosen.types)
     own = own_labels.own_rewards(given, trajectories)
     notes = [
-        *rewards.notes_on_unlabelled(trajectories, run.settings.rewards.types),
+        *rewards.notes_on_unlabelled(trajectories, chosen.types),
         *own_labels.notes_on_others(given, run.read(SELECTED)),
     ]
     joined = own_labels.joined(frame, own)

@@ -40,7 +40,7 @@ class Workload:
         self, model: LoadedModel, trajectories: pl.DataFrame, conditionings: tuple[Conditioning, ...], seed: int
     ) -> None:
         # how the model reads trees is found out once a model, before anything is timed
-        reader_of(model, 1)
+        reader_of(model)
         self.model = model
         self.trajectories = trajectories
         self.negatives = negatives_of(trajectories, NEGATIVES, seed)

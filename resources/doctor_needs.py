@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from cpmi_dagster.errors import CpmiError, ModelError, first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.models.language_models import model_place
-from cpmi_dagster.models.safe_loading import check_weights_index
+from cpmi_dagster.models.model_files import check_weights_index
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings

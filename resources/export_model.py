@@ -14,7 +14,7 @@ from cpmi_dagster.exports.reward_models import ExportedModel, save_reward_model
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.models.model_files import check_trained
-from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.prm.model import load_reward_model
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.settings import Settings

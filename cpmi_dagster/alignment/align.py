@@ -122,40 +122,36 @@ def align_trajectories(parsed: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.
         Rows of `alignment.trajectories`, and rejected rows: stage `align` without a match, `answer` where the match has
         no gold answer.
     """
-    has_own = pl.col("gold_answer").is_not_null()
-    own = parsed.filter(has_own).with_columns(
-        pl.concat_str(
+    is_own = pl.col("gold_answer").is_not_null()
+    own = parsed.filter(is_own).with_columns(
+        match_source=pl.concat_str(
             pl.lit(GIVEN),
             pl.col("split").fill_null(OWN_SPLIT),
             pl.coalesce("source_id", pl.col("row_number").cast(pl.String)),
             separator="/",
-        ).alias("match_source"),
-        pl.lit(GIVEN).alias("match_kind"),
-        pl.lit(1.0).alias("match_score"),
+        ),
+        match_kind=pl.lit(GIVEN),
+        match_score=pl.lit(1.0),
     )
-    matched = _matched(parsed.filter(~has_own).drop("gold_answer"), index)
-    has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
-    rows = pl.concat([own, matched.filter(has_gold).select(own.columns)]).sort("row_number")
-    identified = rows.join(_question_ids(parsed["question"]), on="question", how="left", maintain_order="left")
-    aligned = identified.with_columns(trajectory_id=trajectory_id_of("row_number"), task=_task())
-    return aligned.select(Trajectories.column_names()), _rejected(matched.filter(~has_gold))
-
-
-def _matched(parsed: pl.DataFrame, index: ReferenceIndex) -> pl.DataFrame:
-    """The rows with their questions' matches and these references' names and answers; `reason` where there is none."""
+    others = parsed.filter(~is_own).drop("gold_answer")
     found = pl.DataFrame(
-        [(question, *match) for question, match in _match(parsed["question"], index).items()],
+        [(question, *match) for question, match in _match(others["question"], index).items()],
         schema={"question": pl.String(), **MATCH_COLUMNS, "reason": pl.String()},
         orient="row",
+    ).join(name_references(index.references), on="reference_row", how="left")
+    matched = others.join(found, on="question", how="left", maintain_order="left")
+    has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
+    rows = pl.concat([own, matched.filter(has_gold).select(own.columns)]).sort("row_number")
+    ids = {question: question_id(question) for question in rows["question"].unique()}
+    # the row's task, else the reference's source, else that it is the user's own
+    source = pl.col("match_source").str.split("/").list.first().str.to_uppercase()
+    task = pl.when(pl.col("match_kind") == GIVEN).then(pl.lit(OWN_TASK)).otherwise(source)
+    aligned = rows.with_columns(
+        trajectory_id=trajectory_id_of("row_number"),
+        question_id=pl.Series([ids[question] for question in rows["question"]], dtype=pl.String),
+        task=pl.when(pl.col("task") == "").then(task).otherwise(pl.col("task")),
     )
-    named = found.join(name_references(index.references), on="reference_row", how="left")
-    return parsed.join(named, on="question", how="left", maintain_order="left")
-
-
-def _question_ids(questions: pl.Series) -> pl.DataFrame:
-    """Every different question with its id."""
-    ids = [(question, question_id(question)) for question in questions.unique(maintain_order=True)]
-    return pl.DataFrame(ids, schema={"question": pl.String(), "question_id": pl.String()}, orient="row")
+    return aligned.select(Trajectories.column_names()), _rejected(matched.filter(~has_gold))
 
 
 def name_references(references: pl.DataFrame) -> pl.DataFrame:
@@ -170,13 +166,6 @@ def name_references(references: pl.DataFrame) -> pl.DataFrame:
 def _match(questions: pl.Series, index: ReferenceIndex) -> dict[str, Match]:
     """Every different question once, in order of appearance."""
     return {question: index.find(question) for question in questions.unique(maintain_order=True)}
-
-
-def _task() -> pl.Expr:
-    """The row's task, else the reference's source, else that it is the user's own."""
-    source = pl.col("match_source").str.split("/").list.first().str.to_uppercase()
-    of_reference = pl.when(pl.col("match_kind") == GIVEN).then(pl.lit(OWN_TASK)).otherwise(source)
-    return pl.when(pl.col("task") == "").then(of_reference).otherwise(pl.col("task"))
 
 
 def _rejected(rows: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ the problem, and the next best reference with another answer must be clearly wor
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rapidfuzz import fuzz, process
@@ -46,12 +46,6 @@ class _Wording(NamedTuple):
     is_cut: bool
 
 
-class _Candidate(NamedTuple):
-    score: float
-    reference: _Wording
-    question: str
-
-
 class FuzzyIndex:
     """References by their numbers, for questions that no exact form finds."""
 
@@ -70,71 +64,62 @@ class FuzzyIndex:
 
     def find(self, question: str) -> tuple[int, float] | None:
         """The reference a question is a variant of, and their similarity in [0, 1]; None if none clearly is."""
-        candidates = sorted(self._candidates(question), key=lambda found: (-found.score, found.reference))
-        if not candidates:
+        found: list[tuple[float, _Wording, str]] = []
+        for wording in _wordings(-1, question):
+            text, numbers = normal_key(wording.question)
+            references = self._by_numbers.get(numbers, {})
+            near = process.extract(text, references, scorer=fuzz.ratio, score_cutoff=MIN_SCORE, limit=None)
+            found += [
+                (score, reference, wording.question)
+                for _, score, reference in near
+                if not (wording.is_cut and reference.is_cut)
+            ]
+        if not found:
             return None
-        best, row = candidates[0], candidates[0].reference.row
-        rivals = [other.reference.row for other in candidates if best.score - other.score < CLEAR_LEAD]
-        if not all(self._same_answer(row, rival) for rival in rivals if rival != row):
+        best_score, best, asked = min(found, key=lambda each: (-each[0], each[1]))
+        rivals = [reference.row for score, reference, _ in found if best_score - score < CLEAR_LEAD]
+        if not all(self._same_answer(best.row, rival) for rival in rivals if rival != best.row):
             return None
-        if not differ_harmlessly(best.question, best.reference.question):
+        if not differ_harmlessly(asked, best.question):
             return None
-        return row, fuzz.ratio(normal_key(question).text, self._whole[row]) / 100
-
-    def _candidates(self, question: str) -> Iterator[_Candidate]:
-        for _, wording, is_cut in _wordings(-1, question):
-            text, numbers = normal_key(wording)
-            same_numbers = self._by_numbers.get(numbers, {})
-            for _, score, reference in process.extract(
-                text, same_numbers, scorer=fuzz.ratio, score_cutoff=MIN_SCORE, limit=None
-            ):
-                if not (is_cut and reference.is_cut):
-                    yield _Candidate(score, reference, wording)
-
-
-def without_form_request(question: str) -> str:
-    """The question without a last sentence that asks for nothing but a form of the answer.
-
-    `Enter "odd", "even", or "neither".` goes; `Enter the sum of the roots, …` stays, since it asks for something else.
-    """
-    return _FORM_REQUEST.sub("", question)
+        return best.row, fuzz.ratio(normal_key(question).text, self._whole[best.row]) / 100
 
 
 def differ_harmlessly(question: str, reference: str) -> bool:
     """Whether every difference between two questions is an article, a word like `please`, or a plural."""
     left, right = pieces(question), pieces(reference)
-    return all(
-        _is_harmless(_essential(left, edit.src_start, edit.src_end), _essential(right, edit.dest_start, edit.dest_end))
-        for edit in Levenshtein.opcodes(left, right)
-        if edit.tag != "equal"
-    )
+    for edit in Levenshtein.opcodes(left, right):
+        if edit.tag != "equal":
+            removed = _essential(left, edit.src_start, edit.src_end)
+            added = _essential(right, edit.dest_start, edit.dest_end)
+            if len(removed) != len(added) or not all(map(_is_same_word, removed, added)):
+                return False
+    return True
 
 
 def _wordings(row: int, question: str) -> list[_Wording]:
-    """Two questions may match with the request in one of them left out, never with both left out."""
-    cut = without_form_request(question)
+    """The question, and what is left of it without a last sentence that asks for nothing but a form of the answer.
+
+    `Enter "odd", "even", or "neither".` goes; `Enter the sum of the roots, …` stays, since it asks for something else.
+    Two questions may match with the request in one of them left out, never with both left out.
+    """
+    cut = _FORM_REQUEST.sub("", question)
     return [_Wording(row, question, False)] + ([_Wording(row, cut, True)] if cut != question and cut.strip() else [])
 
 
 def _essential(words: list[str], start: int, end: int) -> list[str]:
     """The pieces from `start` to `end` without those that have no meaning in their place."""
     around = zip(["", *words], words, [*words[1:], ""], strict=False)
-    return [word for before, word, after in list(around)[start:end] if not _is_inessential(before, word, after)]
+    kept = []
+    for before, word, after in list(around)[start:end]:
+        # an article before an amount is significant (`a few`, `a half`), and beside symbols `a` is a variable
+        is_variable = word == "a" and not (is_word(after) and (is_word(before) or not before))
+        if is_variable or not (word in _FILLERS or (word in _ARTICLES and after not in _AMOUNTS)):
+            kept.append(word)
+    return kept
 
 
-def _is_inessential(before: str, word: str, after: str) -> bool:
-    """An article before an amount is significant (`a few`, `a half`), and beside symbols `a` is a variable."""
-    if word == "a" and not (is_word(after) and (is_word(before) or not before)):
-        return False
-    return word in _FILLERS or (word in _ARTICLES and after not in _AMOUNTS)
-
-
-def _is_harmless(removed: list[str], added: list[str]) -> bool:
-    return len(removed) == len(added) and all(
-        _is_same_word(*sorted((one, other), key=len)) for one, other in zip(removed, added, strict=True)
-    )
-
-
-def _is_same_word(short: str, long: str) -> bool:
+def _is_same_word(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
     is_plural = short + "s" == long and len(short) >= _SHORTEST_SINGULAR and is_word(short) and short not in _AMOUNTS
     return short == long or is_plural

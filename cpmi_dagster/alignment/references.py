@@ -48,8 +48,13 @@ def read_references(
     Raises:
         SourceError: a row lacks its question or its solution, or has an answer that is neither text nor number.
     """
-    place = f"{config}/" if config else ""
-    problems = [_read_problem(row, f"{place}{number}", source, split) for number, row in enumerate(rows)]
+    problems = []
+    for number, row in enumerate(rows):
+        name = f"{config}/{number}" if config else str(number)
+        where = f"row {name} of {source}/{split}"
+        question, solution, answer = _published(row, source, where) if source in PUBLISHED else _other(row, where)
+        problem_id, level, subject = (_first_present(row, fields) for fields in (ID_FIELDS, ("level",), SUBJECT_FIELDS))
+        problems.append((source, split, problem_id or name, question, solution, answer, level, subject))
     return pl.DataFrame(problems, schema=ReferenceProblems.create_empty().schema, orient="row")
 
 
@@ -67,14 +72,6 @@ def together(problems: Sequence[pl.DataFrame]) -> pl.DataFrame:
             "their files another `source` or `split`"
         )
     return everything
-
-
-def _read_problem(row: Mapping[str, Any], number: str, source: str, split: str) -> tuple[str | None, ...]:
-    where = f"row {number} of {source}/{split}"
-    question, solution, answer = _published(row, source, where) if source in PUBLISHED else _other(row, where)
-    problem_id = _first_present(row, ID_FIELDS) or number
-    level, subject = _first_present(row, ("level",)), _first_present(row, SUBJECT_FIELDS)
-    return source, split, problem_id, question, solution, answer, level, subject
 
 
 def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, str, str]:

@@ -72,18 +72,34 @@ def review_alignment(
 ) -> AlignmentReview:
     """Summarize an alignment: counts, and up to `examples` rows of each kind where a person should look."""
     rows = max(trajectories.height + rejected.height, 1)
+    places = pl.col("match_kind").replace_strict(MATCH_KINDS, range(len(MATCH_KINDS)), default=len(MATCH_KINDS))
+    match_kinds = trajectories.group_by("match_kind").agg(rows=pl.len(), questions=pl.col("question_id").n_unique())
+    wordings = name_references(references).select("match_source", reference=references["question"])
+    fuzzy_matches = (
+        trajectories.filter(pl.col("match_kind") == FUZZY)
+        .group_by("match_score", "question", "match_source")
+        .agg(rows=pl.len())
+        .sort("match_score", "question")
+        .head(examples)
+        .join(wordings.unique("match_source", keep="first"), on="match_source", how="left", maintain_order="left")
+    )
     return AlignmentReview(
-        match_kinds=_match_kinds(trajectories, rows),
+        match_kinds=match_kinds.with_columns(share=pl.col("rows") / rows).sort(places),
         rejections=_rejections(rejected, rows),
         misses=_examples(rejected, NO_MATCH, references, examples),
         conflicts=_examples(rejected, AMBIGUOUS, references, examples),
-        fuzzy_matches=_fuzzy_matches(trajectories, references, examples),
+        fuzzy_matches=fuzzy_matches.select("match_score", "question", "reference", "match_source", "rows"),
     )
 
 
 def render_review(review: AlignmentReview) -> str:
     """The review as Markdown: one heading and one table for each of its parts that has rows."""
-    return "\n\n".join(f"### {title}\n\n{_table(frame)}" for title, frame in review.tables().items() if frame.height)
+    parts = []
+    for title, frame in review.tables().items():
+        lines = [frame.columns, ["---"] * frame.width, *(map(_cell, row) for row in frame.iter_rows())]
+        if frame.height:
+            parts.append("\n".join([f"### {title}\n", *(f"| {' | '.join(cells)} |" for cells in lines)]))
+    return "\n\n".join(parts)
 
 
 def general_reason(reason: str) -> str:
@@ -91,27 +107,17 @@ def general_reason(reason: str) -> str:
     return _OF_ONE_ROW.sub(lambda found: found["kept"] or "…", reason)
 
 
-def _match_kinds(trajectories: pl.DataFrame, rows: int) -> pl.DataFrame:
-    return (
-        trajectories.group_by("match_kind")
-        .agg(pl.len().alias("rows"), pl.col("question_id").n_unique().alias("questions"))
-        .with_columns(share=pl.col("rows") / rows)
-        .sort(pl.col("match_kind").replace_strict(MATCH_KINDS, range(len(MATCH_KINDS)), default=len(MATCH_KINDS)))
-    )
-
-
 def _rejections(rejected: pl.DataFrame, rows: int) -> pl.DataFrame:
     general = {reason: general_reason(reason) for reason in rejected["reason"].unique()}
     return (
         rejected.sort("row_number")
-        .with_columns(pl.col("reason").alias("example"))
-        .with_columns(pl.col("reason").replace(general))
+        .with_columns(pl.col("reason").replace(general), example="reason")
         .group_by("stage", "reason")
         .agg(
-            pl.len().alias("rows"),
-            pl.col("excerpt").n_unique().alias("questions"),
-            (pl.len() / rows).alias("share"),
-            pl.col("example").first(),
+            rows=pl.len(),
+            questions=pl.col("excerpt").n_unique(),
+            share=pl.len() / rows,
+            example=pl.col("example").first(),
         )
         .sort(["rows", "stage", "reason"], descending=[True, False, False])
     )
@@ -122,40 +128,18 @@ def _examples(rejected: pl.DataFrame, reason: str, references: pl.DataFrame, cou
     found = (
         rejected.filter(pl.col("reason") == reason)
         .group_by("excerpt")
-        .agg(pl.len().alias("rows"), pl.col("row_number").min())
+        .agg(rows=pl.len(), row_number=pl.col("row_number").min())
         .sort(["rows", "row_number"], descending=[True, False])
         .head(count)
     )
     beginnings = [question[:EXCERPT_CHARACTERS] for question in references["question"]]
     names = name_references(references)["match_source"]
-    examples = [
-        (excerpt, reason, rows, *_nearest(excerpt, beginnings, names))
-        for excerpt, rows in found.select("excerpt", "rows").rows()
-    ]
+    examples = []
+    for excerpt, rows in found["excerpt", "rows"].iter_rows():
+        best = process.extractOne(excerpt, beginnings, scorer=fuzz.ratio)
+        nearest = (best[0], names[best[2]], best[1] / 100) if best else (None, None, None)
+        examples.append((excerpt, reason, rows, *nearest))
     return pl.DataFrame(examples, schema=_EXAMPLE_COLUMNS, orient="row")
-
-
-def _nearest(excerpt: str, beginnings: list[str], names: pl.Series) -> tuple[str | None, str | None, float | None]:
-    best = process.extractOne(excerpt, beginnings, scorer=fuzz.ratio)
-    return (best[0], names[best[2]], best[1] / 100) if best else (None, None, None)
-
-
-def _fuzzy_matches(trajectories: pl.DataFrame, references: pl.DataFrame, count: int) -> pl.DataFrame:
-    wordings = name_references(references).select("match_source", reference=references["question"])
-    return (
-        trajectories.filter(pl.col("match_kind") == FUZZY)
-        .group_by("match_score", "question", "match_source")
-        .agg(pl.len().alias("rows"))
-        .sort("match_score", "question")
-        .head(count)
-        .join(wordings.unique("match_source", keep="first"), on="match_source", how="left", maintain_order="left")
-        .select("match_score", "question", "reference", "match_source", "rows")
-    )
-
-
-def _table(frame: pl.DataFrame) -> str:
-    lines = [frame.columns, ["---"] * frame.width, *([_cell(value) for value in row] for row in frame.iter_rows())]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _cell(value: object) -> str:

@@ -11,7 +11,7 @@ from cpmi_dagster.cli.logged_console import LoggedConsole
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.installed import own_version
-from cpmi_dagster.models.names import DtypeOrAuto
+from cpmi_dagster.models.settings import DtypeOrAuto
 
 app = typer.Typer(
     name="cpmi",

@@ -21,8 +21,7 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import refusals_named
-from cpmi_dagster.models.quiet import quiet_transformers
-from cpmi_dagster.models.safe_loading import DATA_ONLY, REPORTED, check_loaded, reading_model
+from cpmi_dagster.models.safe_loading import DATA_ONLY, REPORTED, check_loaded, quiet_transformers, reading_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -90,6 +89,7 @@ def _packaged(name: str) -> Path:
 
 def _convert(file: Path, folder: Path) -> None:
     import torch
+    from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.integrations.gguf.reader import read_gguf_metadata
 
@@ -105,9 +105,11 @@ def _convert(file: Path, folder: Path) -> None:
         promised = metadata.get(f"{metadata.get('general.architecture')}.block_count", layers)
         if promised != layers:
             raise ModelError(f"the model file {file} has {layers} layers and says {promised}; get another file")
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, **DATA_ONLY)
+        tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, **DATA_ONLY)
         if metadata.get("tokenizer.ggml.pre") in DIGITS_APART:
-            _split_at_digits(tokenizer)
+            # two line feeds before a number are one token for these models, as they were in training
+            splits = [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
+            tokenizer.backend_tokenizer.pre_tokenizer = Sequence(splits)
         read: Any = AutoModelForCausalLM.from_pretrained(
             file.parent,
             gguf_file=file.name,
@@ -123,15 +125,6 @@ def _convert(file: Path, folder: Path) -> None:
         tokenizer.save_pretrained(folder)
         saved = AutoTokenizer.from_pretrained(folder, **DATA_ONLY)
     _check(file, model.eval(), tokenizer, saved)
-
-
-def _split_at_digits(tokenizer: Any) -> None:
-    """Two line feeds before a number are one token for these models, as they were in training."""
-    from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
-
-    tokenizer.backend_tokenizer.pre_tokenizer = Sequence(
-        [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
-    )
 
 
 def _check(

@@ -13,16 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
-from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
 from cpmi_dagster.models.gguf import PACKAGE, converted, gguf_file
-from cpmi_dagster.models.model_files import reading_hash, weights_files, weights_hash
-from cpmi_dagster.models.safe_loading import (
-    DATA_ONLY,
-    SAFE_WEIGHTS,
-    check_loaded,
-    check_weights_index,
-    reading_model,
-)
+from cpmi_dagster.models.model_files import check_weights_index, reading_hash, weights_files, weights_hash
+from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 
 if TYPE_CHECKING:
     import torch
@@ -58,8 +52,8 @@ def model_folder(name: str) -> str:
     Raises:
         ModelError: there is no such package, file or model of the embedded world, or a GGUF file cannot be converted.
     """
-    file = gguf_file(name)
-    return model_place(name) if file is None else str(converted(file))
+    place = model_place(name)
+    return str(converted(Path(place))) if gguf_file(name) else place
 
 
 def model_place(name: str) -> str:
@@ -72,8 +66,6 @@ def model_place(name: str) -> str:
         return str(file)
     if not name.startswith(MINIATURE):
         return name
-    from cpmi_dagster.miniature.names import MODEL_FOLDERS
-
     part = name.removeprefix(MINIATURE)
     if part not in MODEL_FOLDERS:
         raise ModelError(f"the embedded world has no model `{part}`; it has {', '.join(MODEL_FOLDERS)}")
@@ -155,12 +147,16 @@ def load_language_model(
         ModelError: the folder, its tokenizer or some of its weights are missing or unreadable, or changed meanwhile.
     """
     import torch
+    from huggingface_hub import ResolvedRevision
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils.hub import resolve_revision
 
     place = model_folder(str(name))
     _check_folder(place)
     _check_hub(place, revision)
-    revision = hub_commit(place, revision)
+    found = resolve_revision(place, revision)
+    # the commit where the hub or its cache knows it, so that weights, tokenizer and provenance name the same one
+    revision = found.resolved if isinstance(found, ResolvedRevision) else revision
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
     # first, so that a wrong config is not reported as a wrong tokenizer
     with reading_model(f"the config of model `{name}`"):
@@ -182,24 +178,6 @@ def load_language_model(
     if (model_identity(str(name), revision), reading_identity(str(name))) != (identity, reading):
         raise ModelError(f"the files of model `{name}` changed while they were read; run again")
     return LoadedModel(model, tokenizer, identity, context_length)
-
-
-def hub_commit(place: str, revision: str | None) -> str | None:
-    """The commit a hub id's revision points to, so that weights, tokenizer and provenance name the same one.
-
-    Args:
-        place: local folder or hub id.
-        revision: branch, tag or commit; None for the default branch.
-
-    Returns:
-        The commit; `revision` itself for a local folder, and where neither the hub nor its cache knows it: loading
-        then says what is wrong.
-    """
-    from huggingface_hub import ResolvedRevision
-    from transformers.utils.hub import resolve_revision
-
-    found = resolve_revision(place, revision)
-    return found.resolved if isinstance(found, ResolvedRevision) else revision
 
 
 def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokenizerBase":

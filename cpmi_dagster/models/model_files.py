@@ -22,20 +22,33 @@ DIGESTS = "cpmi_digests.json"
 READ_BESIDE_WEIGHTS = (".json", ".txt", ".model", ".jinja", ".tiktoken")
 
 
+def check_weights_index(folder: Path) -> set[str]:
+    """Refuse an index of weights that names a file outside of the model's folder.
+
+    Returns:
+        The files that it names; none where there is no index.
+
+    Raises:
+        ModelError: it does, or it is not such an index.
+    """
+    return _indexed(folder / INDEX) if (folder / INDEX).is_file() else set()
+
+
 def weights_files(folder: Path) -> list[Path]:
     """The safetensors files that loading reads, in name order.
 
     Raises:
         ModelError: there are none, or the index names a file that is not there.
     """
-    files = _weights(folder)
+    names = {WEIGHTS} if (folder / WEIGHTS).is_file() else check_weights_index(folder)
     if (folder / ADAPTER_CONFIG).is_file():
-        files.append(folder / ADAPTER)
+        names = {*names, ADAPTER}
+    files = [folder / name for name in sorted(names)]
     missing = [file.name for file in files if not file.is_file()]
     if not files or missing:
         what = f"lacks {missing[0]}" if missing else "has no *.safetensors weights"
         raise ModelError(f"model folder {folder} {what}; save it with `save_pretrained`")
-    return sorted(files)
+    return files
 
 
 def weights_hash(folder: Path) -> str:
@@ -105,22 +118,13 @@ def _digests(folder: Path) -> dict[str, str]:
     return {file.name: file_digest(file) for file in files}
 
 
-def _weights(folder: Path) -> list[Path]:
-    if (folder / WEIGHTS).is_file():
-        return [folder / WEIGHTS]
-    return [folder / name for name in _named(folder / INDEX)] if (folder / INDEX).is_file() else []
-
-
 @by_state
-def _named(index: Path) -> list[str]:
-    """The files that an index names; each lies beside it."""
+def _indexed(index: Path) -> set[str]:
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        outside = [name for name in names if Path(name).name != name]
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(
-            f"{index} is not an index of safetensors files; save the model with `save_pretrained`"
-        ) from error
-    if outside:
-        raise ModelError(f"{index} names `{outside[0]}`, which does not lie beside it; save the model again")
-    return sorted(names)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{index} is not an index of weights; save the model again with `save_pretrained`") from error
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise ModelError(f"{index} names the file {name!r}; weights are *.safetensors files in the model's folder")
+    return names

@@ -1,16 +1,13 @@
 """A model is data: its code is never run, no pickle is read, its files lie in its folder, its weights are complete."""
 
-import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from cpmi_dagster.errors import CpmiError, ModelError, described
-from cpmi_dagster.models.quiet import quiet_transformers
 
-INDEX = "model.safetensors.index.json"
 OWN_CODE = "trust_remote_code"
 # of every `from_pretrained`; without, transformers asks on the terminal whether to run the code of a model
 DATA_ONLY: dict[str, Any] = {"trust_remote_code": False}
@@ -20,6 +17,24 @@ REPORTED: dict[str, Any] = {"output_loading_info": True, "ignore_mismatched_size
 SAFE_WEIGHTS: dict[str, Any] = {"use_safetensors": True, **REPORTED}
 # that earlier versions of transformers saved with GPT-2, GPT-Neo and their kin, and today's classes make themselves
 MASKS = re.compile(r"\.(attn|attention)\.(bias|masked_bias|causal_mask)$")
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Within the block `transformers` writes nothing to the terminal but errors: no progress bars, no warnings."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 @contextmanager
@@ -39,7 +54,13 @@ def reading_model(what: str, advice: str = "") -> Iterator[None]:
     except CpmiError:
         raise
     except Exception as error:  # a damaged file makes configs, tokenizers and readers of weights raise anything
-        raise ModelError(f"{what} cannot be loaded: {_reason(error)}{advice and f'; {advice}'}") from error
+        # huggingface_hub says in its last line what is wrong, and before it where
+        reason = str(error).rpartition(":\n")[2].strip().partition("\n")[0].removesuffix(".")
+        if OWN_CODE in str(error):
+            reason = "it brings code of its own, which is never run; give a model whose class is in transformers"
+        elif " " not in reason:
+            reason = described(error)
+        raise ModelError(f"{what} cannot be loaded: {reason}{advice and f'; {advice}'}") from error
 
 
 def check_loaded(what: str, report: Mapping[str, Any]) -> None:
@@ -63,33 +84,3 @@ def check_loaded(what: str, report: Mapping[str, Any]) -> None:
             raise ModelError(
                 f"{what} {what_is_wrong}: {min(names)}{more}; download it again, or save it with `save_pretrained`"
             )
-
-
-def _reason(error: Exception) -> str:
-    if OWN_CODE in str(error):
-        return "it brings code of its own, which is never run; give a model whose class is in transformers"
-    # huggingface_hub says in its last line what is wrong, and before it where
-    reason = str(error).rpartition(":\n")[2].strip().partition("\n")[0].removesuffix(".")
-    return reason if " " in reason else described(error)
-
-
-def check_weights_index(folder: Path) -> set[str]:
-    """Refuse an index of weights that names a file outside of the model's folder.
-
-    Returns:
-        The files that it names; none where there is no index.
-
-    Raises:
-        ModelError: it does, or it is not such an index.
-    """
-    index = folder / INDEX
-    if not index.is_file():
-        return set()
-    try:
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{index} is not an index of weights; save the model again with `save_pretrained`") from error
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
-            raise ModelError(f"{index} names the file {name!r}; weights are *.safetensors files in the model's folder")
-    return names

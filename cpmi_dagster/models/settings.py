@@ -13,7 +13,10 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.files.environment import is_variable_name
-from cpmi_dagster.models.names import DtypeOrAuto
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+DtypeOrAuto = Literal["auto", Dtype]
+"""The precision of a model's weights; `auto` is that of the saved ones."""
 
 
 class LanguageModel(Frozen):

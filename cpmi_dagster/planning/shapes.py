@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
-from cpmi_dagster.models.names import Dtype
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
-from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.models.settings import Dtype, LanguageModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -31,7 +31,7 @@ from transformers import (
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.models.quiet import quiet_transformers
+from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.examples import TrainingSet, training_set
 from cpmi_dagster.prm.lora import add_adapters

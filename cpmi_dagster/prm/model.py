@@ -26,12 +26,11 @@ from transformers.utils.generic import ModelOutput
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.language_models import load_tokenizer, model_identity
-from cpmi_dagster.models.model_files import check_digests
+from cpmi_dagster.models.model_files import check_digests, check_weights_index
 from cpmi_dagster.models.safe_loading import (
     DATA_ONLY,
     SAFE_WEIGHTS,
     check_loaded,
-    check_weights_index,
     reading_model,
 )
 from cpmi_dagster.prm.shared_prefix import hidden_states

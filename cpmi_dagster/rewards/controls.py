@@ -17,28 +17,28 @@ from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB, contrast_shifts, go
 
 def position(evidence: Evidence) -> pl.DataFrame:
     """1 less the relative position of a step, which is 1 at the last: early steps are more often right."""
-    return _numbered(evidence, _earliness())
+    return evidence.steps.select(*STEP, reward=_earliness())
 
 
 def final_answer(evidence: Evidence) -> pl.DataFrame:
     """1 at every step of a trajectory whose final answer is right, else 0: an outcome label."""
-    return _numbered(evidence, _is_right(evidence))
+    return evidence.steps.select(*STEP, reward=_is_right(evidence))
 
 
 def final_answer_position(evidence: Evidence) -> pl.DataFrame:
     """1 where the final answer is right, else `position`."""
-    return _numbered(evidence, pl.max_horizontal(_is_right(evidence), _earliness()))
+    return evidence.steps.select(*STEP, reward=pl.max_horizontal(_is_right(evidence), _earliness()))
 
 
 def step_length(evidence: Evidence) -> pl.DataFrame:
     """Characters of the step with the sign turned: a long step has more room for an error."""
     step = pl.col("steps").list.get(pl.col("step_index"))
-    return _numbered(evidence, -step.str.len_chars().cast(pl.Float64))
+    return evidence.steps.select(*STEP, reward=-step.str.len_chars().cast(pl.Float64))
 
 
 def step_surprisal(evidence: Evidence) -> pl.DataFrame:
     """Mean log-probability of the step's own tokens after the question and the steps before it, in nats per token."""
-    read = _scored(evidence, "step_surprisal")
+    read = evidence.control_logprobs.filter(control="step_surprisal")
     following = read.select("trajectory_id", "template", pl.col("step_index") + 1, logprob=MEAN_LOGPROB)
     return template_mean(following, pl.col("logprob"))
 
@@ -46,7 +46,8 @@ def step_surprisal(evidence: Evidence) -> pl.DataFrame:
 def other_gold(evidence: Evidence) -> pl.DataFrame:
     """CPMI with the gold answer of another question, against this question's hard negatives."""
     conditioning = evidence.default_conditioning
-    gold = template_mean(gold_shifts(_scored(evidence, "other_gold"), conditioning), pl.col("gold_shift"))
+    scored = evidence.control_logprobs.filter(control="other_gold")
+    gold = template_mean(gold_shifts(scored, conditioning), pl.col("gold_shift"))
     negatives = mean_over_templates(evidence.scores, conditioning, pl.col("negative_shift"))
     both = gold.join(negatives, on=STEP, suffix="_negatives", maintain_order="left")
     return both.select(*STEP, reward=pl.col("reward") - pl.col("reward_negatives"))
@@ -54,11 +55,8 @@ def other_gold(evidence: Evidence) -> pl.DataFrame:
 
 def other_step(evidence: Evidence) -> pl.DataFrame:
     """CPMI of a step of another question's solution in the place of each, alone against none."""
-    return template_mean(contrast_shifts(_scored(evidence, "other_step"), "marginal"), pl.col("shift"))
-
-
-def _scored(evidence: Evidence, control: str) -> pl.DataFrame:
-    return evidence.control_logprobs.filter(control=control)
+    scored = evidence.control_logprobs.filter(control="other_step")
+    return template_mean(contrast_shifts(scored, "marginal"), pl.col("shift"))
 
 
 def _earliness() -> pl.Expr:
@@ -70,9 +68,3 @@ def _is_right(evidence: Evidence) -> pl.Expr:
     answers = evidence.trajectories.select("trajectory_id", "gold_answer", "final_answer").drop_nulls()
     right = [trajectory for trajectory, gold, final in answers.iter_rows() if evidence.same(gold, final)]
     return pl.col("trajectory_id").is_in(right).cast(pl.Float64)
-
-
-def _numbered(evidence: Evidence, reward: pl.Expr) -> pl.DataFrame:
-    """A reward for every step, from columns trajectory_id, steps and step_index."""
-    steps = evidence.trajectories.select("trajectory_id", "steps", step_index=pl.int_ranges(pl.col("steps").list.len()))
-    return steps.explode("step_index", empty_as_null=False).select(*STEP, reward=reward)

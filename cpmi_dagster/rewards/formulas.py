@@ -55,6 +55,13 @@ class Evidence:
     same: Callable[[str, str], bool] = is_equivalent
 
     @cached_property
+    def steps(self) -> pl.DataFrame:
+        """One row per step: trajectory_id, steps (all of its trajectory) and step_index."""
+        numbered = pl.int_ranges(pl.col("steps").list.len())
+        rows = self.trajectories.select("trajectory_id", "steps", step_index=numbered)
+        return rows.explode("step_index", empty_as_null=False)
+
+    @cached_property
     def mc(self) -> pl.DataFrame:
         """MC by the policy."""
         return success_rates(self.policy_rollouts).filter(pl.col("step_index") >= 0)
@@ -207,8 +214,7 @@ def rand_merge(evidence: Evidence) -> pl.DataFrame:
 
 def uniform(evidence: Evidence) -> pl.DataFrame:
     """U(0, 1) at every step, seeded."""
-    counts = pl.int_ranges(pl.col("steps").list.len())
-    steps = evidence.trajectories.select("trajectory_id", step_index=counts).explode("step_index")
+    steps = evidence.steps.select(STEP)
     numbers = [uniform_number(evidence.seed, row) for row in steps.iter_rows()]
     return steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64))
 

@@ -10,18 +10,18 @@ the reports read everything about it from here; no other module tests a reward t
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from string import digits
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import polars as pl
-from pydantic import AfterValidator
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import controls, formulas
 from cpmi_dagster.rewards.formulas import Evidence
-from cpmi_dagster.scoring.conditionings import CONTRASTS, LENGTHS, Contrast, Length
+from cpmi_dagster.scoring.conditionings import CONTRASTS, LENGTHS
 
 CORPUS_LABELS = "math_shepherd"
 """The labels that come with the corpus."""
@@ -122,43 +122,6 @@ class RewardType:
 SCORES, ROLLOUTS = Needs(scores=True), Needs(policy_steps=None)
 
 
-def _cpmi_merge(steps: int) -> RewardType:
-    """MC at the first steps, CPMI after them (section 4.3 and appendix D.2)."""
-    return RewardType(
-        f"cpmi_merge{steps}",
-        "CPMI_Merge" if steps == 1 else f"CPMI_Merge{steps}",
-        partial(formulas.mc_merge, steps=steps),
-        Needs(scores=True, policy_steps=steps),
-        merge=Merge("mc", steps),
-        in_main_tables=steps == 1,
-    )
-
-
-def _pav_merge(steps: int) -> RewardType:
-    """PAV at the first steps, CPMI after them."""
-    return RewardType(
-        f"pav_merge{steps}",
-        f"PAV_Merge{steps}",
-        partial(formulas.pav_merge, steps=steps),
-        Needs(scores=True, policy_steps=steps, prover_steps=steps),
-        merge=Merge("pav", steps),
-    )
-
-
-def _conditioned(name: str) -> RewardType:
-    """CPMI under another conditioning than the paper's."""
-    compute = partial(formulas.conditioned, conditioning=name)
-    needs = Needs(scores=True, conditionings=(name,))
-    return RewardType(f"cpmi_{name}", f"CPMI ({CONDITIONINGS[name].words})", compute, needs)
-
-
-def _contrasted(contrast: Contrast, length: Length) -> RewardType:
-    """CPMI with another contrast over the negatives, or summed over the answer's tokens: ours, not the paper's."""
-    parts = [part for part, papers in ((contrast, "mean"), (length, "mean")) if part != papers]
-    compute = partial(formulas.contrasted, contrast=contrast, length=length)
-    return RewardType(f"cpmi_{'_'.join(parts)}", f"CPMI ({', '.join(parts)})", compute, SCORES)
-
-
 def _control(
     name: str,
     label: str,
@@ -182,28 +145,62 @@ def _by_prover(
     return RewardType(name, label, compute, needs, is_probability, kind="another_labeler")
 
 
-def _fewer_negatives(count: int) -> RewardType:
-    """CPMI with the hardest negatives alone (appendix D.1)."""
-    compute = partial(formulas.fewer_negatives, count=count)
-    return RewardType(f"cpmi_m{count}", f"CPMI (M = {count})", compute, Needs(scores=True, negatives=count))
-
-
 REWARD_TYPES: dict[str, RewardType] = by_name(
     (
         RewardType("mc", "MC", formulas.mc, ROLLOUTS, is_probability=True, in_main_tables=True),
         RewardType("mc_hard", "MC (hard)", formulas.mc_hard, ROLLOUTS, is_probability=True),
         RewardType("pav", "PAV", formulas.pav, Needs(policy_steps=None, prover_steps=None), in_main_tables=True),
         RewardType("cpmi", "CPMI", formulas.cpmi, SCORES, in_main_tables=True),
-        *map(_cpmi_merge, (1, 2, 3)),
-        *map(_pav_merge, (1, 2, 3)),
-        *(_conditioned(name) for name in CONDITIONINGS if name != PAPERS),
         *(
-            _contrasted(contrast, length)
-            for contrast in CONTRASTS
-            for length in LENGTHS
-            if (contrast, length) != ("mean", "mean")
+            RewardType(
+                f"cpmi_merge{steps}",
+                "CPMI_Merge" if steps == 1 else f"CPMI_Merge{steps}",
+                partial(formulas.mc_merge, steps=steps),
+                Needs(scores=True, policy_steps=steps),
+                merge=Merge("mc", steps),
+                in_main_tables=steps == 1,
+            )
+            for steps in (1, 2, 3)
         ),
-        *map(_fewer_negatives, (1, 2, 4, 8, 12)),
+        *(
+            RewardType(
+                f"pav_merge{steps}",
+                f"PAV_Merge{steps}",
+                partial(formulas.pav_merge, steps=steps),
+                Needs(scores=True, policy_steps=steps, prover_steps=steps),
+                merge=Merge("pav", steps),
+            )
+            for steps in (1, 2, 3)
+        ),
+        *(
+            RewardType(
+                f"cpmi_{name}",
+                f"CPMI ({entry.words})",
+                partial(formulas.conditioned, conditioning=name),
+                Needs(scores=True, conditionings=(name,)),
+            )
+            for name, entry in CONDITIONINGS.items()
+            if name != PAPERS
+        ),
+        *(
+            RewardType(
+                f"cpmi_{'_'.join(changed)}",
+                f"CPMI ({', '.join(changed)})",
+                partial(formulas.contrasted, contrast=contrast, length=length),
+                SCORES,
+            )
+            for contrast, length in product(CONTRASTS, LENGTHS)
+            if (changed := [choice for choice in (contrast, length) if choice != "mean"])
+        ),
+        *(
+            RewardType(
+                f"cpmi_m{count}",
+                f"CPMI (M = {count})",
+                partial(formulas.fewer_negatives, count=count),
+                Needs(scores=True, negatives=count),
+            )
+            for count in (1, 2, 4, 8, 12)
+        ),
         RewardType("gold_only", "Gold_only", formulas.gold_only, Needs(scores=True, negatives=0)),
         RewardType("neg_only", "Neg_only", formulas.negatives_only, SCORES),
         RewardType(
@@ -283,13 +280,3 @@ def is_taken(name: str) -> bool:
     """Whether user-supplied labels cannot have this name: it is a reward type's, or one that a merge might have."""
     merges = {entry.name.rstrip(digits) for entry in REWARD_TYPES.values() if entry.merge}
     return name in REWARD_TYPES or name.rstrip(digits) in merges
-
-
-def _check_reward_type(name: str) -> str:
-    try:
-        return reward_type(name).name
-    except SettingsError as error:
-        raise ValueError(str(error)) from error
-
-
-RewardName = Annotated[str, AfterValidator(_check_reward_type)]

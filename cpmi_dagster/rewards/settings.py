@@ -1,10 +1,23 @@
 """Settings of rewards and of their soft labels."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.rewards.registry import REWARD_TYPES, RewardName
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
+
+
+def _check_reward_type(name: str) -> str:
+    try:
+        return reward_type(name).name
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+
+
+RewardName = Annotated[str, AfterValidator(_check_reward_type)]
 
 
 class Rewards(Frozen):

@@ -37,16 +37,19 @@ def soft_labels(
     """
     present = step_rewards["reward_type"].unique().to_list()
     normalised_as = _normalised_as(present, probabilities)
-    own = _centers_and_spreads(step_rewards, normalised_as)
+    # over the rows of each type itself; of a merge, over those of each part
+    reward, is_own = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == pl.col("reward_type")
+    groups = step_rewards.lazy().filter(is_own).group_by(normalised_as=normalised_as)
+    own = groups.agg(median=reward.median(), mad=(reward - reward.median()).abs().median()).collect()
     # looked up, not joined: a join would copy the whole set
     median, mad = (
         normalised_as.replace_strict(own["normalised_as"], own[name], default=None) for name in ("median", "mad")
     )
-    score = (pl.col("reward") - median) / (settings.mad_factor * mad + settings.epsilon)
+    score = (reward - median) / (settings.mad_factor * mad + settings.epsilon)
     if settings.clip is not None:
         score = score.clip(-settings.clip, settings.clip)
     sigmoid = 1 / (1 + (-score).exp())
-    label = pl.when(normalised_as.is_null()).then(pl.col("reward")).otherwise(sigmoid)
+    label = pl.when(normalised_as.is_null()).then(reward).otherwise(sigmoid)
     return SoftLabels.cast(step_rewards.select("trajectory_id", "step_index", "reward_type", soft_label=label))
 
 
@@ -63,10 +66,3 @@ def _normalised_as(present: Sequence[str], probabilities: Sequence[str]) -> pl.E
     steps = reward_type.replace_strict({name: merge.steps for name, merge in merges.items()}, default=0)
     is_first_part = pl.col("step_index") < steps
     return pl.when(is_first_part).then(reward_type.replace_strict(first, default=None)).otherwise(rest)
-
-
-def _centers_and_spreads(rewards: pl.DataFrame, normalised_as: pl.Expr) -> pl.DataFrame:
-    """Median and MAD of each reward type that is normalised, over its own rows (of a merge: each part's)."""
-    reward, is_own = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == pl.col("reward_type")
-    own = rewards.lazy().filter(is_own).group_by(normalised_as=normalised_as)
-    return own.agg(median=reward.median(), mad=(reward - reward.median()).abs().median()).collect()

@@ -20,14 +20,13 @@ def reward_summary(rewards: pl.DataFrame) -> str:
     Args:
         rewards: `reward_type`, `reward` in the type's own unit.
     """
-    parts = rewards.drop_nulls("reward").partition_by("reward_type", as_dict=True)
-    return "\n".join([HEAD, *(_row(name, parts[name,]["reward"]) for name in sorted(key for (key,) in parts))])
-
-
-def _row(name: str, values: pl.Series) -> str:
-    low, middle, high = (values.quantile(share) for share in (0.05, 0.5, 0.95))
-    figures = " | ".join(f"{value:.3g}" for value in (values.mean(), low, middle, high))
-    return f"| {in_markdown(name)} | {values.len():,} | {figures} | {histogram(values)} |"
+    rows = []
+    for (name,), part in sorted(rewards.drop_nulls("reward").partition_by("reward_type", as_dict=True).items()):
+        values = part["reward"]
+        numbers = (values.mean(), *(values.quantile(share) for share in (0.05, 0.5, 0.95)))
+        figures = " | ".join(f"{number:.3g}" for number in numbers)
+        rows.append(f"| {in_markdown(name)} | {values.len():,} | {figures} | {histogram(values)} |")
+    return "\n".join([HEAD, *rows])
 
 
 def histogram(values: pl.Series, bins: int = BINS) -> str:
@@ -38,9 +37,6 @@ def histogram(values: pl.Series, bins: int = BINS) -> str:
     place = ((values - least) / (most - least) * bins).floor().clip(0, bins - 1).cast(pl.Int64)
     counts = dict(place.value_counts().iter_rows())
     fullest = max(counts.values())
-    return "".join(_bar(counts.get(number, 0) / fullest) for number in range(bins))
-
-
-def _bar(share: float) -> str:
-    """A dot for none, since Markdown joins spaces; the lowest bar for a few."""
-    return "·" if share == 0 else BARS[round(share * (len(BARS) - 1))]
+    heights = (counts.get(number, 0) / fullest * (len(BARS) - 1) for number in range(bins))
+    # a dot for none, since Markdown joins spaces; the lowest bar for a few
+    return "".join(BARS[round(height)] if height else "·" for height in heights)

@@ -7,9 +7,9 @@ id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
    contexts  question, step/0, prefix/0
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -65,6 +65,16 @@ class TokenizedTrajectory:
         return max(map(len, self.prompts)) + max(branches)
 
 
+class _Texts(NamedTuple):
+    """The texts of a trajectory as a layout writes them: its question under each template, its answers by rank."""
+
+    trajectory_id: str
+    questions: Sequence[str]
+    steps: Sequence[str]
+    answers: Mapping[int, str]
+    targets: Mapping[int, str]
+
+
 def admit(
     trajectories: pl.DataFrame,
     negatives: pl.DataFrame,
@@ -86,25 +96,89 @@ def admit(
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
         of_steps: steps are scored, under all before them, and no answers.
     """
+    layout = LAYOUTS[scoring.layout]
+    answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
+    rows = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     rejected: list[tuple[str, str]] = []
     complete = []
-    for row in _with_answers(trajectories, negatives).iter_rows(named=True):
+    for row in rows.join(answers, on="trajectory_id", how="left", maintain_order="left").iter_rows(named=True):
         try:
-            complete.append(_complete(row, contrasted))
+            complete.append(_laid_out(row, layout, scoring.templates, contrasted))
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
-    ids = piece_ids(tokenizer, (piece for row in complete for piece in _pieces(row, scoring)))
-    start = start_ids(tokenizer)
+    without_answer = (ANSWER_PREFIX, layout.target(""))
+    pieces = (piece for texts in complete for piece in (*texts.questions, *texts.steps, *texts.targets.values()))
+    ids, start = piece_ids(tokenizer, (*pieces, *without_answer)), start_ids(tokenizer)
+    empty_targets = {(), *(ids[piece] for piece in without_answer)}
     admitted = []
-    for row in complete:
+    for texts in complete:
+        count = len(texts.steps)
+        tokenized = TokenizedTrajectory(
+            trajectory_id=texts.trajectory_id,
+            prompts=tuple(start + ids[question] for question in texts.questions),
+            steps=tuple(ids[step] for step in texts.steps),
+            targets={rank: ids[target] for rank, target in texts.targets.items()},
+            contexts=before_each_step(count) if of_steps else contexts_of(scoring.conditionings, count),
+            of_steps=of_steps,
+        )
         try:
-            tokenized = _tokenized(row, ids, start, scoring, context_length, of_steps)
-            _check_text(row, ids, tokenizer, LAYOUTS[scoring.layout])
+            _check_tokens(tokenized, texts, empty_targets, context_length)
+            # one string a trajectory: first template, all steps, gold answer
+            whole = [texts.questions[0], *texts.steps, texts.targets[GOLD_RANK]]
+            check_boundaries(tokenizer, whole, [ids[piece] for piece in whole])
         except ScoringError as error:
-            rejected.append((row["trajectory_id"], str(error)))
+            rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
         else:
             admitted += [tokenized] if scored is None else _unscored(tokenized, scored)
     return admitted, rejected
+
+
+def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool) -> _Texts:
+    """The texts of a row, if it has a question, steps, a gold answer and the negatives that are needed."""
+    name = f"trajectory `{row['trajectory_id']}`"
+    question, steps = row["question"] or "", row["steps"]
+    answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
+    if not question.strip():
+        raise ScoringError(f"{name} has no question; give it one")
+    if not steps:
+        raise ScoringError(f"{name} has no steps; give it at least one")
+    if None in steps:
+        raise ScoringError(f"{name}: step {steps.index(None)} (from 0) is null; give its text")
+    for rank, answer in answers.items():
+        if not (answer or "").strip():
+            raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give its text")
+    if contrasted and not row["rank"]:
+        raise ScoringError(
+            f"{name} has no hard negatives to contrast its gold answer with: none was given, or every sample equals it"
+        )
+    return _Texts(
+        trajectory_id=row["trajectory_id"],
+        questions=[layout.question(question, template) for template in range(templates)],
+        steps=[layout.step(step, number) for number, step in enumerate(steps, start=1)],
+        answers=answers,
+        targets={rank: layout.target(answer) for rank, answer in answers.items()},
+    )
+
+
+def _answer_name(rank: int) -> str:
+    return "the gold answer" if rank == GOLD_RANK else f"hard negative {rank}"
+
+
+def _check_tokens(
+    trajectory: TokenizedTrajectory, texts: _Texts, without_answer: set[TokenIds], context_length: int
+) -> None:
+    """Refuse texts that tokenise to nothing, and more tokens than the model reads."""
+    for rank, target in trajectory.targets.items():
+        if target in without_answer:
+            answer = f"{_answer_name(rank)} {texts.answers[rank]!r}"
+            raise ScoringError(f"{answer} tokenises to nothing; give it another text")
+    if not all(trajectory.prompts):
+        raise ScoringError("its question tokenises to nothing; use a labeler whose tokenizer covers its text")
+    if trajectory.longest_sequence > context_length:
+        raise ScoringError(
+            f"question, steps and answer are {trajectory.longest_sequence} tokens, more than the {context_length} the "
+            "model reads; shorten it or use a model with a longer context"
+        )
 
 
 def _unscored(trajectory: TokenizedTrajectory, scored: ScoredAlready) -> list[TokenizedTrajectory]:
@@ -125,94 +199,3 @@ def _unscored(trajectory: TokenizedTrajectory, scored: ScoredAlready) -> list[To
         replace(trajectory, contexts=contexts, prompts=trajectory.prompts[: scored.templates], targets=targets),
     ]
     return [part for part in parts if part.contexts and part.prompts and part.targets]
-
-
-def _with_answers(trajectories: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
-    answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
-    texts = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
-    return texts.join(answers, on="trajectory_id", how="left", maintain_order="left")
-
-
-def _complete(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
-    """The row, if it has a question, steps, a gold answer and the negatives that are needed, all of them text."""
-    name = f"trajectory `{row['trajectory_id']}`"
-    if not (row["question"] or "").strip():
-        raise ScoringError(f"{name} has no question; give it one")
-    if not row["steps"]:
-        raise ScoringError(f"{name} has no steps; give it at least one")
-    if None in row["steps"]:
-        raise ScoringError(f"{name}: step {row['steps'].index(None)} (from 0) is null; give its text")
-    if not (row["gold_answer"] or "").strip():
-        raise ScoringError(f"{name}: {_answer_name(GOLD_RANK)} is empty; give its text")
-    if contrasted and not row["rank"]:
-        raise ScoringError(
-            f"{name} has no hard negatives to contrast its gold answer with: none was given, or every sample equals it"
-        )
-    for rank, answer in _answers(row).items():
-        if not (answer or "").strip():
-            raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give its text")
-    return row
-
-
-def _answers(row: Mapping[str, Any]) -> dict[int, str]:
-    return {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
-
-
-def _answer_name(rank: int) -> str:
-    return "the gold answer" if rank == GOLD_RANK else f"hard negative {rank}"
-
-
-def _pieces(row: Mapping[str, Any], scoring: Scoring) -> Iterator[str]:
-    layout = LAYOUTS[scoring.layout]
-    yield from (layout.question(row["question"], template) for template in range(scoring.templates))
-    yield from _steps(row, layout)
-    yield from map(layout.target, _answers(row).values())
-    yield from (ANSWER_PREFIX, layout.target(""))
-
-
-def _steps(row: Mapping[str, Any], layout: Layout) -> list[str]:
-    return [layout.step(step, number) for number, step in enumerate(row["steps"], start=1)]
-
-
-def _check_text(
-    row: Mapping[str, Any], ids: Mapping[str, TokenIds], tokenizer: "PreTrainedTokenizerBase", layout: Layout
-) -> None:
-    """One string a trajectory: first template, all steps, gold answer."""
-    pieces = [layout.question(row["question"], 0), *_steps(row, layout), layout.target(row["gold_answer"])]
-    try:
-        check_boundaries(tokenizer, pieces, [ids[piece] for piece in pieces])
-    except ScoringError as error:
-        raise ScoringError(f"trajectory `{row['trajectory_id']}`: {error}") from error
-
-
-def _tokenized(
-    row: Mapping[str, Any],
-    ids: Mapping[str, TokenIds],
-    start: TokenIds,
-    scoring: Scoring,
-    context_length: int,
-    of_steps: bool,
-) -> TokenizedTrajectory:
-    name, count, layout = f"trajectory `{row['trajectory_id']}`", len(row["steps"]), LAYOUTS[scoring.layout]
-    tokenized = TokenizedTrajectory(
-        trajectory_id=row["trajectory_id"],
-        prompts=tuple(start + ids[layout.question(row["question"], template)] for template in range(scoring.templates)),
-        steps=tuple(ids[step] for step in _steps(row, layout)),
-        targets={rank: ids[layout.target(answer)] for rank, answer in _answers(row).items()},
-        contexts=before_each_step(count) if of_steps else contexts_of(scoring.conditionings, count),
-        of_steps=of_steps,
-    )
-    without_answer = {(), ids[ANSWER_PREFIX], ids[layout.target("")]}
-    for rank, target in tokenized.targets.items():
-        if target in without_answer:
-            raise ScoringError(
-                f"{name}: {_answer_name(rank)} {_answers(row)[rank]!r} tokenises to nothing; give it another text"
-            )
-    if not all(tokenized.prompts):
-        raise ScoringError(f"{name}: its question tokenises to nothing; use a labeler whose tokenizer covers its text")
-    if tokenized.longest_sequence > context_length:
-        raise ScoringError(
-            f"{name}: question, steps and answer are {tokenized.longest_sequence} tokens, more than the "
-            f"{context_length} the model reads; shorten it or use a model with a longer context"
-        )
-    return tokenized

@@ -47,8 +47,9 @@ def template_scores(
     Raises:
         ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
     """
-    kept = logprobs if count is None else _keep_hardest(logprobs, count)
-    means = _context_means(kept)
+    if count is not None:
+        logprobs = _with_hardest(logprobs, count)
+    means = _context_means(logprobs)
     scores = (
         _both_sides(means, conditionings, ("gold", "negative"))
         .with_columns(
@@ -125,7 +126,7 @@ def hardest_negatives(logprobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _keep_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
+def _with_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
     """The gold answer and the `count` hardest negatives of each trajectory."""
     if count < 1:
         raise ScoringError(f"CPMI contrasts with at least one hard negative, not {count}; raise `count`")
@@ -156,15 +157,22 @@ def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean", length: 
 
 def _both_sides(means: pl.DataFrame, conditionings: Sequence[Conditioning], answers: Sequence[str]) -> pl.DataFrame:
     """Every contrast with the mean ℓ of both its contexts, none of them missing for the answers that are needed."""
-    scores = _with_means(_with_means(_contrasts(means, conditionings), means, "with"), means, "without")
-    _check_complete(scores, answers)
-    return scores
-
-
-def _with_means(contrasts: pl.DataFrame, means: pl.DataFrame, side: str) -> pl.DataFrame:
-    """The contrasts with the mean ℓ of one side's context."""
-    names = {"context": side, "step_index": f"{side}_step", "gold": f"gold_{side}", "negative": f"negative_{side}"}
-    return contrasts.join(means.rename(names), on=["trajectory_id", "template", side, f"{side}_step"], how="left")
+    scores = _contrasts(means, conditionings)
+    for side in ("with", "without"):
+        names = {"context": side, "step_index": f"{side}_step", "gold": f"gold_{side}", "negative": f"negative_{side}"}
+        scores = scores.join(means.rename(names), on=["trajectory_id", "template", side, f"{side}_step"], how="left")
+    terms = [f"{answer}_{side}" for answer in answers for side in ("with", "without")]
+    lacking = scores.filter(pl.any_horizontal(pl.col(terms).is_null())).sort(SCORE_KEY)
+    if lacking.is_empty():
+        return scores
+    row = lacking.row(0, named=True)
+    side = "with" if any(row[f"{answer}_with"] is None for answer in answers) else "without"
+    what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
+    raise ScoringError(
+        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, step {row[f'{side}_step']}, "
+        f"template {row['template']}, which `{row['conditioning']}` needs; score it with that conditioning and at "
+        "least one negative"
+    )
 
 
 def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
@@ -180,21 +188,6 @@ def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl
     sides = {"with": CONTEXT, "with_step": pl.Int64(), "without": CONTEXT, "without_step": pl.Int64()}
     schema = {"last": pl.Int64(), "conditioning": CONDITIONING, "step_index": pl.Int64(), **sides}
     return last_steps.join(pl.DataFrame(rows, schema=schema, orient="row"), on="last")
-
-
-def _check_complete(scores: pl.DataFrame, answers: Sequence[str]) -> None:
-    terms = [f"{answer}_{side}" for answer in answers for side in ("with", "without")]
-    lacking = scores.filter(pl.any_horizontal(pl.col(terms).is_null())).sort(SCORE_KEY)
-    if lacking.is_empty():
-        return
-    row = lacking.row(0, named=True)
-    side = "with" if any(row[f"{answer}_with"] is None for answer in answers) else "without"
-    what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
-    raise ScoringError(
-        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, step {row[f'{side}_step']}, "
-        f"template {row['template']}, which `{row['conditioning']}` needs; score it with that conditioning and at "
-        "least one negative"
-    )
 
 
 def candidate_logprobs(logprobs: pl.DataFrame) -> pl.DataFrame:

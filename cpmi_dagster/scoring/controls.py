@@ -61,7 +61,8 @@ def control_logprobs(
     Raises:
         ModelError: as `answer_logprobs`.
     """
-    exchanged = {name: _exchanged_for(name, trajectories, pool, seed) for name in names}
+    exchange = {"other_gold": with_other_gold, "other_step": with_other_steps}
+    exchanged = {name: exchange[name](trajectories, pool, seed) if name in exchange else trajectories for name in names}
     admit_part = partial(_admit, exchanged=exchanged, negatives=negatives, model=model, scoring=scoring)
     scored = admitted_logprobs(trajectories, admit_part, model, scoring, progress)
     key = pl.col("trajectory_id").str.splitn(SEPARATOR, 2)
@@ -78,13 +79,6 @@ def control_logprobs(
     return ControlScores(logprobs.sort(CONTROL_KEY), scored.cost, notes)
 
 
-def _exchanged_for(name: str, trajectories: pl.DataFrame, pool: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """The trajectories as a control reads them."""
-    if name == "other_gold":
-        return with_other_gold(trajectories, pool, seed)
-    return with_other_steps(trajectories, pool, seed) if name == "other_step" else trajectories
-
-
 def _admit(
     part: pl.DataFrame,
     exchanged: Mapping[str, pl.DataFrame],
@@ -97,15 +91,12 @@ def _admit(
     refused: list[tuple[str, str]] = []
     for name, own in exchanged.items():
         contrasted = name == "other_step"
-        rows = own.join(part, on="trajectory_id", how="semi")
-        answers = negatives.join(rows, on="trajectory_id", how="semi") if contrasted else negatives.clear()
-        alone = scoring.model_copy(update={"conditionings": ("marginal",)}) if contrasted else scoring
         fitting, others = admit(
-            rows,
-            answers,
+            own.join(part, on="trajectory_id", how="semi"),
+            negatives if contrasted else negatives.clear(),
             model.tokenizer,
             model.context_length,
-            alone,
+            scoring.model_copy(update={"conditionings": ("marginal",)}) if contrasted else scoring,
             contrasted=contrasted,
             of_steps=name == "step_surprisal",
         )
@@ -136,11 +127,13 @@ def with_other_steps(trajectories: pl.DataFrame, pool: pl.DataFrame, seed: int) 
     """
     order = _in_seeded_order(pool, seed)
     following = {question: order[(place + 1) % len(order)] for place, (question, *_) in enumerate(order)}
-    steps = [
-        _spread(following[question][2], len(own)) if following[question][0] != question else None
-        for question, own in trajectories["question_id", "steps"].iter_rows()
-    ]
-    return _exchanged(trajectories, "steps", steps)
+    exchanged = []
+    for question, own in trajectories["question_id", "steps"].iter_rows():
+        other, _, steps = following[question]
+        # as many as their own, at even places from the first to the last
+        places = (place * (len(steps) - 1) / max(len(own) - 1, 1) for place in range(len(own)))
+        exchanged.append(None if other == question else [steps[round(place)] for place in places])
+    return _exchanged(trajectories, "steps", exchanged)
 
 
 def _in_seeded_order(pool: pl.DataFrame, seed: int) -> list[tuple[str, str, list[str]]]:
@@ -148,12 +141,6 @@ def _in_seeded_order(pool: pl.DataFrame, seed: int) -> list[tuple[str, str, list
     firsts = pool.sort("trajectory_id").unique("question_id", keep="first")
     rows = firsts.select("question_id", "gold_answer", "steps").rows()
     return sorted(rows, key=lambda row: (uniform_number(seed, [row[0]]), row[0]))
-
-
-def _spread(steps: Sequence[str], count: int) -> list[str]:
-    """`count` of the steps, at even places from the first to the last."""
-    last = max(count - 1, 1)
-    return [steps[round(place * (len(steps) - 1) / last)] for place in range(count)]
 
 
 def _exchanged(trajectories: pl.DataFrame, column: str, values: Sequence[object]) -> pl.DataFrame:

@@ -8,12 +8,11 @@ again with the same file, model and options, continues after the last of them.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -43,11 +42,6 @@ HASH_CHARACTERS = 16
 FRAMES = ("scores", "logprobs", "rejected")
 
 
-def _as_text(value: Any) -> Any:
-    """Numbers as text, as in sources of trajectories; what a text must be is checked after."""
-    return value if isinstance(value, str) else answer_text(value)
-
-
 class InputLine(BaseModel):
     """One line of the input; other fields are ignored."""
 
@@ -56,7 +50,7 @@ class InputLine(BaseModel):
     id: Identifier
     question: Text
     steps: BoundedList[FilledText]
-    gold_answer: Annotated[Text, BeforeValidator(_as_text)]
+    gold_answer: Annotated[Text, BeforeValidator(lambda value: value if isinstance(value, str) else answer_text(value))]
     negative_answers: BoundedList[Text] | None = None
 
 
@@ -86,74 +80,43 @@ def score_file(
             raise SourceError(f"the output {path} is written as Parquet; give it a name that ends in .parquet")
     check_writable(*(path for path in (output, logprobs_output) if path))
     identity = (model_identity(model, options.get("revision")), reading_identity(model))
-    with _alone(output):
-        parts = _Parts(output, {"input": file_digest(input), "model": identity, **options})
-        result = _score_in_parts(frame, model, parts, advance, options)
+    facts = {"input": file_digest(input), "model": identity, "version": own_version(), **options}
+    key = sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:HASH_CHARACTERS]
+    folder = output.with_name(f".{output.name}.{key}")
+    options["progress"] = lambda count: advance(count, frame.height)
+    with locked_beside(output, waits=False) as is_free:
+        if not is_free:
+            # it would remove the parts of this one
+            raise SourceError(f"another process scores into {output}; wait until it has finished, or give another name")
+        loaded, parts = None, []
+        for number, rows in enumerate(frame.iter_slices(PART_TRAJECTORIES)):
+            files = {name: folder / f"{number:06d}-{name}.parquet" for name in FRAMES}
+            try:
+                part = ScoredTrajectories(*map(pl.read_parquet, files.values()))
+            except (FileNotFoundError, pl.exceptions.PolarsError):
+                loaded = loaded or loaded_model(model, options)
+                part = score_in_full(rows, loaded, **options)
+                for name, file in files.items():
+                    _write(getattr(part, name), file)
+            else:
+                advance(rows.height, frame.height)
+            parts.append(part)
+        result = ScoredTrajectories(*(pl.concat([getattr(part, name) for part in parts]) for name in FRAMES))
         if result.scores.is_empty():
             name, reason = result.rejected.select("id", "reason").row(0)
             raise ScoringError(f"none of the {frame.height} trajectories could be scored; the first, {name}: {reason}")
-        for path, rows in ((output, result.scores), (logprobs_output, result.logprobs)):
-            if path is not None:
-                with whole_file(path) as unfinished:
-                    rows.write_parquet(unfinished)
-        parts.remove()
+        _write(result.scores, output)
+        if logprobs_output is not None:
+            _write(result.logprobs, logprobs_output)
+        # and the parts of runs with other options that never ended
+        for unfinished in output.parent.glob(f".{escape(output.name)}.{'[0-9a-f]' * HASH_CHARACTERS}"):
+            shutil.rmtree(unfinished, ignore_errors=True)
         return result
 
 
-@contextmanager
-def _alone(output: Path) -> Iterator[None]:
-    """Within the block no other process scores into the same file: it would remove this one's parts."""
-    with locked_beside(output, waits=False) as is_free:
-        if not is_free:
-            raise SourceError(f"another process scores into {output}; wait until it has finished, or give another name")
-        yield
-
-
-def _score_in_parts(
-    frame: pl.DataFrame, model: str, parts: "_Parts", advance: Callable[[int, int], None], options: ScoreOptions
-) -> ScoredTrajectories:
-    """Score what no finished part has; the model is loaded where there is something to score."""
-    options["progress"] = lambda count: advance(count, frame.height)
-    loaded, scored = None, []
-    for number, rows in enumerate(frame.iter_slices(PART_TRAJECTORIES)):
-        if (part := parts.read(number)) is not None:
-            advance(rows.height, frame.height)
-        else:
-            loaded = loaded or loaded_model(model, options)
-            part = score_in_full(rows, loaded, **options)
-            parts.write(number, part)
-        scored.append(part)
-    return ScoredTrajectories(*(pl.concat([getattr(part, name) for part in scored]) for name in FRAMES))
-
-
-class _Parts:
-    """The finished parts of an unfinished file, in a folder beside it that is named by what they depend on."""
-
-    def __init__(self, output: Path, facts: Mapping[str, Any]) -> None:
-        text = json.dumps({**facts, "version": own_version()}, sort_keys=True, default=str)
-        self._output = output
-        self._folder = output.with_name(f".{output.name}.{sha256(text.encode()).hexdigest()[:HASH_CHARACTERS]}")
-
-    def read(self, number: int) -> ScoredTrajectories | None:
-        """A part; None where it is not finished."""
-        try:
-            return ScoredTrajectories(*(pl.read_parquet(self._file(number, name)) for name in FRAMES))
-        except (FileNotFoundError, pl.exceptions.PolarsError):
-            return None
-
-    def write(self, number: int, part: ScoredTrajectories) -> None:
-        """Keep a part."""
-        for name in FRAMES:
-            with whole_file(self._file(number, name)) as unfinished:
-                getattr(part, name).write_parquet(unfinished)
-
-    def remove(self) -> None:
-        """Remove them all once the outputs are there, and those of runs with other options that never ended."""
-        for folder in self._output.parent.glob(f".{escape(self._output.name)}.{'[0-9a-f]' * HASH_CHARACTERS}"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _file(self, number: int, name: str) -> Path:
-        return self._folder / f"{number:06d}-{name}.parquet"
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    with whole_file(path) as unfinished:
+        frame.write_parquet(unfinished)
 
 
 def read_trajectories(path: Path) -> pl.DataFrame:

@@ -6,7 +6,7 @@ negatives      t1, rank 1, "74"
    rejected    trajectories that cannot be scored, each with its reason
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,11 +14,14 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
+from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
-from cpmi_dagster.scoring.attention import check_full_attention, narrowest_window
+from cpmi_dagster.scoring.readers.choice import check_full_attention
+from cpmi_dagster.scoring.reference import token_logprobs, unpacked_scores
 from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
-from cpmi_dagster.scoring.windows import Scored, Window, ahead, slices, trees_of
+from cpmi_dagster.scoring.tree_scorer import TreeScorer
+from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
 
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()
@@ -93,25 +96,48 @@ def admitted_logprobs(
     Raises:
         ModelError: as `answer_logprobs`.
     """
-    if trajectories.height:
-        _prepare(model, scoring)
+    if trajectories.is_empty():
+        return ScoredAnswers(AnswerLogprobs.create_empty(), RejectedTrajectories.create_empty(), Cost.zero())
+    # the model reads a little before time counts: weights, kernels and how it reads trees take time once
+    if scoring.scorer == "tree":
+        scores = TreeScorer(model, scoring).scores
+    else:
+        token_logprobs(model, (0,), (0,))
+        scores = partial(unpacked_scores, model)
     stopwatch = Stopwatch()
-    frames: list[pl.DataFrame] = [AnswerLogprobs.create_empty()]
-    rejected: list[tuple[str, str]] = []
-    forward_tokens = 0
     advance = progress or (lambda _: None)
+    rejected: list[tuple[str, str]] = []
     too_long: list[int] = []
-    windows = _admitted(ahead(_windows(trajectories, admit_part, model, scoring, too_long)), rejected, advance)
-    for window in _scores(model, windows, scoring, advance):
-        finite, broken = _split_finite(window.logprobs)
-        frames.append(finite)
-        rejected += broken
+
+    def admitted() -> Iterator[Window]:
+        for window in ahead(_windows(trajectories, admit_part, model, scoring, too_long)):
+            rejected.extend(window.refused)
+            if window.trajectories:
+                yield window
+            else:
+                advance(window.size)
+
+    frames, forward_tokens = [AnswerLogprobs.create_empty()], 0
+    for window in scores(admitted(), advance):
+        frames.append(AnswerLogprobs.cast(window.logprobs.select(AnswerLogprobs.column_names())))
         forward_tokens += window.forward_tokens
     if too_long and len(frames) == 1:
         check_full_attention(model.model, max(too_long))
+    logprobs = pl.concat(frames).sort(KEY)
+    broken = logprobs.filter(~pl.col("logprob_sum").is_finite()).unique("trajectory_id", keep="first")
+    rejected += [
+        (
+            trajectory_id,
+            f"trajectory `{trajectory_id}`: the log-probability of an answer is {logprob}, not a finite number; "
+            "score it in float32, or check the model's weights",
+        )
+        for trajectory_id, logprob in broken["trajectory_id", "logprob_sum"].iter_rows()
+    ]
+    reasons = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
+    refusals = pl.DataFrame(reasons, RejectedTrajectories.create_empty().schema, orient="row")
     return ScoredAnswers(
-        logprobs=pl.concat(frames).sort(KEY),
-        rejected=_rejections(rejected),
+        logprobs=logprobs.join(broken, on="trajectory_id", how="anti").sort(KEY),
+        rejected=refusals.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id"),
         cost=stopwatch.cost(forward_tokens, generated_tokens=0),
     )
 
@@ -128,88 +154,26 @@ def joined(before: ScoredAnswers, added: ScoredAnswers) -> ScoredAnswers:
 
 
 def _windows(
-    trajectories: pl.DataFrame,
-    admit_part: Admit,
-    model: LoadedModel,
-    scoring: Scoring,
-    too_long: list[int],
+    trajectories: pl.DataFrame, admit_part: Admit, model: LoadedModel, scoring: Scoring, too_long: list[int]
 ) -> Iterator[Window]:
     """Windows of trees; `too_long` collects the lengths of sequences that a layer of the model does not see whole."""
+    windows = [window for window in layer_windows(model.model).values() if window is not None]
+    limit = min(windows, default=model.context_length)
     for part in slices(trajectories):
-        admitted, refused = admit_part(part)
-        if scoring.scorer == "reference":
-            yield Window(len(part), admitted, refused, [])
-            continue
-        window = narrowest_window(model.model)
-        limit = model.context_length if window is None else window
-        fitting = [item for item in admitted if item.longest_sequence <= limit]
-        longer = [item for item in admitted if item.longest_sequence > limit]
-        too_long += [item.longest_sequence for item in longer]
-        reasons = [
-            f"trajectory `{item.trajectory_id}`: question, steps and answer are {item.longest_sequence} tokens, more "
-            f"than the {limit} that a layer of the model sees; shorten it, or score it with `--scorer reference`"
-            for item in longer
-        ]
-        refused += [(item.trajectory_id, reason) for item, reason in zip(longer, reasons, strict=True)]
-        yield Window(len(part), fitting, refused, trees_of(fitting))
-
-
-def _admitted(
-    windows: Iterable[Window], rejected: list[tuple[str, str]], advance: Callable[[int], None]
-) -> Iterator[Window]:
-    """Windows with something to score; refused trajectories are appended to `rejected`."""
-    for window in windows:
-        rejected += window.refused
-        if window.trajectories:
-            yield window
-        else:
-            advance(window.size)
-
-
-def _prepare(model: LoadedModel, scoring: Scoring) -> None:
-    """Let the model read a little before time counts: weights, kernels and how it reads trees take time once."""
-    if scoring.scorer == "tree":
-        from cpmi_dagster.scoring.readers.choice import reader_of
-
-        reader_of(model, longest=0, wanted=scoring.reader)
-        return
-    from cpmi_dagster.scoring.reference import token_logprobs
-
-    token_logprobs(model, (0,), (0,))
-
-
-def _scores(
-    model: LoadedModel, windows: Iterable[Window], scoring: Scoring, advance: Callable[[int], None]
-) -> Iterator[Scored]:
-    """By the tree scorer or the reference; imported only when used, since both load torch."""
-    if scoring.scorer == "tree":
-        from cpmi_dagster.scoring.tree_scorer import TreeScorer
-
-        yield from TreeScorer(model, scoring).scores(windows, advance)
-        return
-    from cpmi_dagster.scoring.reference import score_unpacked
-
-    for window in windows:
-        yield score_unpacked(model, window.trajectories)
-        advance(window.size)
-
-
-def _split_finite(logprobs: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[str, str]]]:
-    """Rows of trajectories whose values are all finite, and (trajectory_id, reason) of the others."""
-    logprobs = AnswerLogprobs.cast(logprobs.select(AnswerLogprobs.column_names())).sort(KEY)
-    broken = logprobs.filter(~pl.col("logprob_sum").is_finite()).unique("trajectory_id", keep="first")
-    reasons = [
-        (
-            trajectory_id,
-            f"trajectory `{trajectory_id}`: the log-probability of an answer is {logprob}, not a finite number; "
-            "score it in float32, or check the model's weights",
-        )
-        for trajectory_id, logprob in broken["trajectory_id", "logprob_sum"].iter_rows()
-    ]
-    return logprobs.join(broken, on="trajectory_id", how="anti"), reasons
-
-
-def _rejections(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    rows = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
-    frame = pl.DataFrame(rows, RejectedTrajectories.create_empty().schema, orient="row")
-    return frame.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id")
+        fitting, refused = admit_part(part)
+        trees = []
+        if scoring.scorer == "tree":
+            longer = [item for item in fitting if item.longest_sequence > limit]
+            too_long += [item.longest_sequence for item in longer]
+            refused += [
+                (
+                    item.trajectory_id,
+                    f"trajectory `{item.trajectory_id}`: question, steps and answer are {item.longest_sequence} "
+                    f"tokens, more than the {limit} that a layer of the model sees; shorten it, or score it with "
+                    "`--scorer reference`",
+                )
+                for item in longer
+            ]
+            fitting = [item for item in fitting if item.longest_sequence <= limit]
+            trees = trees_of(fitting)
+        yield Window(len(part), fitting, refused, trees)

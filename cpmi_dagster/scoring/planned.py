@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
-from cpmi_dagster.scoring.budget import LONGEST_ROW
 from cpmi_dagster.scoring.packing import rows_of, whole
 from cpmi_dagster.scoring.readers.choice import BY_DEVICE
 from cpmi_dagster.scoring.readers.flex import padded_length
 from cpmi_dagster.scoring.reference import written_out
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.tree_scorer import LONGEST_ROW
 from cpmi_dagster.scoring.windows import slices, trees_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@
 Slow and simple: the reference for token trees, and the scorer of models that cannot read them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product
 from typing import TYPE_CHECKING
 
@@ -15,26 +15,28 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.windows import Scored
+from cpmi_dagster.scoring.windows import Scored, Window
 
 if TYPE_CHECKING:
     import torch
 
 
-def score_unpacked(model: LoadedModel, trajectories: Sequence[TokenizedTrajectory]) -> Scored:
-    """Log-probabilities of every answer under every context and template of the trajectories.
+def unpacked_scores(model: LoadedModel, windows: Iterable[Window], advance: Callable[[int], None]) -> Iterator[Scored]:
+    """Log-probabilities of every answer under every context and template, window by window.
 
     Args:
         model: any causal language model of transformers.
-        trajectories: at least one.
+        windows: at least one trajectory admitted in each.
+        advance: called with the number of trajectories that went through the model since the last call.
     """
-    rows = []
-    forward_tokens = 0
-    for key, context, target in written_out(trajectories):
-        logprobs = token_logprobs(model, context, target).cpu().double()
-        rows.append((*key, float(logprobs.sum()), len(target)))
-        forward_tokens += len(context) + len(target)
-    return Scored(pl.DataFrame(rows, AnswerLogprobs.create_empty().schema, orient="row"), forward_tokens)
+    for window in windows:
+        rows, forward_tokens = [], 0
+        for key, context, target in written_out(window.trajectories):
+            logprobs = token_logprobs(model, context, target).cpu().double()
+            rows.append((*key, float(logprobs.sum()), len(target)))
+            forward_tokens += len(context) + len(target)
+        yield Scored(pl.DataFrame(rows, AnswerLogprobs.create_empty().schema, orient="row"), forward_tokens)
+        advance(window.size)
 
 
 def written_out(

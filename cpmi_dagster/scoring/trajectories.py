@@ -158,6 +158,8 @@ def loaded_model(name: str | Path, options: ScoreOptions) -> LoadedModel:
 def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
     """The input's columns with their types, `id` renamed `trajectory_id`.
 
+    Integers are accepted as `id`, and columns without values as any type.
+
     Raises:
         ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
     """
@@ -168,7 +170,14 @@ def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
         raise ScoringError(
             f"the trajectories lack the column `{missing[0]}`; give them the columns {', '.join(INPUT_COLUMNS)}"
         )
-    frame = trajectories.select(_typed(trajectories, name) for name in INPUT_COLUMNS).with_row_index("row")
+    for name, wanted in INPUT_COLUMNS.items():
+        given = trajectories.schema[name]
+        is_empty = given == pl.Null() or (wanted == pl.List and given == pl.List(pl.Null()))
+        if given != wanted and not is_empty and not (name == "id" and given.is_integer()):
+            raise ScoringError(
+                f"column `{name}` of the trajectories contains {given}, where {wanted} is needed; convert it"
+            )
+    frame = trajectories.select(*INPUT_COLUMNS).cast(pl.Schema(INPUT_COLUMNS)).with_row_index("row")
     without_id = frame.filter(pl.col("id").is_null())
     if not without_id.is_empty():
         raise ScoringError(f"row {without_id['row'][0]} (from 0) of the trajectories has no `id`; give it one")
@@ -179,18 +188,6 @@ def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
             f"id `{repeated['id'][0]}` is in rows {', '.join(map(str, rows))} (from 0); give each row its own id"
         )
     return frame.drop("row").rename({"id": "trajectory_id"})
-
-
-def _typed(trajectories: pl.DataFrame, name: str) -> pl.Expr:
-    """The column in its type; integers are accepted as `id`, and all-null columns as any type."""
-    given, wanted = trajectories.schema[name], INPUT_COLUMNS[name]
-    empty_lists = wanted == pl.List and given == pl.List(pl.Null())
-    fits = given in (wanted, pl.Null()) or empty_lists or (name == "id" and given.is_integer())
-    if not fits:
-        raise ScoringError(
-            f"column `{name}` of the trajectories contains {given}, where {wanted} is needed; convert it"
-        )
-    return pl.col(name).cast(wanted)
 
 
 def _negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:

@@ -5,11 +5,17 @@ sequences of 163 to 578 tokens written out are one tree of about 1,000.
 
 The rows of a window are launched before the values of the previous window are fetched, so a GPU does not wait for
 tokenisation, trees or tables.
+
+The tokens of a row are estimated from free memory, and halved when memory runs out. Qwen3-8B in bfloat16 holds about
+156 kB of activations a token while a layer runs; half of 40 GiB carries 138,000 tokens. Longer rows stop being faster
+long before that: at 16,384 tokens on a GPU, 4,096 on a CPU.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -17,19 +23,56 @@ from numpy.typing import NDArray
 
 from cpmi_dagster.errors import PassingError, first_line
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.memory import is_out_of_memory, release_memory, remember_size
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory, remember_size, size_that_fits
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.budget import ROW_TOKENS, SHORTEST_ROW, row_budget
-from cpmi_dagster.scoring.half_precision import in_float32
 from cpmi_dagster.scoring.packing import PackedRow, rows_of, whole
 from cpmi_dagster.scoring.readers.choice import reader_of
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.transfer import Download
-from cpmi_dagster.scoring.trees import TokenTree
 from cpmi_dagster.scoring.windows import Scored, Window, trees_of
 
 if TYPE_CHECKING:
     import torch
+
+LONGEST_ROW = {"cuda": 16_384, "cpu": 4_096}
+SHORTEST_ROW = 128
+USABLE_SHARE = 0.5
+# hidden states, residual, normed copies, queries, keys, values and the attention's result, in widths of the model
+HIDDEN_COPIES = 10
+# gate, up and their product
+INNER_COPIES = 3
+ROW_TOKENS = "row tokens"
+"""In `LoadedModel.remembered`: the longest row after memory ran out."""
+
+
+class OutOfMemory(PassingError):
+    """There is no memory for the shortest row."""
+
+
+class Download:
+    """Values in transfer from a device.
+
+    On CUDA a copy to ordinary memory waits for everything launched before it, a copy to pinned memory does not.
+
+    Args:
+        values: float32, on any device.
+    """
+
+    def __init__(self, values: "torch.Tensor") -> None:
+        import torch
+
+        self._arrived: torch.cuda.Event | None = None
+        self._values = values
+        if values.is_cuda:
+            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values.copy_(values, non_blocking=True)
+            self._arrived = torch.cuda.Event()
+            self._arrived.record(torch.cuda.current_stream(values.device))
+
+    def numpy(self) -> NDArray[np.float64]:
+        """The values; waits for this copy only, not for work launched after it."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return self._values.cpu().double().numpy()
 
 
 @dataclass(frozen=True)
@@ -46,17 +89,35 @@ class Launched:
     values: list[tuple[PackedRow, Download]]
     forward_tokens: int
 
+    def fetch(self) -> Scored:
+        """Wait for the values, and sum them by target."""
+        logprobs = {id(tree): np.empty(len(tree.predicted)) for tree in self.window.trees}
+        for row, download in self.values:
+            bounds = np.cumsum([len(piece.targets) for piece in row.pieces])[:-1]
+            for piece, values in zip(row.pieces, np.split(download.numpy(), bounds), strict=True):
+                logprobs[id(piece.tree)][piece.targets] = values
+        frames = []
+        for tree in self.window.trees:
+            counts = tree.targets["token_count"].to_numpy()
+            sums = np.add.reduceat(logprobs[id(tree)], np.cumsum(counts) - counts)
+            frames.append(tree.targets.with_columns(logprob_sum=pl.Series(sums)))
+        return Scored(pl.concat(frames), self.forward_tokens)
+
 
 class TreeScorer:
     """Reads the trees of windows with one model.
 
     Args:
         scoring: tokens of a row, and how the model reads trees.
+
+    Raises:
+        ModelError: the model cannot read token trees.
     """
 
     def __init__(self, model: LoadedModel, scoring: Scoring) -> None:
         self._model = model
         self._scoring = scoring
+        self._reader = reader_of(model, scoring.reader)
         self._row_tokens = scoring.row_tokens or row_budget(model)
 
     def scores(self, windows: Iterable[Window], advance: Callable[[int], None]) -> Iterator[Scored]:
@@ -67,7 +128,7 @@ class TreeScorer:
             advance: called with the number of trajectories that went through the model since the last call.
 
         Raises:
-            ModelError: the model cannot read token trees, or there is no memory for the shortest row.
+            OutOfMemory: there is no memory for the shortest row.
         """
         before: Launched | None = None
         for window in windows:
@@ -79,26 +140,30 @@ class TreeScorer:
             yield self._finish(before)
 
     def _launch(self, window: Window, advance: Callable[[int], None]) -> Launched:
-        reader = reader_of(
-            self._model, max(item.longest_sequence for item in window.trajectories), self._scoring.reader
-        )
         waiting = rows_of(whole(*window.trees), self._row_tokens)
         values: list[tuple[PackedRow, Download]] = []
         reported = 0
         while waiting:
-            logprobs = _unless_out_of_memory(reader.logprobs, waiting[0])
-            if isinstance(logprobs, str):
-                waiting = self._shorter(waiting, logprobs)
+            shortage = None
+            try:
+                values.append((waiting[0], Download(self._reader.logprobs(waiting[0]))))
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                # handled outside of this block, where the error's traceback keeps the memory of the failed pass
+                shortage = first_line(error)
+            if shortage is not None:
+                waiting = self._shortened(waiting, shortage)
                 continue
-            values.append((waiting.pop(0), Download(logprobs)))
+            del waiting[0]
             done, left = sum(len(row) for row, _ in values), sum(map(len, waiting))
             finished = max(reported, window.size * done // (done + left))
             advance(finished - reported)
             reported = finished
-        return Launched(window, values, sum(reader.tokens_computed(len(row)) for row, _ in values))
+        return Launched(window, values, sum(self._reader.padded(len(row)) for row, _ in values))
 
-    def _shorter(self, rows: list[PackedRow], shortage: str) -> list[PackedRow]:
-        """What is left, in rows of half the length."""
+    def _shortened(self, rows: list[PackedRow], shortage: str) -> list[PackedRow]:
+        """The pieces of these rows in rows of half the length, which is remembered."""
         release_memory(self._model.device)
         self._row_tokens = min(self._row_tokens, len(rows[0])) // 2
         if self._row_tokens < SHORTEST_ROW:
@@ -111,7 +176,7 @@ class TreeScorer:
 
     def _finish(self, launched: Launched) -> Scored:
         """Fetch the values; trajectories with values that are not finite are scored again, each alone."""
-        window, scored = launched.window, _fetched(launched)
+        window, scored = launched.window, launched.fetch()
         not_finite = set(scored.logprobs.filter(~pl.col("logprob_sum").is_finite())["trajectory_id"])
         same_again = len(window.trajectories) == 1 and self._model.model.dtype.itemsize >= 4
         if not not_finite or same_again:
@@ -137,7 +202,7 @@ class TreeScorer:
                 wide = TreeScorer(replace(self._model), self._scoring)
                 for trajectory in trajectories:
                     window = Window(1, [trajectory], [], trees_of([trajectory]))
-                    scored.append(_fetched(wide._launch(window, lambda _: None)))
+                    scored.append(wide._launch(window, lambda _: None).fetch())
         except (OutOfMemory, RuntimeError) as error:
             if not (isinstance(error, OutOfMemory) or is_out_of_memory(error)):
                 raise
@@ -145,33 +210,48 @@ class TreeScorer:
         return scored
 
 
-class OutOfMemory(PassingError):
-    """There is no memory for the shortest row."""
+def row_budget(model: LoadedModel) -> int:
+    """Tokens of a row that fit the device's memory: at least `SHORTEST_ROW`, fewer than ran out of memory before."""
+    import torch
+
+    tokens = LONGEST_ROW.get(model.device.type, LONGEST_ROW["cpu"])
+    if model.device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(model.device)
+        cached = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
+        fitting = int((free + cached) * USABLE_SHARE) // bytes_per_token(model.model)
+        # powers of two keep the lengths that kernels are compiled for few
+        tokens = max(SHORTEST_ROW, min(tokens, 1 << (max(fitting, 1).bit_length() - 1)))
+    return size_that_fits(model.remembered, ROW_TOKENS, tokens)
 
 
-def _unless_out_of_memory(read: Callable[[PackedRow], "torch.Tensor"], row: PackedRow) -> "torch.Tensor | str":
-    """The log-probabilities, or torch's message where memory ran out.
+def bytes_per_token(model: Any) -> int:
+    """Activations of one token while a layer runs, in bytes."""
+    config = model.config.get_text_config()
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    heads = config.num_attention_heads
+    attention = heads * (getattr(config, "head_dim", None) or config.hidden_size // heads)
+    return model.dtype.itemsize * (HIDDEN_COPIES * max(config.hidden_size, attention) + INNER_COPIES * inner)
 
-    The error is dropped here: its traceback would keep the memory of the failed pass.
+
+@contextmanager
+def in_float32(model: Any) -> Iterator[None]:
+    """Widen the half-precision weights of a model within the block; they take twice the memory.
+
+    Half precision may overflow where float32 does not. Narrowing the weights again restores every bit; tensors that
+    are float32 anyway (rotary frequencies) stay as they are.
     """
+    import torch
+
+    narrow = {
+        tensor: tensor.dtype
+        for tensor in chain(model.parameters(), model.buffers())
+        if tensor.is_floating_point() and tensor.dtype.itemsize < 4
+    }
     try:
-        return read(row)
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        return first_line(error)
-
-
-def _fetched(launched: Launched) -> Scored:
-    trees = launched.window.trees
-    logprobs = {id(tree): np.empty(len(tree.predicted)) for tree in trees}
-    for row, download in launched.values:
-        values = np.split(download.numpy(), np.cumsum([len(piece.targets) for piece in row.pieces])[:-1])
-        for piece, own in zip(row.pieces, values, strict=True):
-            logprobs[id(piece.tree)][piece.targets] = own
-    return Scored(pl.concat([_with_sums(tree, logprobs[id(tree)]) for tree in trees]), launched.forward_tokens)
-
-
-def _with_sums(tree: TokenTree, logprobs: NDArray[np.float64]) -> pl.DataFrame:
-    counts = tree.targets["token_count"].to_numpy()
-    return tree.targets.with_columns(logprob_sum=pl.Series(np.add.reduceat(logprobs, np.cumsum(counts) - counts)))
+        with torch.no_grad():
+            for tensor in narrow:
+                tensor.data = tensor.data.float()
+        yield
+    finally:
+        for tensor, dtype in narrow.items():
+            tensor.data = tensor.data.to(dtype)

@@ -9,7 +9,7 @@ Both margins are fixed; the cells between them start at the product of the share
 Where supply cannot meet the margins, the total shrinks to the largest one that it can.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -56,7 +56,9 @@ def choose_quotas(supply: Mapping[Cell, int], total: int, shares: Shares) -> dic
     Shares are rounded to whole trajectories only where `total` itself demands it, or where supply is smaller than the
     smallest set with exact shares.
     """
-    for size in _sizes(total, shares.step):
+    # the wanted size, smaller ones with whole shares, then those below the first of these
+    whole = range(total // shares.step * shares.step, 0, -shares.step)
+    for size in (total, *whole, *range(min(total, shares.step) - 1, 0, -1)):
         if quotas := quotas_of_size(supply, size, shares):
             return quotas
     return dict.fromkeys(CELLS, 0)
@@ -99,10 +101,3 @@ def name_shortfalls(supply: Mapping[Cell, int], total: int, shares: Shares, quot
         counts = ", ".join(f"{cell} {supply[cell]}" for cell in CELLS)
         found.append(f"the combination of task and composition: there are {counts}")
     return [f"short of {shortage}; the selection shrinks from {total} to {reached}" for shortage in found]
-
-
-def _sizes(total: int, step: int) -> Iterator[int]:
-    """Sizes to try: the wanted one, smaller ones with whole shares, then those below the first of these."""
-    yield total
-    yield from range(total // step * step, 0, -step)
-    yield from range(min(total, step) - 1, 0, -1)

@@ -16,14 +16,24 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import polars as pl
+from pydantic import Field
 
+from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import SelectedTrajectories
 from cpmi_dagster.selection.quotas import CELLS, Cell, Shares, choose_quotas, exact_share, name_shortfalls
-from cpmi_dagster.selection.settings import Selection
 from cpmi_dagster.trajectories.identifiers import shard_key
 
 MIXED, PURE, UNLABELLED = "mixed", "pure", "unlabelled"
 GSM8K, MATH = "GSM8K", "MATH"
+
+
+class Selection(Frozen):
+    """Which trajectories are labelled (appendix B); null lifts a constraint."""
+
+    trajectories: int | None = Field(default=80_000, ge=1)
+    gsm8k_share: float | None = Field(default=0.5, ge=0, le=1)
+    mixed_share: float | None = Field(default=0.7, ge=0, le=1)
+    leave_out_too_hard: bool = True
 
 
 @dataclass(frozen=True)
@@ -100,18 +110,18 @@ def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selec
     composition = selected["composition"]
     labelled = composition.filter(composition != UNLABELLED)
     per_question = selected["question_id"].value_counts()["count"]
-    of_gsm8k = _share(selected["task"].str.to_uppercase() == GSM8K) if _has_published_tasks(selected) else None
-    rows: list[tuple[str, float | None, float | None]] = [
+    of_gsm8k = (selected["task"].str.to_uppercase() == GSM8K).mean() if _has_published_tasks(selected) else None
+    rows: list[tuple[str, object, object]] = [
         ("trajectories", selection.trajectories, selected.height),
         ("gsm8k_share", selection.gsm8k_share, of_gsm8k),
-        ("mixed_share", selection.mixed_share, _share(labelled == MIXED)),
+        ("mixed_share", selection.mixed_share, (labelled == MIXED).mean()),
         ("unlabelled_trajectories", None, (selected.height - labelled.len()) or None),
         ("questions", None, selected["question_id"].n_unique()),
-        ("most_trajectories_per_question", None, _largest(per_question)),
-        ("steps", None, float(counts.sum())),
-        ("mean_steps", None, float(counts.sum()) / max(1, steps.height)),
-        ("max_steps", None, _largest(counts)),
-        ("positive_step_share", None, _share(labels)),
+        ("most_trajectories_per_question", None, per_question.max() or 0),
+        ("steps", None, counts.sum()),
+        ("mean_steps", None, counts.sum() / max(1, steps.height)),
+        ("max_steps", None, counts.max() or 0),
+        ("positive_step_share", None, labels.mean()),
         ("shards", None, selected["shard"].n_unique()),
     ]
     schema = {"statistic": pl.String, "target": pl.Float64, "actual": pl.Float64}
@@ -138,18 +148,18 @@ def _candidates(trajectories: pl.DataFrame, selection: Selection, seed: int) -> 
     return rows.with_columns(
         (pl.lit(True) if selection.gsm8k_share is None else is_gsm8k).alias("is_gsm8k"),
         (pl.lit(True) if selection.mixed_share is None else is_mixed).alias("is_mixed"),
-        _draw("trajectory_id", rows["trajectory_id"], seed),
-        _draw("question_id", rows["question_id"], seed),
+        _draws(rows["trajectory_id"], seed),
+        _draws(rows["question_id"], seed),
     ).sort("draw_of_trajectory_id", "trajectory_id")
 
 
-def _draw(column: str, ids: pl.Series, seed: int) -> pl.Series:
+def _draws(ids: pl.Series, seed: int) -> pl.Series:
     """A number for each id that depends on nothing but the id and the seed."""
     key = str(seed).encode()
     draws = {
         name: int.from_bytes(blake2b(name.encode(), key=key, digest_size=7).digest()) for name in ids.unique().to_list()
     }
-    return pl.Series(f"draw_of_{column}", [draws[name] for name in ids.to_list()], dtype=pl.Int64)
+    return pl.Series(f"draw_of_{ids.name}", [draws[name] for name in ids.to_list()], dtype=pl.Int64)
 
 
 def _pick(candidates: pl.DataFrame, quotas: Mapping[Cell, int]) -> pl.DataFrame:
@@ -173,13 +183,3 @@ def _pick(candidates: pl.DataFrame, quotas: Mapping[Cell, int]) -> pl.DataFrame:
 
 def _has_published_tasks(trajectories: pl.DataFrame) -> bool:
     return trajectories["task"].str.to_uppercase().is_in([GSM8K, MATH]).any()
-
-
-def _share(flags: pl.Series) -> float | None:
-    """Share of those that are true; None where there are none."""
-    return float(flags.sum()) / flags.len() if flags.len() else None
-
-
-def _largest(counts: pl.Series) -> float:
-    largest = counts.max()
-    return float(largest) if isinstance(largest, int | float) else 0.0

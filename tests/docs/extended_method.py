@@ -13,7 +13,6 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.rewards.settings import Rewards
 
 MEAN, ONWARD = "cpmi_mean", "cpmi_onward"
 DRAWS = 20
@@ -23,6 +22,7 @@ def reward_type(settings: Settings) -> None:
     """`cpmi_mean` is the mean of two CPMI, and everything knows what to do with it."""
     from cpmi_dagster.contracts.tables import AnswerLogprobs, Rollouts
     from cpmi_dagster.reports.reward_rows import main_rows
+    from cpmi_dagster.rewards.formulas import Evidence
     from cpmi_dagster.rewards.step_rewards import step_rewards
 
     by_conditioning = {"marginal": [(0.2, 0.4), (-0.6, -0.2)], "incremental": [(0.5, 0.3), (0.1, 0.3)]}
@@ -32,9 +32,9 @@ def reward_type(settings: Settings) -> None:
         for step, values in enumerate(steps) for template, value in enumerate(values)
     ])  # fmt: skip
     nothing, trajectories = Rollouts.create_empty(), pl.DataFrame({"trajectory_id": ["t"], "steps": [["a", "b"]]})
-    computed = step_rewards(
-        AnswerLogprobs.create_empty(), scores, nothing, nothing, trajectories, Rewards(types=(MEAN,)), seed=0
-    )
+    logprobs = AnswerLogprobs.create_empty()
+    evidence = Evidence(logprobs, scores, nothing, nothing, trajectories, "marginal", alpha=1, seed=0)
+    computed = step_rewards(evidence, [MEAN])
     assert computed["reward_type"].to_list() == [MEAN, MEAN]
     _check_close(computed["reward"].to_list(), [(0.3 + 0.4) / 2, (-0.4 + 0.2) / 2])
     assert MEAN in settings.rewards.methods
@@ -75,6 +75,7 @@ def conditioning(settings: Settings) -> None:
     """`onward` is the sum of what each step from i on adds, and a reward type by itself."""
     from cpmi_dagster.contracts.tables import AnswerLogprobs, Rollouts
     from cpmi_dagster.reports.html import render_report
+    from cpmi_dagster.rewards.formulas import Evidence
     from cpmi_dagster.rewards.step_rewards import step_rewards
     from cpmi_dagster.scoring.conditionings import template_scores
 
@@ -89,7 +90,8 @@ def conditioning(settings: Settings) -> None:
     _check_close(onward["gold_shift"].to_list(), [-1 - -4, -1 - -3])
     _check_close(onward["negative_shift"].to_list(), [-4 - -2, -4 - -2.5])
     nothing, trajectories = Rollouts.create_empty(), pl.DataFrame({"trajectory_id": ["t"], "steps": [["a", "b"]]})
-    rewards = step_rewards(logprobs, scores, nothing, nothing, trajectories, Rewards(types=(ONWARD,)), seed=0)
+    evidence = Evidence(logprobs, scores, nothing, nothing, trajectories, "marginal", alpha=1, seed=0)
+    rewards = step_rewards(evidence, [ONWARD])
     _check_close(rewards["reward"].to_list(), [3 - -2, 2 - -1.5])
     assert "onward" in settings.demand.conditionings and ONWARD in settings.rewards.types
     assert "onward" not in load_settings("miniature").demand.conditionings

@@ -135,7 +135,10 @@ def test_the_shards_that_an_index_names_are_the_weights(folder):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("../model.safetensors", "does not lie beside it"), ("model-3.safetensors", r"lacks model-3\.safetensors")],
+    [
+        ("../model.safetensors", r"weights are \*\.safetensors files"),
+        ("model-3.safetensors", r"lacks model-3\.safetensors"),
+    ],
 )
 def test_an_index_that_names_other_places_is_refused(folder, name, message):
     write_index(folder, [name])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts import contexts
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
 from cpmi_dagster.errors import ScoringError, SettingsError
-from cpmi_dagster.rewards.formulas import merge
+from cpmi_dagster.rewards.formulas import Evidence, merge
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import step_rewards
@@ -145,20 +145,20 @@ def rewards_of(
     seed: int = 0,
     **options: object,
 ) -> dict[str, dict[str, list[float]]]:
-    scores = template_scores(logprobs(), CONDITIONINGS) if scores is None else scores
     chosen = Rewards.model_validate({"types": types, **options})
-    rows = logprobs() if logprobs_ is None else logprobs_
-    frame = step_rewards(
-        rows,
-        scores,
-        rollouts(policy),
-        rollouts(prover),
-        trajectories,
-        chosen,
-        seed,
+    evidence = Evidence(
+        logprobs=logprobs() if logprobs_ is None else logprobs_,
+        scores=template_scores(logprobs(), CONDITIONINGS) if scores is None else scores,
+        policy_rollouts=rollouts(policy),
+        prover_rollouts=rollouts(prover),
+        trajectories=trajectories,
+        default_conditioning=chosen.default_conditioning,
+        alpha=chosen.alpha,
+        seed=seed,
         control_logprobs=control_logprobs(),
         prover_logprobs=prover_logprobs(),
     )
+    frame = step_rewards(evidence, chosen.types)
     StepRewards.validate(frame)
     grouped = frame.group_by("reward_type", "trajectory_id", maintain_order=True).agg("reward")
     rewards: dict[str, dict[str, list[float]]] = {}

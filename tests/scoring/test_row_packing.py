@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tree_examples import random_trees
 
-from cpmi_dagster.scoring.attention import ancestor_mask
 from cpmi_dagster.scoring.packing import cut, lay_out, pack, rows_of, whole
+from cpmi_dagster.scoring.readers.reader import ancestor_mask
 from cpmi_dagster.scoring.trees import TokenTree
 
 

@@ -16,12 +16,11 @@ from scoring_examples import frame_of, negatives_of
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.budget import LONGEST_ROW, bytes_per_token, row_budget
-from cpmi_dagster.scoring.half_precision import in_float32
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.planned import forward_tokens
 from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.tree_scorer import LONGEST_ROW, bytes_per_token, in_float32, row_budget
 from cpmi_dagster.scoring.windows import LARGEST_WINDOW, WINDOW_TRAJECTORIES, ahead, slices
 
 pytestmark = pytest.mark.slow

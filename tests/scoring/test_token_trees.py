@@ -9,7 +9,7 @@ from tree_examples import PROMPT, questions, tree_of
 
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.attention import ancestor_mask
+from cpmi_dagster.scoring.readers.reader import ancestor_mask
 from cpmi_dagster.scoring.trees import grow_branches
 
 

@@ -18,14 +18,14 @@ from tree_examples import random_trees, tree_of
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.attention import ancestor_mask
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.packing import lay_out, whole
-from cpmi_dagster.scoring.readers import projection
+from cpmi_dagster.scoring.readers import reader as reading
 from cpmi_dagster.scoring.readers.blocked import blocks_of
 from cpmi_dagster.scoring.readers.cached import stretches_by_fork
 from cpmi_dagster.scoring.readers.choice import READERS, reader_of
 from cpmi_dagster.scoring.readers.flex import BLOCK, block_kinds, block_mask, padded_length
+from cpmi_dagster.scoring.readers.reader import ancestor_mask
 from cpmi_dagster.scoring.settings import Reader, Scoring
 
 ARCHITECTURES = [
@@ -62,7 +62,7 @@ def test_every_reader_agrees_with_the_reference_scorer(
         reference_values[architecture] = answer_logprobs(trajectories, negatives, model, reference).logprobs
     scoring = SCORING.model_copy(update={"reader": reader})
     found = answer_logprobs(trajectories, negatives, model, scoring).logprobs
-    assert reader_of(model, 0, reader).name == reader
+    assert reader_of(model, reader).name == reader
     difference = found["logprob_sum"] - reference_values[architecture]["logprob_sum"]
     assert difference.abs().max() < 1e-4
 
@@ -82,7 +82,7 @@ def test_every_reader_agrees_with_the_reference_scorer(
 )
 def test_a_model_gets_the_first_reader_it_obeys(build_model, trajectories, negatives, architecture, config, name):
     model = build_model(architecture, **config)
-    reader = reader_of(model, 10)
+    reader = reader_of(model)
     assert reader.name == name
     trees, single = (
         answer_logprobs(trajectories, negatives, model, Scoring(templates=1, scorer=scorer)).logprobs["logprob_sum"]
@@ -103,19 +103,19 @@ def test_a_model_that_measures_distance_along_the_row_is_read_from_its_cache(qwe
     )
     torch.manual_seed(0)
     falcon = AutoModelForCausalLM.from_config(config).eval()
-    assert reader_of(replace(qwen3, model=falcon), 10).name == "cached"
+    assert reader_of(replace(qwen3, model=falcon)).name == "cached"
 
 
 def test_a_reader_that_a_model_does_not_obey_is_refused_with_the_difference(qwen3, build_model):
     bloom = build_model("bloom", n_layer=2, n_head=4)
     with pytest.raises(ModelError, match=r"masked: .*--scorer reference"):
-        reader_of(bloom, 10, "masked")
+        reader_of(bloom, "masked")
 
 
 def test_generation_keeps_its_own_attention(build_model):
     model = build_model("llama")
     before = model.model.config._attn_implementation
-    reader_of(model, 10)
+    reader_of(model)
     assert model.model.config._attn_implementation == before
 
 
@@ -123,9 +123,9 @@ def test_a_small_slice_of_the_vocabulary_at_a_time_changes_no_value(qwen3, monke
     steps, answers = ((3, 1, 4), (1, 5)), {0: (9, 2, 6), 1: (9, 2, 7, 5), 2: (3,)}
     trajectory = TokenizedTrajectory("t", ((8, 8),), steps, answers, contexts_of(["marginal", "prefix"], 2))
     row = lay_out(whole(tree_of([trajectory])))
-    reader = reader_of(qwen3, 10)
+    reader = reader_of(qwen3)
     expected = reader.logprobs(row)
-    monkeypatch.setattr(projection, "SLICE_BYTES", 4 * 400 * 3)
+    monkeypatch.setattr(reading, "SLICE_BYTES", 4 * 400 * 3)
     assert torch.allclose(reader.logprobs(row), expected, atol=1e-6)
 
 
@@ -184,9 +184,9 @@ def test_stretches_hold_every_node_once_and_end_at_forks(tree):
 
 def test_a_reader_is_tried_out_once_a_model(monkeypatch):
     model = random_model("qwen2", num_hidden_layers=1)
-    first = reader_of(model, 10)
+    first = reader_of(model)
     monkeypatch.setattr("cpmi_dagster.scoring.readers.choice.READERS", {})
-    assert reader_of(model, 10) is first
+    assert reader_of(model) is first
 
 
 def test_reader_names_are_those_of_the_settings():
@@ -202,7 +202,7 @@ def test_no_memory_for_the_small_tree_is_not_taken_for_disobedience(build_model,
 
     monkeypatch.setattr("cpmi_dagster.scoring.readers.choice.READERS", {"blocked": lambda _: Fails(full)})
     with pytest.raises(torch.OutOfMemoryError):
-        reader_of(model, 10)
+        reader_of(model)
 
 
 def test_a_reader_that_fails_is_told_before_the_next_is_tried(build_model, monkeypatch, caplog):
@@ -214,7 +214,7 @@ def test_a_reader_that_fails_is_told_before_the_next_is_tried(build_model, monke
 
     monkeypatch.setitem(READERS, "blocked", lambda _: Fails(broken))
     with caplog.at_level("WARNING"):
-        assert reader_of(model, 10).name == "masked"
+        assert reader_of(model).name == "masked"
     assert "does not read trees correctly with the reader `blocked`: no kernel for this card" in caplog.text
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.alignment.align import question_id
 from cpmi_dagster.selection.quotas import CELLS, Shares, choose_quotas, exact_share
-from cpmi_dagster.selection.select import dataset_statistics, select_trajectories
-from cpmi_dagster.selection.settings import Selection
+from cpmi_dagster.selection.select import Selection, dataset_statistics, select_trajectories
 
 LABELS = {"mixed": [True, False], "good": [True, True], "bad": [False, False], "none": None}
 

@@ -15,6 +15,7 @@ from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import measure_label_quality
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, OBJECTIVE_ROWS, main_rows, objective_rows
+from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import step_rewards
@@ -41,8 +42,8 @@ def rewards_of(labels: pl.DataFrame) -> list[tuple]:
 
 def shepherd_rewards() -> pl.DataFrame:
     nothing = Rollouts.create_empty()
-    chosen = Rewards(types=("math_shepherd",))
-    return step_rewards(pl.DataFrame(), pl.DataFrame(), nothing, nothing, TRAJECTORIES, chosen, 0)
+    evidence = Evidence(pl.DataFrame(), pl.DataFrame(), nothing, nothing, TRAJECTORIES, "marginal", alpha=1, seed=0)
+    return step_rewards(evidence, ["math_shepherd"])
 
 
 def test_labels_are_found_by_trajectory_or_by_row_of_the_source():

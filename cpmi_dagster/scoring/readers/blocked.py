@@ -12,8 +12,7 @@ import numpy as np
 
 from cpmi_dagster.models.attention import UNKNOWN_TERMS, check_terms, shown_mask
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.readers.reader import MaskReader
-from cpmi_dagster.scoring.transfer import upload
+from cpmi_dagster.scoring.readers.reader import MaskReader, upload
 from cpmi_dagster.scoring.trees import Integers
 
 if TYPE_CHECKING:

@@ -6,28 +6,32 @@ so. Comparing a small tree with its sequences written out shows it.
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.errors import ModelError, first_line
+from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.tokens import piece_ids, start_ids
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.attention import ADVICE, check_full_attention
-from cpmi_dagster.scoring.packing import lay_out, whole
+from cpmi_dagster.scoring.packing import Piece, lay_out, whole
 from cpmi_dagster.scoring.readers.blocked import blocked_reader
 from cpmi_dagster.scoring.readers.cached import CachedReader
 from cpmi_dagster.scoring.readers.flex import flex_reader
-from cpmi_dagster.scoring.readers.masked import masked_reader
-from cpmi_dagster.scoring.readers.reader import MaskReader
+from cpmi_dagster.scoring.readers.reader import MaskReader, masked_reader
 from cpmi_dagster.scoring.reference import token_logprobs, written_out
 from cpmi_dagster.scoring.settings import Reader
-from cpmi_dagster.scoring.trees import grow_branches
+from cpmi_dagster.scoring.windows import trees_of
 from cpmi_dagster.trajectories.templates import render_step, render_target
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+ADVICE = "score it with `--scorer reference`"
 TreeReader = MaskReader | CachedReader
 READERS: dict[Reader, Callable[[LoadedModel], TreeReader]] = {
     "flex": flex_reader,
@@ -47,32 +51,60 @@ TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.5}
 logger = logging.getLogger(__name__)
 
 
-def reader_of(model: LoadedModel, longest: int, wanted: Reader = "auto") -> TreeReader:
+def reader_of(model: LoadedModel, wanted: Reader = "auto") -> TreeReader:
     """How this model reads trees; tried out once per model.
 
     Args:
-        longest: tokens of the longest branch.
         wanted: a reader by name; auto = by hardware.
 
     Raises:
         ModelError: its layers are not full attention, or no reader agrees with the model itself.
     """
-    check_full_attention(model.model, longest)
     place = f"reader {wanted}"
     if place not in model.remembered:
         model.remembered[place] = _choose(model, wanted)
     return model.remembered[place]
 
 
+def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
+    """Refuse a model with layers that do not see a whole branch, as recurrent states and short windows do not.
+
+    Args:
+        longest: tokens of the longest branch.
+
+    Raises:
+        ModelError: its layers are not full attention over `longest` tokens; the message names them.
+    """
+    for layer_type, window in layer_windows(model).items():
+        if window is not None and window >= longest:
+            continue
+        seen = ", not full attention" if window is None else f" that see {window} tokens where a branch has {longest}"
+        raise ModelError(
+            f"{type(model).__name__} has layers of type `{layer_type}`{seen}, so it cannot read token trees; {ADVICE}"
+        )
+
+
 def _choose(model: LoadedModel, wanted: Reader) -> TreeReader:
-    trajectory = _small_trajectory(model)
+    """The first reader whose values on a small tree are those of the tree's sequences written out."""
+    check_full_attention(model.model, longest=0)
+    question = QUESTION * REPEATS.get(model.device.type, 1) + "\n"
+    steps, targets = list(map(render_step, STEPS)), list(map(render_target, ANSWERS))
+    ids = piece_ids(model.tokenizer, [question, *steps, *targets])
+    trajectory = TokenizedTrajectory(
+        trajectory_id="probe",
+        prompts=(start_ids(model.tokenizer) + ids[question],),
+        steps=tuple(ids[step] for step in steps),
+        targets=dict(enumerate(ids[target] for target in targets)),
+        contexts=contexts_of(["marginal", "prefix"], len(steps)),
+    )
     sequences = (token_logprobs(model, before, target) for _, before, target in written_out([trajectory]))
     expected = np.concatenate([logprobs.cpu().double().numpy() for logprobs in sequences])
+    (piece,) = whole(*trees_of([trajectory]))
     candidates = BY_DEVICE.get(model.device.type, BY_DEVICE["cpu"]) if wanted == "auto" else (wanted,)
     obstacles = []
     for name in candidates:
         reader = READERS[name](model)
-        obstacle = _obstacle(reader, model, trajectory, expected)
+        obstacle = _obstacle(reader, model, piece, expected)
         if obstacle is None:
             logger.info("%s reads token trees with the reader `%s`", model.identity, name)
             return reader
@@ -83,11 +115,8 @@ def _choose(model: LoadedModel, wanted: Reader) -> TreeReader:
     )
 
 
-def _obstacle(
-    reader: TreeReader, model: LoadedModel, trajectory: TokenizedTrajectory, expected: NDArray[np.float64]
-) -> str | None:
-    tree = grow_branches([trajectory]).under(trajectory.prompts[0], template=0)
-    (piece,) = whole(tree)
+def _obstacle(reader: TreeReader, model: LoadedModel, piece: Piece, expected: NDArray[np.float64]) -> str | None:
+    """Why a reader's values of a tree are not those expected; None where they are."""
     try:
         values = reader.logprobs(lay_out([piece])).cpu().numpy()
     except Exception as error:  # any error of the model means that it cannot read trees this way
@@ -101,17 +130,3 @@ def _obstacle(
     if np.array_equal(np.isnan(ordered), np.isnan(expected)) and not (difference > tolerance).any():
         return None
     return f"log-probabilities are off by up to {difference.max():.2g}"
-
-
-def _small_trajectory(model: LoadedModel) -> TokenizedTrajectory:
-    question = QUESTION * REPEATS.get(model.device.type, 1) + "\n"
-    steps = [render_step(step) for step in STEPS]
-    targets = [render_target(answer) for answer in ANSWERS]
-    ids = piece_ids(model.tokenizer, [question, *steps, *targets])
-    return TokenizedTrajectory(
-        trajectory_id="probe",
-        prompts=(start_ids(model.tokenizer) + ids[question],),
-        steps=tuple(ids[step] for step in steps),
-        targets=dict(enumerate(ids[target] for target in targets)),
-        contexts=contexts_of(["marginal", "prefix"], len(steps)),
-    )

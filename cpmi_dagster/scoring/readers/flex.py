@@ -20,8 +20,7 @@ import numpy as np
 from cpmi_dagster.models.attention import check_terms, shown_mask
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import PackedRow
-from cpmi_dagster.scoring.readers.reader import MaskReader
-from cpmi_dagster.scoring.transfer import upload
+from cpmi_dagster.scoring.readers.reader import MaskReader, upload
 from cpmi_dagster.scoring.trees import Integers
 
 if TYPE_CHECKING:
@@ -73,7 +72,11 @@ def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
     def sees(batch: "torch.Tensor", head: "torch.Tensor", query: "torch.Tensor", key: "torch.Tensor") -> "torch.Tensor":
         return (key <= query) & (query < last[key])
 
-    lists = [upload(part, device) for kinds in (some, full) for part in _block_lists(kinds)]
+    lists = []
+    for kinds in (some, full):
+        # how many blocks of keys each block of queries sees, and their numbers first in each row
+        counts, numbers = kinds.sum(axis=1, dtype=np.int32), np.argsort(~kinds, axis=1, kind="stable").astype(np.int32)
+        lists += [upload(counts[None, None], device), upload(numbers[None, None], device)]
     return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(size, size))
 
 
@@ -94,12 +97,6 @@ def block_kinds(end: Integers) -> tuple[np.ndarray, np.ndarray]:
     full = earlier & (blocks.min(axis=1)[None, :] >= first[:, None] + BLOCK)
     touched = earlier & (blocks.max(axis=1)[None, :] > first[:, None])
     return (touched & ~full) | np.eye(len(blocks), dtype=bool), full
-
-
-def _block_lists(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many blocks each row names, (1, 1, rows), and their numbers first in each row, (1, 1, rows, columns)."""
-    numbers = np.argsort(~kinds, axis=1, kind="stable")
-    return kinds.sum(axis=1, dtype=np.int32)[None, None], numbers.astype(np.int32)[None, None]
 
 
 def flex_attention_of_trees(
