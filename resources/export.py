@@ -17,9 +17,9 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.errors import LakeError, UsageError
+from cpmi_dagster.exports import FormName
 from cpmi_dagster.exports.dataset_card import DatasetFacts, dataset_card
 from cpmi_dagster.exports.folders import CARD, check_replaceable, write_record, write_rows
-from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.exports.rows import DEFAULT_FORM, HardLabels, exported_rows, labelled_trajectories
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once

@@ -17,7 +17,7 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.errors import UsageError
-from cpmi_dagster.exports.names import FormName
+from cpmi_dagster.exports import FormName
 
 ROWS_OF_A_TABLE = 1_000
 

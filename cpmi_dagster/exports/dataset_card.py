@@ -1,16 +1,15 @@
 """The README.md of an exported data set: what is in it, how it was made, of what, and what it cannot say."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
 from huggingface_hub import DatasetCard, DatasetCardData
 
+from cpmi_dagster.exports import FormName, shipped_text
 from cpmi_dagster.exports.licences import Licence
-from cpmi_dagster.exports.names import FormName
 from cpmi_dagster.exports.rows import FORMS, HardLabels
-from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.rewards.registry import REWARD_TYPES
@@ -59,10 +58,19 @@ def dataset_card(facts: DatasetFacts, labelled: pl.DataFrame) -> str:
     Args:
         labelled: rows from `labelled_trajectories`.
     """
-    hard = facts.hard
+    hard, rows = facts.hard, labelled.height
     entry = REWARD_TYPES.get(hard.reward_type)
+    licences = {source.licence.identifier for source in facts.sources}
+    metadata = DatasetCardData(
+        pretty_name=facts.name,
+        # none where the sources differ, or one is not known
+        license=licences.pop() if len(licences) == 1 else None,
+        source_datasets=sorted({source.place for source in facts.sources if source.revision}) or None,
+        size_categories=next((size for most, size in SIZES if rows < most), LARGER),
+        tags=["process-reward-model", "prm", "step-labels", "cpmi", facts.form],
+    )
     card = DatasetCard.from_template(
-        _metadata(facts, labelled.height),
+        metadata,
         template_str=shipped_text(TEMPLATE),
         facts=facts,
         hard=hard,
@@ -96,20 +104,3 @@ def statistics(labelled: pl.DataFrame, hard: HardLabels) -> dict[str, str]:
     }
     tasks = labelled.group_by("task").len().sort("len", "task", descending=[True, False])
     return counted | {f"task {in_markdown(task)}": f"{count:,} trajectories" for task, count in tasks.iter_rows()}
-
-
-def _metadata(facts: DatasetFacts, rows: int) -> DatasetCardData:
-    identifiers = {source.licence.identifier for source in facts.sources}
-    return DatasetCardData(
-        pretty_name=facts.name,
-        license=_one(identifiers),
-        source_datasets=sorted({source.place for source in facts.sources if source.revision}) or None,
-        size_categories=next((size for most, size in SIZES if rows < most), LARGER),
-        tags=["process-reward-model", "prm", "step-labels", "cpmi", facts.form],
-    )
-
-
-def _one(identifiers: Iterable[str | None]) -> str | None:
-    """The licence that all sources share; nothing where they differ, or one is not known."""
-    found = set(identifiers)
-    return found.pop() if len(found) == 1 else None

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import yaml
 
-from cpmi_dagster.exports.shipped import shipped_text
+from cpmi_dagster.exports import shipped_text
 from cpmi_dagster.miniature.names import MINIATURE
 
 OWN = "apache-2.0"

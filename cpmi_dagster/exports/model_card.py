@@ -9,9 +9,9 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.benchmarks.step_distribution import DISTRIBUTION_SUBSET
+from cpmi_dagster.exports import shipped_text
 from cpmi_dagster.exports.licences import Licence
 from cpmi_dagster.exports.reward_models import PROCESS_REWARD_MODELS, ExportedModel
-from cpmi_dagster.exports.shipped import shipped_text
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.prm.card import HEADS
@@ -78,15 +78,42 @@ class ModelFacts:
 
 def model_card(facts: ModelFacts, model: ExportedModel) -> str:
     """The card as Markdown, its figures also as `model-index` in the metadata."""
+    results, rows = [], []
+    for measure, figure in facts.figures.items():
+        benchmark, name, decimals = MEASURED_ON[measure], MEASURES[measure].name, MEASURES[measure].decimals
+        place = benchmark.place(facts.places)
+        result = EvalResult(
+            task_type="token-classification",
+            task_name="judging the steps of solutions",
+            dataset_type=place or "unknown",
+            dataset_config=benchmark.subset,
+            dataset_name=f"{benchmark.name} as in profile {facts.profile}",
+            metric_type=benchmark.metric,
+            metric_name=name,
+            metric_value=round(figure.value, decimals + 1),
+        )
+        results.append(result)
+        value = f"{format_figure(figure.value, decimals)} {format_interval(figure.low, figure.high, decimals)}".strip()
+        by_chance = format_figure(chance, decimals) if (chance := facts.chance.get(measure)) is not None else "–"
+        rows.append((name, value, by_chance, place))
+    metadata = ModelCardData(
+        model_name=facts.name,
+        base_model=facts.base_model,
+        library_name="transformers",
+        pipeline_tag="token-classification",
+        license=facts.licence.identifier,
+        tags=["process-reward-model", "prm", "cpmi"],
+        eval_results=results or None,
+    )
     card = ModelCard.from_template(
-        _metadata(facts),
+        metadata,
         template_str=shipped_text(TEMPLATE),
         facts=facts,
         model=model,
         snippet=snippet(facts.name, model),
         head=HEADS["linear" if model.is_linear else "two_layer"],
         is_on_vllm=model.is_linear or model.architecture in PROCESS_REWARD_MODELS.values(),
-        figures=_rows(facts),
+        figures=rows,
         is_generated=all(place.startswith(MINIATURE) for place in facts.places.values()),
         md=in_markdown,
     )
@@ -103,41 +130,3 @@ def snippet(name: str, model: ExportedModel) -> str:
 
     template = Environment(undefined=StrictUndefined).from_string(shipped_text(SNIPPET))
     return template.render(name=name, model=model, template=TEMPLATES[0], start=list(model.start)).strip()
-
-
-def _metadata(facts: ModelFacts) -> ModelCardData:
-    return ModelCardData(
-        model_name=facts.name,
-        base_model=facts.base_model,
-        library_name="transformers",
-        pipeline_tag="token-classification",
-        license=facts.licence.identifier,
-        tags=["process-reward-model", "prm", "cpmi"],
-        eval_results=[_eval_result(facts, measure, figure) for measure, figure in facts.figures.items()] or None,
-    )
-
-
-def _eval_result(facts: ModelFacts, measure: str, figure: Estimate) -> EvalResult:
-    benchmark = MEASURED_ON[measure]
-    name, decimals = MEASURES[measure].name, MEASURES[measure].decimals
-    return EvalResult(
-        task_type="token-classification",
-        task_name="judging the steps of solutions",
-        dataset_type=benchmark.place(facts.places) or "unknown",
-        dataset_config=benchmark.subset,
-        dataset_name=f"{benchmark.name} as in profile {facts.profile}",
-        metric_type=benchmark.metric,
-        metric_name=name,
-        metric_value=round(figure.value, decimals + 1),
-    )
-
-
-def _rows(facts: ModelFacts) -> list[tuple[str, str, str, str]]:
-    """Of each figure: what it is, value and interval, that of chance, and where its benchmark is."""
-    rows = []
-    for measure, figure in facts.figures.items():
-        name, decimals = MEASURES[measure].name, MEASURES[measure].decimals
-        value = f"{format_figure(figure.value, decimals)} {format_interval(figure.low, figure.high, decimals)}".strip()
-        by_chance = format_figure(chance, decimals) if (chance := facts.chance.get(measure)) is not None else "–"
-        rows.append((name, value, by_chance, MEASURED_ON[measure].place(facts.places)))
-    return rows

@@ -17,8 +17,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
-from transformers import PreTrainedConfig
+from torch import nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
 
 from cpmi_dagster.errors import ModelError
@@ -63,7 +62,12 @@ def save_reward_model(model: LoadedRewardModel, folder: Path) -> ExportedModel:
     backbone = {
         f"{whole.backbone.base_model_prefix}.{name}": each for name, each in whole.backbone.state_dict().items()
     }
-    weights = {**backbone, **_score(whole)}
+    # a row of zeros before the head's own: the logit of wrong
+    last = {name: torch.cat([torch.zeros_like(each), each]) for name, each in whole.head.output.state_dict().items()}
+    score = {f"score.{name}" if whole.head.is_linear else f"score.2.{name}": each for name, each in last.items()}
+    if not whole.head.is_linear:
+        score |= {f"score.0.{name}": each for name, each in whole.head.hidden.state_dict().items()}
+    weights = {**backbone, **score}
     save_file({name: each.contiguous() for name, each in weights.items()}, folder / WEIGHTS, {"format": "pt"})
     config.save_pretrained(folder)
     shutil.copymode(folder / "config.json", folder / WEIGHTS)  # safetensors makes it readable by its owner alone
@@ -73,34 +77,11 @@ def save_reward_model(model: LoadedRewardModel, folder: Path) -> ExportedModel:
     return ExportedModel(architecture, whole.head.is_linear, tokenizer, start_ids(model.tokenizer))
 
 
-def _score(model: RewardModel) -> dict[str, Tensor]:
-    """The head's weights under the names that they have in exports."""
-    head = model.head
-    if head.is_linear:
-        return {f"score.{name}": each for name, each in _two_labels(head.output).items()}
-    first, last = head.hidden.state_dict().items(), _two_labels(head.output).items()
-    return {**{f"score.0.{name}": each for name, each in first}, **{f"score.2.{name}": each for name, each in last}}
-
-
-def _two_labels(output: nn.Linear) -> dict[str, Tensor]:
-    """The layer with a row of zeros before its own."""
-    return {name: torch.cat([torch.zeros_like(each), each]) for name, each in output.state_dict().items()}
-
-
 def _architecture(model: RewardModel) -> str:
     config = model.backbone.config
-    if model.head.is_linear:
-        return _token_classification(config)
-    papers = model.config.head_activation == "relu" and model.head.hidden.out_features == config.hidden_size
-    if not papers:
-        raise ModelError(
-            "a two-layer head is exported with ReLU and the backbone's width; train it so, or head: linear"
-        )
-    return PROCESS_REWARD_MODELS.get(config.model_type, type(model.backbone).__name__)
-
-
-def _token_classification(config: PreTrainedConfig) -> str:
-    """The class of transformers that puts one linear layer, named `score`, on such a backbone."""
+    if not model.head.is_linear:
+        return PROCESS_REWARD_MODELS.get(config.model_type, type(model.backbone).__name__)
+    # the class of transformers that puts one linear layer, named `score`, on such a backbone
     found: Any = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING.get(type(config), None)
     if found is not None:
         with torch.device("meta"):

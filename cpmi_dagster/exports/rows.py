@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.exports.names import FormName
+from cpmi_dagster.exports import FormName
 from cpmi_dagster.rewards.dataset import KEY, negative_lists, step_lists
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.forms import MARKS, TrlRow

@@ -19,7 +19,7 @@ from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.miniature.names import MINIATURE
-from cpmi_dagster.models.settings import Dtype, LanguageModel
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.shapes import ModelShape
 
 SHIPPED = Path(__file__).with_name("hardware.yaml")
