@@ -9,15 +9,22 @@ By mean, 0 and 1 tie and the first wins. The weighted vote adds the means of equ
 wins, as it does by plain majority. pass@N is 1 as soon as one of the first N is right; pass@1 is the share of all
 candidates that are, whatever N. A candidate without steps ranks below all others and votes with weight 0; one without
 an answer has no vote.
+
+For votes, equal answers are one class, named after its first candidate:
+
+    answer          18     $18$    18.0    7    7.0   null
+    correct         yes    yes     yes     no   no    no
+    answer_class    0      0       0       3    3     -1
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import combinations
 
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.benchmarks.answer_classes import NO_ANSWER, with_answer_classes
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.resampling import bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
@@ -28,6 +35,8 @@ STEP_AGGREGATIONS = ("mean", "min", "last", "product")
 VOTES = ("weighted_vote", "majority")
 BOUNDS = ("pass_at_n", "pass_at_1")
 LOWEST_PRODUCT = -1e300
+NO_ANSWER = -1
+WRAPPING = re.compile(r"\s+|^\$+|\$+$|\.$")
 AGGREGATIONS = (*STEP_AGGREGATIONS, *VOTES, *BOUNDS)
 
 
@@ -55,6 +64,40 @@ def check_gold_answers(problems: pl.DataFrame) -> None:
         )
 
 
+def with_answer_classes(candidates: pl.DataFrame, comparison: Comparison = BUILT_IN) -> pl.DataFrame:
+    """Add `answer_class`: number of the first candidate with an equal answer, -1 without an answer.
+
+    All right answers are equal, since each was found equal to the gold answer. Wrong ones are equal where their text
+    is; only different texts are compared.
+
+    Args:
+        candidates: benchmark, problem_id, candidate, answer, correct.
+        comparison: says which wrong answers are the same.
+
+    Returns:
+        The candidates sorted by benchmark, problem and number, with `answer_class`.
+    """
+    ordered = candidates.sort(CANDIDATE).with_columns(
+        pl.col("answer").map_elements(lambda answer: WRAPPING.sub("", answer), return_dtype=pl.String).alias("text")
+    )
+    problems = ordered.group_by(PROBLEM, maintain_order=True).agg("candidate", "text", "correct")
+    rows = [list(zip(*row, strict=True)) for row in problems.select("candidate", "text", "correct").iter_rows()]
+    wrong = [dict.fromkeys(text for _, text, is_right in row if text is not None and not is_right) for row in rows]
+    pairs = list(dict.fromkeys(pair for texts in wrong for pair in combinations(texts, 2)))
+    verdicts = comparison.each([first for first, _ in pairs], [second for _, second in pairs])
+    equal = {pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict}
+    classes: list[int] = []
+    for row in rows:
+        right = next((candidate for candidate, _, is_right in row if is_right), NO_ANSWER)
+        firsts: dict[str, int] = {}
+        for candidate, text, is_right in row:
+            if text is not None and not is_right and text not in firsts:
+                same = (first for other, first in firsts.items() if (other, text) in equal)
+                firsts[text] = next(same, candidate)
+            classes.append(right if is_right else NO_ANSWER if text is None else firsts[text])
+    return ordered.drop("text").with_columns(pl.Series("answer_class", classes, dtype=pl.Int64))
+
+
 def choose(
     candidates: pl.DataFrame, scores: pl.DataFrame, ns: Sequence[int], comparison: Comparison = BUILT_IN
 ) -> pl.DataFrame:
@@ -73,7 +116,18 @@ def choose(
     Raises:
         BenchmarkError: candidates are missing, or scores do not cover their steps.
     """
-    _check_candidates(candidates, ns)
+    if candidates.is_empty():
+        raise BenchmarkError("there are no candidate solutions to choose from; sample them first")
+    if not ns or min(ns) < 1:
+        raise BenchmarkError(f"best-of-N needs numbers of candidates of at least 1; got {list(ns)}")
+    wanted = pl.int_range(max(ns), dtype=pl.Int64)
+    counted = candidates.group_by(PROBLEM).agg(pl.col("candidate").sort())
+    short = counted.filter(pl.col("candidate").list.head(max(ns)) != wanted.implode()).sort(PROBLEM)
+    if row := first_row(short):
+        raise BenchmarkError(
+            f"problem `{row['problem_id']}` of {row['benchmark']} has the candidates {row['candidate']}; "
+            f"best of {max(ns)} needs each of 0 to {max(ns) - 1} once"
+        )
     rewarded = with_answer_classes(_with_rewards(candidates, scores), comparison).sort(CANDIDATE)
     parts = [part for n in ns for part in _choices(rewarded, n)]
     columns = (*PROBLEM, "n", "aggregation", "candidate", "correct", "tied")
@@ -104,19 +158,6 @@ def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _check_candidates(candidates: pl.DataFrame, ns: Sequence[int]) -> None:
-    if candidates.is_empty():
-        raise BenchmarkError("there are no candidate solutions to choose from; sample them first")
-    if not ns or min(ns) < 1:
-        raise BenchmarkError(f"best-of-N needs numbers of candidates of at least 1; got {list(ns)}")
-    wanted = pl.int_range(max(ns), dtype=pl.Int64)
-    counted = candidates.group_by(PROBLEM).agg(pl.col("candidate").sort())
-    short = counted.filter(pl.col("candidate").list.head(max(ns)) != wanted.implode()).sort(PROBLEM)
-    if row := first_row(short):
-        raise BenchmarkError(
-            f"problem `{row['problem_id']}` of {row['benchmark']} has the candidates {row['candidate']}; "
-            f"best of {max(ns)} needs each of 0 to {max(ns) - 1} once"
-        )
 
 
 def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
@@ -135,13 +176,6 @@ def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFram
         in_range=probability.is_between(0, 1).all(),
     )
     both = candidates.join(rewards, on=CANDIDATE, how="left")
-    _check_scores(both)
-    return both.select(
-        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in STEP_AGGREGATIONS)
-    )
-
-
-def _check_scores(both: pl.DataFrame) -> None:
     steps, scored = pl.col("steps").list.len(), pl.col("scored").fill_null(0)
     complete = (scored == steps) & ((steps == 0) | ((pl.col("distinct") == steps) & (pl.col("final") == steps - 1)))
     if row := first_row(both.filter(~complete | ~pl.col("in_range").fill_null(True)).sort(CANDIDATE)):
@@ -149,6 +183,9 @@ def _check_scores(both: pl.DataFrame) -> None:
             f"candidate {row['candidate']} of problem `{row['problem_id']}` of {row['benchmark']} has "
             f"{len(row['steps'])} steps and {row['scored'] or 0} scores; each step needs one probability in [0, 1]"
         )
+    return both.select(
+        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in STEP_AGGREGATIONS)
+    )
 
 
 def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
@@ -160,23 +197,19 @@ def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
         problems.agg(pl.col("candidate", "correct").get(pl.col(reward).arg_max()), tied=_is_tied(pl.col(reward)))
         for reward in STEP_AGGREGATIONS
     ]
-    votes = [_vote(first_n.with_columns(weight=weight)) for weight in (pl.col("mean").clip(0), pl.lit(1.0))]
+    votes = []
+    for weight in (pl.col("mean").clip(0), pl.lit(1.0)):
+        weighed = first_n.with_columns(weight=weight).group_by(*PROBLEM, "answer_class", maintain_order=True)
+        answers = weighed.agg(pl.col("weight").sum(), pl.col("correct").first())
+        # no answer only wins where no candidate has one
+        total = pl.when(pl.col("answer_class") == NO_ANSWER).then(-1.0).otherwise(pl.col("weight"))
+        by_problem = answers.group_by(PROBLEM, maintain_order=True)
+        votes.append(by_problem.agg(pl.col("correct").get(total.arg_max()), tied=_is_tied(total)))
     bounds = [problems.agg(pl.col("correct").any()), everyone.agg(pl.col("correct").mean())]
     return [
         part.with_columns(pl.col("correct").cast(pl.Float64), n=pl.lit(n, pl.Int64), aggregation=pl.lit(aggregation))
         for aggregation, part in zip(AGGREGATIONS, [*best, *votes, *bounds], strict=True)
     ]
-
-
-def _vote(first_n: pl.DataFrame) -> pl.DataFrame:
-    """The answer with the most `weight`; no answer only wins where no candidate has one."""
-    answers = first_n.group_by(*PROBLEM, "answer_class", maintain_order=True).agg(
-        pl.col("weight").sum(), pl.col("correct").first()
-    )
-    weight = pl.when(pl.col("answer_class") == NO_ANSWER).then(-1.0).otherwise(pl.col("weight"))
-    return answers.group_by(PROBLEM, maintain_order=True).agg(
-        pl.col("correct").get(weight.arg_max()), tied=_is_tied(weight)
-    )
 
 
 def _is_tied(score: pl.Expr) -> pl.Expr:

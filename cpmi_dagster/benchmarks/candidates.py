@@ -63,28 +63,23 @@ def _graded_candidates(
 ) -> pl.DataFrame:
     pairs = [(problem, one) for problem, group in zip(problems, generations, strict=True) for one in group]
     answers = [extract_answer(one.text, not one.truncated) for _, one in pairs]
+    rows = [(each["choices"], each["answer"], answer) for (each, _), answer in zip(pairs, answers, strict=True)]
+    # open questions are graded together, those with choices by the option meant
+    open_rows = [(gold, answer) for choices, gold, answer in rows if not choices]
+    verdicts = iter(graded([gold for gold, _ in open_rows], [answer for _, answer in open_rows], comparison))
+    lines = [[line.strip() for line in one.text.splitlines()] for _, one in pairs]
     return pl.DataFrame(
         {
             "benchmark": [problem["benchmark"] for problem, _ in pairs],
             "problem_id": [problem["problem_id"] for problem, _ in pairs],
             "candidate": [number for group in generations for number in range(len(group))],
-            "steps": [_lines(one.text) for _, one in pairs],
+            "steps": [[line for line in own if line] for own in lines],
             "answer": answers,
-            "correct": _correct([problem for problem, _ in pairs], answers, comparison),
+            "correct": [
+                grade_answer(gold, answer, choices) if choices else next(verdicts) for choices, gold, answer in rows
+            ],
             "generated_tokens": [one.tokens for _, one in pairs],
             "truncated": [one.truncated for _, one in pairs],
         },
         schema=SCHEMA,
     )
-
-
-def _correct(problems: Sequence[dict[str, Any]], answers: Sequence[str | None], comparison: Comparison) -> list[bool]:
-    """Open questions are graded together, those with choices by the option meant."""
-    rows = [(problem["choices"], problem["answer"], answer) for problem, answer in zip(problems, answers, strict=True)]
-    open_rows = [(gold, answer) for choices, gold, answer in rows if not choices]
-    verdicts = iter(graded([gold for gold, _ in open_rows], [answer for _, answer in open_rows], comparison))
-    return [grade_answer(gold, answer, choices) if choices else next(verdicts) for choices, gold, answer in rows]
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]

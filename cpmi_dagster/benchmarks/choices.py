@@ -62,23 +62,21 @@ def grade_answer(gold: str, answer: str | None, choices: Sequence[str] | None = 
         return False
     if not choices:
         return is_equivalent(gold, answer)
-    if gold in list(string.ascii_uppercase[: len(choices)]):
-        return _option_meant(answer, choices) == string.ascii_uppercase.index(gold)
-    return _verdict(gold) == _verdict(answer)
-
-
-def _option_meant(answer: str, choices: Sequence[str]) -> int | None:
-    """Number of the lettered option that an answer means: by its whole text, its letter, or its words alone."""
+    if gold not in list(string.ascii_uppercase[: len(choices)]):
+        return _verdict(gold) == _verdict(answer)
+    # an option is meant by its whole text, its letter, or its words alone
     plain = WORDING.sub("", answer).strip()
     found = (
         _only([_says(plain, choice) for choice in choices]) if len(plain) > 1 else None,
         _by_letter(plain, choices),
         _only([_words(choice) == _words(plain) for choice in choices]),
     )
-    return next((number for number in found if number is not None), None)
+    meant = next((number for number in found if number is not None), None)
+    return meant == string.ascii_uppercase.index(gold)
 
 
 def _by_letter(plain: str, choices: Sequence[str]) -> int | None:
+    """Number of the option whose letter an answer begins with; None where it names none or two."""
     letters = string.ascii_uppercase[: len(choices)]
     if found := LETTER.match(plain):
         number, rest = letters.find((found[1] or found[2]).upper()), plain[found.end() :]

@@ -28,7 +28,24 @@ def required(benchmark: str, rows: pl.DataFrame, **fields: pl.DataType) -> pl.Da
     """
     if rows.is_empty():
         raise BenchmarkError(f"benchmark `{benchmark}` has no rows; check its source and split")
-    return pl.DataFrame([_field(benchmark, rows, name, kind) for name, kind in fields.items()])
+    columns = []
+    for name, kind in fields.items():
+        if name not in rows.columns:
+            has = ", ".join(rows.columns)
+            raise SourceError(f"benchmark `{benchmark}`, row 0: the field `{name}` is missing; the source has {has}")
+        try:
+            column = rows[name].cast(kind, strict=False)
+        except pl.exceptions.InvalidOperationError as error:
+            raise SourceError(
+                f"benchmark `{benchmark}`: the field `{name}` is {rows[name].dtype}, not {kind}; check the source"
+            ) from error
+        missing = pl.col(name).is_null()
+        if kind == pl.List:
+            missing |= pl.col(name).list.eval(pl.element().is_null()).list.any()
+        complaint = f"the field `{name}` is missing or is not {kind}; correct or remove the row"
+        reject_rows(benchmark, column.to_frame(), missing, complaint)
+        columns.append(column)
+    return pl.DataFrame(columns)
 
 
 def reject_rows(benchmark: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> None:
@@ -45,22 +62,3 @@ def reject_rows(benchmark: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: s
 def first_row(wrong: pl.DataFrame) -> dict[str, Any] | None:
     """The first of some rows that an error is about; None where there are none."""
     return None if wrong.is_empty() else wrong.row(0, named=True)
-
-
-def _field(benchmark: str, rows: pl.DataFrame, name: str, kind: pl.DataType) -> pl.Series:
-    if name not in rows.columns:
-        raise SourceError(
-            f"benchmark `{benchmark}`, row 0: the field `{name}` is missing; the source has {', '.join(rows.columns)}"
-        )
-    try:
-        column = rows[name].cast(kind, strict=False)
-    except pl.exceptions.InvalidOperationError as error:
-        raise SourceError(
-            f"benchmark `{benchmark}`: the field `{name}` is {rows[name].dtype}, not {kind}; check the source"
-        ) from error
-    complaint = f"the field `{name}` is missing or is not {kind}; correct or remove the row"
-    missing = pl.col(name).is_null()
-    if kind == pl.List:
-        missing |= pl.col(name).list.eval(pl.element().is_null()).list.any()
-    reject_rows(benchmark, column.to_frame(), missing, complaint)
-    return column

@@ -172,9 +172,24 @@ def best_rules(solutions: Solutions, rules: Rules, weights: Floats) -> Choices:
         [1 + samples] places in `rules`.
     """
 
-    def best(places: Choices, own: Floats) -> Choices:
-        some = replace(rules, thresholds=rules.thresholds[places], places=rules.places[places])
-        return _f1_order(solutions, some, own).argmax(axis=1)
+    kinds = _kinds(solutions, weights.shape[1])
+
+    def best(tried: Choices, own: Floats) -> Choices:
+        thresholds, places = rules.thresholds[tried], rules.places[tried]
+        hits = {kind: np.empty((len(own), len(tried))) for kind in (True, False)}
+        for place in np.unique(places):
+            low, high = solutions.intervals[rules.readings[place]]
+            here = places == place
+            for kind in hits:
+                some = (solutions.erroneous == kind) & (low < high)
+                # judged right by thresholds above the low end, and wrong again by those above the high one
+                ends, questions = np.concatenate([low[some], high[some]]), np.tile(solutions.question[some], 2)
+                signs = np.repeat([1.0, -1.0], np.count_nonzero(some))
+                hits[kind][:, here] = weight_below(ends, signs, questions, own, thresholds[here])
+        wrong, right = (own @ counts[:, None] for counts in kinds)
+        # half of F1 as a fraction of whole numbers: equal ones are equal to the last bit
+        half = hits[True] * hits[False] / np.maximum(hits[True] * right + hits[False] * wrong, 1)
+        return half.argmax(axis=1)
 
     return choose_anew(len(rules.thresholds), weights, best, MOST_CHOICES * len(rules.readings))
 
@@ -196,22 +211,6 @@ def cross_fitted_score(solutions: Solutions, rules: Rules, seed: int) -> FirstEr
         choices = best_rules(solutions, rules, solutions.weights * (folds != fold))
         totals += _sums(solutions, rules, choices, solutions.weights * (folds == fold))
     return _score(totals, solutions)
-
-
-def _f1_order(solutions: Solutions, rules: Rules, weights: Floats) -> Floats:
-    """[rows, rules] half the F1 of every rule, as a fraction of whole numbers: equal ones are equal to the last bit."""
-    hits = {kind: np.empty((len(weights), len(rules.thresholds))) for kind in (True, False)}
-    for place in np.unique(rules.places):
-        low, high = solutions.intervals[rules.readings[place]]
-        own = rules.places == place
-        for kind in hits:
-            some = (solutions.erroneous == kind) & (low < high)
-            # judged right by thresholds above the low end, and wrong again by those above the high one
-            ends, questions = np.concatenate([low[some], high[some]]), np.tile(solutions.question[some], 2)
-            signs = np.repeat([1.0, -1.0], np.count_nonzero(some))
-            hits[kind][:, own] = weight_below(ends, signs, questions, weights, rules.thresholds[own])
-    wrong, right = (weights @ counts[:, None] for counts in _kinds(solutions, weights.shape[1]))
-    return hits[True] * hits[False] / np.maximum(hits[True] * right + hits[False] * wrong, 1)
 
 
 def _kinds(solutions: Solutions, questions: int) -> tuple[np.ndarray, np.ndarray]:
@@ -237,16 +236,8 @@ def _sums(solutions: Solutions, rules: Rules, choices: Choices, weights: Floats)
 
 
 def _score(totals: Floats, solutions: Solutions, rule: Rule | None = None) -> FirstErrorScore:
-    err, cor = _ratio(totals[:, 0], totals[:, 2]), _ratio(totals[:, 1], totals[:, 3])
-    wrong, count = int(solutions.erroneous.sum()), len(solutions.erroneous)
-    return FirstErrorScore(
-        Resampled.of(err, wrong),
-        Resampled.of(cor, count - wrong),
-        Resampled.of(f1_of_accuracies(err, cor), count),
-        rule,
-    )
-
-
-def _ratio(part: Floats, whole: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
-        return part / whole
+        err, cor = (totals[:, :2] / totals[:, 2:]).T
+    wrong, count = int(solutions.erroneous.sum()), len(solutions.erroneous)
+    f1 = Resampled.of(f1_of_accuracies(err, cor), count)
+    return FirstErrorScore(Resampled.of(err, wrong), Resampled.of(cor, count - wrong), f1, rule)

@@ -25,8 +25,6 @@ from cpmi_dagster.files.text import Identifier, Text
 
 StepCounts = Mapping[str, Mapping[str, int]]
 """By benchmark and problem id, the number of steps."""
-Judgements = Mapping[tuple[str, str], tuple[str, Sequence[float]]]
-"""By benchmark and problem id, the place of its line and the step probabilities."""
 
 
 class JudgedLine(BaseModel):
@@ -96,13 +94,22 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
         BenchmarkError: a line names no problem or has another number of steps, a probability is outside 0..1, a
             problem is judged twice, or a benchmark is judged in part; the message names the line or the problem.
     """
-    counts = _step_counts(problems)
-    judgements = _resolve(lines, counts)
-    _check(judgements, counts)
-    _check_coverage(judgements, counts)
+    counts: dict[str, dict[str, int]] = {}
+    judged = problems.filter(pl.col("benchmark").is_in(STEP_BENCHMARKS))
+    for benchmark, problem_id, steps in judged.select(
+        "benchmark", "problem_id", pl.col("steps").list.len()
+    ).iter_rows():
+        counts.setdefault(benchmark, {})[problem_id] = steps
+    judgements = _judgements(lines, counts)
+    for benchmark in dict.fromkeys(benchmark for benchmark, _ in judgements):
+        if missing := [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judgements]:
+            raise BenchmarkError(
+                f"problem `{missing[0]}` of {benchmark} has not been judged ({len(missing)} such problems); judge all "
+                f"of {benchmark}, or leave it out"
+            )
     rows = [
         (*problem, step, probability)
-        for problem, (_, probabilities) in judgements.items()
+        for problem, probabilities in judgements.items()
         for step, probability in enumerate(probabilities)
     ]
     schema = JudgePredictions.create_empty().schema
@@ -112,17 +119,10 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
     return problems.select(keys).join(frame, on=keys, how="inner", maintain_order="left_right")
 
 
-def _step_counts(problems: pl.DataFrame) -> StepCounts:
-    judged = problems.filter(pl.col("benchmark").is_in(STEP_BENCHMARKS))
-    counts = judged.select("benchmark", "problem_id", pl.col("steps").list.len())
-    groups = counts.group_by("benchmark", maintain_order=True)
-    return {str(benchmark): dict(group.select("problem_id", "steps").iter_rows()) for (benchmark,), group in groups}
-
-
-def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> Judgements:
-    """Which problem each line is about: the k-th line of a name is about the k-th problem of that name."""
+def _judgements(lines: Sequence[PlacedLine], counts: StepCounts) -> dict[tuple[str, str], Sequence[float]]:
+    """Probabilities by benchmark and problem: the k-th line of a name is about the k-th problem of that name."""
     seen: Counter[tuple[str, str]] = Counter()
-    judgements: dict[tuple[str, str], tuple[str, Sequence[float]]] = {}
+    judgements: dict[tuple[str, str], Sequence[float]] = {}
     for place, line, file_benchmark in lines:
         benchmark = _benchmark_of(place, line, file_benchmark, counts)
         repeats = seen[benchmark, line.name]
@@ -130,55 +130,36 @@ def _resolve(lines: Sequence[PlacedLine], counts: StepCounts) -> Judgements:
         problem_id = f"{line.name}:{repeats}" if repeats else line.name
         exists = problem_id in counts[benchmark]
         if not exists or (benchmark, problem_id) in judgements:
-            is_repeated = repeats or exists
             unknown = f"not a problem of {benchmark} as loaded; correct its id or benchmark"
-            what = "judged again; keep one of the lines" if is_repeated else unknown
+            what = "judged again; keep one of the lines" if repeats or exists else unknown
             raise BenchmarkError(f"{place}: `{line.name}` is {what}")
         if line.probabilities is None:
             why = f" ({line.reason})" if line.reason else ""
             advice = f"judge it, or leave {benchmark} out"
             raise BenchmarkError(f"{place}: `{line.name}` has no probabilities{why}; {advice}")
-        judgements[benchmark, problem_id] = place, line.probabilities
+        steps, given = counts[benchmark][problem_id], len(line.probabilities)
+        if given != steps:
+            raise BenchmarkError(
+                f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {given} probabilities; "
+                "give one per step"
+            )
+        if outside := [value for value in line.probabilities if not 0 <= value <= 1]:
+            raise BenchmarkError(f"{place}: `{problem_id}` has the probability {outside[0]}; it must lie in [0, 1]")
+        judgements[benchmark, problem_id] = line.probabilities
     return judgements
 
 
 def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:
+    listed = ", ".join(counts) or "no process benchmark"
     if not line.name:
         raise BenchmarkError(f"{place} does not name a problem; give `id`, or `idx` and `classification`")
     if line.benchmark and file_benchmark and line.benchmark != file_benchmark:
         raise BenchmarkError(f"{place} is about {line.benchmark}, but its file was given as one for {file_benchmark}")
     named = line.benchmark or file_benchmark
     if named is not None and named not in counts:
-        raise BenchmarkError(f"{place}: there are no problems of `{named}`; there are those of {_listed(counts)}")
+        raise BenchmarkError(f"{place}: there are no problems of `{named}`; there are those of {listed}")
     holders = [named] if named else [name for name, problems in counts.items() if line.name in problems]
     if len(holders) != 1:
-        whose = f"a problem of {' and of '.join(holders)}" if holders else f"no problem of {_listed(counts)}"
+        whose = f"a problem of {' and of '.join(holders)}" if holders else f"no problem of {listed}"
         raise BenchmarkError(f"{place}: `{line.name}` is {whose}; name its benchmark in `benchmark`")
     return holders[0]
-
-
-def _check(judgements: Judgements, counts: StepCounts) -> None:
-    for (benchmark, problem_id), (place, probabilities) in judgements.items():
-        steps = counts[benchmark][problem_id]
-        if len(probabilities) != steps:
-            raise BenchmarkError(
-                f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {len(probabilities)} probabilities; "
-                "give one per step"
-            )
-        outside = [value for value in probabilities if not 0 <= value <= 1]
-        if outside:
-            raise BenchmarkError(f"{place}: `{problem_id}` has the probability {outside[0]}; it must lie in [0, 1]")
-
-
-def _check_coverage(judgements: Judgements, counts: StepCounts) -> None:
-    for benchmark in dict.fromkeys(benchmark for benchmark, _ in judgements):
-        missing = [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judgements]
-        if missing:
-            raise BenchmarkError(
-                f"problem `{missing[0]}` of {benchmark} has not been judged ({len(missing)} such problems); judge all "
-                f"of {benchmark}, or leave it out"
-            )
-
-
-def _listed(counts: StepCounts) -> str:
-    return ", ".join(counts) or "no process benchmark"

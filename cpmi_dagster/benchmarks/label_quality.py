@@ -71,7 +71,18 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
     labelled = trajectories.join(step_rewards.select("trajectory_id").unique(), on="trajectory_id", how="semi")
     steps = true_steps(labelled, step_truth).sort(STEP)
     types = [name for name in step_rewards["reward_type"].unique(maintain_order=True) if name != CORPUS_LABELS]
-    parts = [_rewards_of(name, step_rewards, steps.drop(CORPUS_LABELS)) for name in types]
+    parts = []
+    for name in types:
+        own = step_rewards.filter(reward_type=name)
+        mine = steps.join(own.select("trajectory_id").unique(), on="trajectory_id", how="semi", maintain_order="left")
+        joined = mine.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
+        is_missing = ~pl.col("reward").is_finite().fill_null(False)
+        if step := first_row(joined.filter(is_missing | pl.struct(STEP).is_duplicated())):
+            raise BenchmarkError(
+                f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite "
+                f"reward of type `{name}`; compute the rewards of its shard again"
+            )
+        parts.append(joined.drop(CORPUS_LABELS).select(pl.lit(name).alias("reward_type"), pl.all()))
     corpus = steps.drop_nulls(CORPUS_LABELS).rename({CORPUS_LABELS: "reward"})
     parts.append(corpus.select(pl.lit(CORPUS_LABELS).alias("reward_type"), pl.all()).cast({"reward": pl.Float64}))
     return pl.concat(parts, how="diagonal")
@@ -143,16 +154,28 @@ def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, 
     """
     figures = {}
     for (name,), own in steps.group_by("reward_type", maintain_order=True):
-        solutions = [part for _, part in own.group_by("trajectory_id", maintain_order=True)]
-        rows = [_ranked(part) for part in solutions if not part["correct"].all()]
-        if rows:
-            sums = np.array([row[1:] for row in rows])
-            questions = [row[0] for row in rows]
+        questions, sums = [], []
+        for _, solution in own.group_by("trajectory_id", maintain_order=True):
+            if not solution["correct"].all():
+                rewards = solution["reward"].to_numpy()
+                right, wrong = (solution["correct"].eq(known).fill_null(False).to_numpy() for known in (True, False))
+                apart = rewards[right][:, None] - rewards[wrong][None, :]
+                ranked_right = (apart > 0).sum() + (apart == 0).sum() / 2
+                found = rewards.argmin() == wrong.argmax()
+                questions.append(solution["question_id"][0])
+                sums.append([ranked_right, apart.size, found, 1 / len(rewards), 1])
+        if sums:
+            table = np.array(sums, dtype=np.float64)
             pairs, found, blind = (
-                bootstrap(sums[:, columns], _ratio, samples, seed, questions) for columns in ([0, 1], [2, 4], [3, 4])
+                bootstrap(table[:, columns], _ratio, samples, seed, questions) for columns in ([0, 1], [2, 4], [3, 4])
             )
-            figures[str(name)] = WithinSolutions(pairs if sums[:, 1].any() else None, found, blind)
+            figures[str(name)] = WithinSolutions(pairs if table[:, 1].any() else None, found, blind)
     return figures
+
+
+def _ratio(totals: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return totals[..., 0] / totals[..., 1]
 
 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
@@ -185,32 +208,3 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
         ),
     )
     return steps.explode("correct", CORPUS_LABELS, "step_index", *details, empty_as_null=False)
-
-
-def _rewards_of(reward_type: str, step_rewards: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `labelled_steps` of one type, in the order of `steps`."""
-    own = step_rewards.filter(reward_type=reward_type)
-    mine = steps.join(own.select("trajectory_id").unique(), on="trajectory_id", how="semi", maintain_order="left")
-    joined = mine.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
-    is_missing = ~pl.col("reward").is_finite().fill_null(False)
-    if step := first_row(joined.filter(is_missing | pl.struct(STEP).is_duplicated())):
-        raise BenchmarkError(
-            f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite reward "
-            f"of type `{reward_type}`; compute the rewards of its shard again"
-        )
-    return joined.select(pl.lit(reward_type).alias("reward_type"), pl.all())
-
-
-def _ranked(solution: pl.DataFrame) -> tuple[str, float, float, float, float, float]:
-    """Question, pairs ranked right, pairs, first error found, its chance, and 1, of a solution with a wrong step."""
-    rewards = solution["reward"].to_numpy()
-    right, wrong = (solution["correct"].eq(known).fill_null(False).to_numpy() for known in (True, False))
-    apart = rewards[right][:, None] - rewards[wrong][None, :]
-    ranked_right = float((apart > 0).sum() + (apart == 0).sum() / 2)
-    found = float(rewards.argmin() == wrong.argmax())
-    return solution["question_id"][0], ranked_right, float(apart.size), found, 1 / len(rewards), 1.0
-
-
-def _ratio(totals: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):
-        return totals[..., 0] / totals[..., 1]

@@ -16,6 +16,7 @@ from cpmi_dagster.benchmarks.resampling import Floats, Resampled, group_numbers,
 from cpmi_dagster.errors import BenchmarkError
 
 WeightedStatistic = Callable[[Floats, Floats, Floats], Floats]
+"""[resamples] from the weights of correct and of wrong steps at each distinct score, and these scores, ascending."""
 
 
 def roc_auc(scores: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -118,14 +119,25 @@ def bootstrap_auc(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
     """`roc_auc` with its resamples over `groups` (the question of each step)."""
-    return _bootstrap_ranked(roc_auc, _weighted_auc, scores, correct, groups, samples, seed)
+
+    def weighted(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
+        below = np.cumsum(wrong, axis=1) - wrong / 2
+        return (right * below).sum(axis=1) / (right.sum(axis=1) * wrong.sum(axis=1))
+
+    return _bootstrap_ranked(roc_auc, weighted, scores, correct, groups, samples, seed)
 
 
 def bootstrap_wasserstein(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
     """`wasserstein` with its resamples over `groups` (the question of each step)."""
-    return _bootstrap_ranked(wasserstein, _weighted_wasserstein, scores, correct, groups, samples, seed)
+
+    def weighted(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
+        apart = np.cumsum(right, axis=1) / right.sum(axis=1, keepdims=True)
+        apart -= np.cumsum(wrong, axis=1) / wrong.sum(axis=1, keepdims=True)
+        return np.abs(apart[:, :-1]) @ np.diff(distinct)
+
+    return _bootstrap_ranked(wasserstein, weighted, scores, correct, groups, samples, seed)
 
 
 def _checked(scores: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -159,16 +171,3 @@ def _bootstrap_ranked(
         with np.errstate(invalid="ignore", divide="ignore"):
             draws.append(statistic(right, wrong, distinct))
     return Resampled(figure(values, truth), np.concatenate(draws), len(values))
-
-
-def _weighted_auc(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
-    """[block] AUC from the weight of correct and wrong steps at each distinct score, ascending."""
-    below = np.cumsum(wrong, axis=1) - wrong / 2
-    return (right * below).sum(axis=1) / (right.sum(axis=1) * wrong.sum(axis=1))
-
-
-def _weighted_wasserstein(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
-    """[block] area between the two cumulative distributions."""
-    apart = np.cumsum(right, axis=1) / right.sum(axis=1, keepdims=True)
-    apart -= np.cumsum(wrong, axis=1) / wrong.sum(axis=1, keepdims=True)
-    return np.abs(apart[:, :-1]) @ np.diff(distinct)

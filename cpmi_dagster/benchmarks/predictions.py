@@ -30,18 +30,6 @@ def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.
     """
     if problems.is_empty():
         raise BenchmarkError("there are no problems to judge; check the benchmark's source and split")
-    scored = _of_these_benchmarks(predictions, problems)
-    _check_scores(scored)
-    judged = scored.group_by(KEYS).agg(
-        pl.col("probability").sort_by("step_index").alias("probabilities"),
-        pl.col("step_index").sort(),
-    )
-    both = problems.sort(KEYS).join(judged, on=KEYS, how="left", maintain_order="left")
-    _check_coverage(both)
-    return both.drop("step_index")
-
-
-def _of_these_benchmarks(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
     names = problems["benchmark"].unique()
     if "recipe" in predictions.columns and predictions["recipe"].n_unique() > 1:
         raise BenchmarkError("the predictions belong to several recipes; pass those of one")
@@ -54,14 +42,15 @@ def _of_these_benchmarks(predictions: pl.DataFrame, problems: pl.DataFrame) -> p
         raise BenchmarkError(
             f"there is a prediction for `{row['problem_id']}`, which is not a problem of {row['benchmark']} as loaded"
         )
-    return scored
-
-
-def _check_scores(scored: pl.DataFrame) -> None:
     if row := first_row(scored.filter(~pl.col("probability").is_between(0, 1).fill_null(False))):
         raise BenchmarkError(f"{_step(row)} has the probability {row['probability']}; it must lie in [0, 1]")
     if row := first_row(scored.filter(pl.struct(*KEYS, "step_index").is_duplicated())):
         raise BenchmarkError(f"{_step(row)} has two predictions; keep one")
+    by_step = pl.col("probability").sort_by("step_index").alias("probabilities")
+    judged = scored.group_by(KEYS).agg(by_step, pl.col("step_index").sort())
+    both = problems.sort(KEYS).join(judged, on=KEYS, how="left", maintain_order="left")
+    _check_coverage(both)
+    return both.drop("step_index")
 
 
 def _check_coverage(both: pl.DataFrame) -> None:

@@ -109,7 +109,11 @@ def prmbench_scores(
         threshold=pl.lit(float(chosen[0][chosen[1][0]])),
     )
     if cross_fitted and protocol != "fixed":
-        overall = _figures(steps, _cross_fitted_totals(steps, protocol, seed))[FIGURES[-1]]
+        folds, totals = fold_numbers(steps.weights.shape[1], seed), np.zeros_like(totals)
+        for fold in range(FOLDS):
+            on_others = _chosen(steps, protocol, steps.weights * (folds != fold))
+            totals += _totals(steps, on_others, steps.weights * (folds == fold))
+        overall = _figures(steps, totals)[FIGURES[-1]]
         scores = pl.concat([scores, _frame({("overall", CROSS_FITTED): overall})], how="diagonal")
     return scores.select("level", "name", "score", "f1", "f1_negative", "low", "high", "n", "threshold")
 
@@ -151,8 +155,11 @@ def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: in
             raise BenchmarkError(f"PRMBench has no problems of `{classification}`; check its source and split")
     judged = with_probabilities(predictions.drop("category", strict=False), wanted)
     place = pl.col("category").replace_strict(CLASSIFICATIONS, range(len(CATEGORIES)), return_dtype=pl.Int64)
-    judged = judged.with_columns(_original_question(), category=place)
-    number = pl.Series("question", group_numbers(judged["original_question"].to_numpy()))
+    # the commonest wording among the rows of one `idx`: some categories write their error into the question
+    index = pl.col("problem_id").str.replace(r":\w+(:\d+)?$", "")
+    original = judged.select(pl.col("question").mode().sort().first().over(index)).to_series()
+    judged = judged.with_columns(category=place)
+    number = pl.Series("question", group_numbers(original.to_numpy()))
     steps = judged.select(
         "category",
         number,
@@ -166,12 +173,6 @@ def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: in
         problems=np.bincount(judged["category"].to_numpy(), minlength=len(CATEGORIES)),
         weights=question_weights(number.n_unique(), samples, seed),
     )
-
-
-def _original_question() -> pl.Expr:
-    """The commonest wording among the rows of one `idx`: some categories write their error into the question."""
-    index = pl.col("problem_id").str.replace(r":\w+(:\d+)?$", "")
-    return pl.col("question").mode().sort().first().over(index).alias("original_question")
 
 
 def _chosen(steps: _Steps, protocol: Protocol, weights: Floats) -> Thresholds:
@@ -198,16 +199,6 @@ def _totals(steps: _Steps, chosen: Thresholds, weights: Floats) -> Floats:
         return np.bincount(cells, minlength=questions * CELLS).reshape(questions, CELLS).astype(np.float64)
 
     return sums_by_choice(weights, places, sums_of)
-
-
-def _cross_fitted_totals(steps: _Steps, protocol: Protocol, seed: int) -> Floats:
-    """As `_totals`, each part of the questions at the threshold that is chosen on the others."""
-    folds = fold_numbers(steps.weights.shape[1], seed)
-    totals = np.zeros((len(steps.weights), CELLS))
-    for fold in range(FOLDS):
-        chosen = _chosen(steps, protocol, steps.weights * (folds != fold))
-        totals += _totals(steps, chosen, steps.weights * (folds == fold))
-    return totals
 
 
 def _figures(steps: _Steps, totals: Floats) -> dict[tuple[str, str], Resampled]:

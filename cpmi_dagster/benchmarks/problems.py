@@ -40,7 +40,9 @@ def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
         pl.col(column).cast(dtype) if column in problems.columns else pl.lit(None, dtype).alias(column)
         for column, dtype in columns.items()
     )
-    return shaped.with_columns(_distinct_ids())
+    repeat = pl.int_range(pl.len()).over("problem_id")
+    suffix = pl.when(repeat > 0).then(pl.format(":{}", repeat)).otherwise(pl.lit(""))
+    return shaped.with_columns(pl.col("problem_id") + suffix)
 
 
 def check_benchmark_file(name: str, path: str | None) -> None:
@@ -59,9 +61,3 @@ def check_benchmark_file(name: str, path: str | None) -> None:
     raise SourceError(
         f"the benchmark `{name}` is not at {path}; {advice}or remove it from sources.benchmarks and best_of_n"
     )
-
-
-def _distinct_ids() -> pl.Expr:
-    repeat = pl.int_range(pl.len()).over("problem_id")
-    suffix = pl.when(repeat > 0).then(pl.format(":{}", repeat)).otherwise(pl.lit(""))
-    return pl.col("problem_id") + suffix

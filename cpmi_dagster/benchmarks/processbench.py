@@ -16,7 +16,7 @@ Intervals resample questions and choose again in every resample. A cross-fitted 
 by the rule that is best on the others; where the choice is made on GSM8K, that changes the figure of GSM8K alone.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Literal, get_args
 
@@ -112,7 +112,8 @@ def processbench_chance(
     shapes = _by_subset(blank, protocol, 0, seed, subsets)
     random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in shapes}
     judges = [{subset: guessed(shapes[subset], random[subset]) for subset in shapes} for _ in range(CHANCE_DRAWS)]
-    scores = _means([_scores(judged, protocol) for judged in judges])
+    guesses = [_scores(judged, protocol) for judged in judges]
+    scores = {subset: _combined([guess[subset] for guess in guesses], mean_of_values) for subset in shapes}
     return _frame(scores | ({AVERAGE: _average(scores)} if set(AVERAGED) <= set(scores) else {}))
 
 
@@ -194,28 +195,19 @@ def _rules(solutions: Solutions, protocol: Protocol) -> Rules:
 
 def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) -> FirstErrorScore:
     """Plain means over the paper's subsets; each subset is resampled on its own."""
-    own = [scores[name] for name in AVERAGED]
-    err, cor, f1 = (_mean(figures) for figures in _columns(own))
+
+    def mean(figures: Sequence[Resampled]) -> Resampled:
+        values, draws = [each.value for each in figures], [each.draws for each in figures]
+        return Resampled(float(np.mean(values)), np.mean(draws, axis=0), sum(each.n for each in figures))
+
+    return _combined([scores[name] for name in AVERAGED], mean, rule)
+
+
+def _combined(
+    scores: Sequence[FirstErrorScore], mean: Callable[[Sequence[Resampled]], Resampled], rule: Rule | None = None
+) -> FirstErrorScore:
+    err, cor, f1 = (mean([getattr(score, name) for score in scores]) for name in ("err", "cor", "f1"))
     return FirstErrorScore(err, cor, f1, rule)
-
-
-def _means(judges: Sequence[Mapping[str, FirstErrorScore]]) -> dict[str, FirstErrorScore]:
-    """By subset, the mean over judges, each of them a draw."""
-    means = {}
-    for subset in judges[0]:
-        err, cor, f1 = (mean_of_values(figures) for figures in _columns([judge[subset] for judge in judges]))
-        means[subset] = FirstErrorScore(err, cor, f1)
-    return means
-
-
-def _columns(scores: Sequence[FirstErrorScore]) -> tuple[list[Resampled], list[Resampled], list[Resampled]]:
-    """All of err, of cor and of F1."""
-    return [score.err for score in scores], [score.cor for score in scores], [score.f1 for score in scores]
-
-
-def _mean(figures: Sequence[Resampled]) -> Resampled:
-    values, draws = [each.value for each in figures], [each.draws for each in figures]
-    return Resampled(float(np.mean(values)), np.mean(draws, axis=0), sum(each.n for each in figures))
 
 
 def _frame(scores: Mapping[str, FirstErrorScore]) -> pl.DataFrame:

@@ -1,11 +1,19 @@
-"""Question sets for best-of-N: GSM8K, MATH-500, MMLU-STEM and Omni-MATH in their published forms.
+"""Question sets for best-of-N in their published forms.
 
     gsm8k      question, answer (`… #### 18`)
     math500    problem, answer, subject, unique_id
     mmlu_stem  question, choices, answer (0-based option), subject (or `type`)
     omni_math  problem, answer, domain
+    folio      premises (list, or text), conclusion, label (True, False, Uncertain)
+    logiqa2    id, text, question, options, answer (0-based option)
+    logicnli   id, facts, rules, statements, labels: one story, a problem per statement
 
-MMLU's options become part of the question, and its answer the option's letter.
+Options become part of the question, and the answer the option's letter. FOLIO and LogicNLI become a question that
+names its verdicts; the verdicts are the `choices`:
+
+    If people perform in school talent shows often, then …
+    Does the following conclusion hold: Bonnie performs in school talent shows often.
+    Answer with True, False or Uncertain.
 """
 
 import string
@@ -23,6 +31,8 @@ STEM_SUBJECTS = (
     "elementary_mathematics", "high_school_biology", "high_school_chemistry", "high_school_computer_science",
     "high_school_mathematics", "high_school_physics", "high_school_statistics", "machine_learning",
 )  # fmt: skip
+FOLIO_VERDICTS = ("True", "False", "Uncertain")
+LOGICNLI_VERDICTS = ("entailment", "contradiction", "neutral", "self_contradiction")
 ROW_ID = pl.int_range(pl.len()).cast(pl.String).alias("problem_id")
 NO_ANSWER = "there is no gold answer; correct or remove the row"
 
@@ -60,7 +70,7 @@ def read_mmlu_stem(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
         raise BenchmarkError(
             f"benchmark `{benchmark}` has no row whose `{subject}` is one of {', '.join(STEM_SUBJECTS)}"
         )
-    return lettered(stem).rename({subject: "category"})
+    return _lettered(stem).rename({subject: "category"})
 
 
 def read_omni_math(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -74,7 +84,48 @@ def read_omni_math(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
     return problems.with_columns(domains["domain"].list.first().alias("category"))
 
 
-def lettered(problems: pl.DataFrame) -> pl.DataFrame:
+def read_folio(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """FOLIO; the row number is the id. `Unknown`, as some releases say, is `Uncertain`."""
+    listed = "premises" in rows.columns and isinstance(rows["premises"].dtype, pl.List)
+    kind = pl.List(pl.String()) if listed else pl.String()
+    fields = required(benchmark, rows, premises=kind, conclusion=pl.String(), label=pl.String())
+    premises = pl.col("premises").list.join("\n") if listed else pl.col("premises")
+    problems = fields.select(
+        ROW_ID,
+        _verdict_question(premises, pl.col("conclusion"), FOLIO_VERDICTS),
+        pl.col("label").str.strip_chars().replace("Unknown", "Uncertain").alias("answer"),
+    )
+    return _with_verdicts(benchmark, problems, FOLIO_VERDICTS)
+
+
+def read_logiqa2(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """LogiQA 2.0; the text is before the question, the options under it."""
+    kinds = {"id": pl.String(), "text": pl.String(), "question": pl.String()}
+    fields = required(benchmark, rows, **kinds, options=pl.List(pl.String()), answer=pl.Int64())
+    outside = (pl.col("answer") < 0) | (pl.col("answer") >= pl.col("options").list.len())
+    reject_rows(benchmark, fields, outside, "`answer` is not the number of one of `options`; correct or remove the row")
+    question = pl.concat_str("text", "question", separator="\n").alias("question")
+    return _lettered(
+        fields.select(pl.col("id").alias("problem_id"), question, pl.col("options").alias("choices"), "answer")
+    )
+
+
+def read_logicnli(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """LogicNLI; a problem per statement, with the id `story:statement`."""
+    texts = pl.List(pl.String())
+    fields = required(benchmark, rows, id=pl.String(), facts=texts, rules=texts, statements=texts, labels=texts)
+    unequal = pl.col("statements").list.len() != pl.col("labels").list.len()
+    reject_rows(benchmark, fields, unequal, "`statements` and `labels` differ in length; correct or remove the row")
+    numbered = fields.with_columns(statement=pl.int_ranges(pl.col("statements").list.len()))
+    problems = numbered.explode("statements", "labels", "statement", empty_as_null=False).select(
+        pl.format("{}:{}", "id", "statement").alias("problem_id"),
+        _verdict_question(pl.concat_list("facts", "rules").list.join("\n"), pl.col("statements"), LOGICNLI_VERDICTS),
+        pl.col("labels").alias("answer"),
+    )
+    return _with_verdicts(benchmark, problems, LOGICNLI_VERDICTS)
+
+
+def _lettered(problems: pl.DataFrame) -> pl.DataFrame:
     """Put the options under the question and turn the 0-based `answer` into its letter."""
     shown = [render_choices(row["question"], row["choices"]) for row in problems.iter_rows(named=True)]
     letters = [string.ascii_uppercase[number] for number in problems["answer"]]
@@ -83,3 +134,15 @@ def lettered(problems: pl.DataFrame) -> pl.DataFrame:
 
 def _is_blank(column: str) -> pl.Expr:
     return pl.col(column).str.strip_chars().str.len_chars() == 0
+
+
+def _verdict_question(premises: pl.Expr, conclusion: pl.Expr, verdicts: tuple[str, ...]) -> pl.Expr:
+    ask = f"Answer with {', '.join(verdicts[:-1])} or {verdicts[-1]}."
+    text = pl.format("{}\nDoes the following conclusion hold: {}\n{}", premises, conclusion, pl.lit(ask))
+    return text.alias("question")
+
+
+def _with_verdicts(benchmark: str, problems: pl.DataFrame, verdicts: tuple[str, ...]) -> pl.DataFrame:
+    complaint = f"the label is none of {', '.join(verdicts)}; correct or remove the row"
+    reject_rows(benchmark, problems, ~pl.col("answer").is_in(verdicts), complaint)
+    return problems.with_columns(choices=pl.lit(list(verdicts), dtype=pl.List(pl.String())))

@@ -3,17 +3,17 @@
     QUESTION_SETS["math500"]              best-of-N accuracy, in the columns `MATH500 N=1`, … of the table best_of_n
     STEP_BENCHMARKS["processbench_math"]  F1 of the first wrong step, in the column `Math` of the table processbench
 
-A new benchmark is a reader (`question_sets`, `logic`, `step_sets`) and an entry here: profiles may name it, models are
+A new benchmark is a reader (`question_sets`, `step_sets`) and an entry here: profiles may name it, models are
 judged on it, and its figures stand in the report.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import polars as pl
 
-from cpmi_dagster.benchmarks import logic, question_sets, step_sets
+from cpmi_dagster.benchmarks import question_sets, step_sets
 from cpmi_dagster.contracts.registries import by_name
 
 Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
@@ -23,14 +23,13 @@ PRMBENCH = "prmbench"
 
 
 @dataclass(frozen=True)
-class QuestionSet:
-    """Questions with gold answers, for best-of-N.
+class Benchmark:
+    """What question sets and step benchmarks have in common.
 
     Attributes:
         name: in profiles and tables.
         label: of its columns in the report, as in the paper where it has them.
         read: brings its rows to one shape.
-        table: the artifact that its accuracy stands in.
         origin: where to get the file, for sets that cannot be downloaded directly.
         shares_questions: some of its questions are also in the training splits of GSM8K and MATH, as published.
     """
@@ -38,46 +37,35 @@ class QuestionSet:
     name: str
     label: str
     read: Reader
-    table: Literal["best_of_n", "logic"] = "best_of_n"
-    origin: str | None = None
-    shares_questions: bool = False
+    origin: str | None = field(default=None, kw_only=True)
+    shares_questions: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
-class StepBenchmark:
+class QuestionSet(Benchmark):
+    """Questions with gold answers, for best-of-N; `table` is the artifact that its accuracy stands in."""
+
+    table: Literal["best_of_n", "logic"] = "best_of_n"
+
+
+@dataclass(frozen=True)
+class StepBenchmark(Benchmark):
     """Solutions whose steps are judged.
 
     Attributes:
-        name: in profiles and tables.
-        label: of its columns in the report.
-        read: brings its rows to one shape.
         metric: `first_error` is the F1 of ProcessBench, over problems with `first_error`; `error_steps` the PRMScore.
         subset: its short name among the sets with one metric; its name where it has none.
         in_average: counts in the mean of the paper's four sets.
-        origin: where to get the file, for sets that cannot be downloaded directly.
-        shares_questions: some of its questions are also in the training splits of GSM8K and MATH, as published.
     """
 
-    name: str
-    label: str
-    read: Reader
     metric: Literal["first_error", "error_steps"]
     subset: str = ""
     in_average: bool = False
-    origin: str | None = None
-    shares_questions: bool = False
 
 
 def _processbench(subset: str, label: str, *, shares_questions: bool = False) -> StepBenchmark:
-    return StepBenchmark(
-        f"processbench_{subset}",
-        label,
-        step_sets.read_processbench,
-        "first_error",
-        subset,
-        in_average=True,
-        shares_questions=shares_questions,
-    )
+    name, read = f"processbench_{subset}", step_sets.read_processbench
+    return StepBenchmark(name, label, read, "first_error", subset, in_average=True, shares_questions=shares_questions)
 
 
 STEP_BENCHMARKS: dict[str, StepBenchmark] = by_name(
@@ -100,29 +88,29 @@ QUESTION_SETS: dict[str, QuestionSet] = by_name(
         QuestionSet(
             "folio",
             "FOLIO",
-            logic.read_folio,
+            question_sets.read_folio,
             "logic",
-            "yale-nlp/FOLIO on the hub, after accepting its terms, or github.com/Yale-LILY/FOLIO",
+            origin="yale-nlp/FOLIO on the hub, after accepting its terms, or github.com/Yale-LILY/FOLIO",
         ),
         QuestionSet(
             "logiqa2",
             "LogiQA 2.0",
-            logic.read_logiqa2,
+            question_sets.read_logiqa2,
             "logic",
-            "github.com/csitfun/LogiQA2.0, its test.txt saved as .jsonl",
+            origin="github.com/csitfun/LogiQA2.0, its test.txt saved as .jsonl",
         ),
         QuestionSet(
             "logicnli",
             "LogicNLI",
-            logic.read_logicnli,
+            question_sets.read_logicnli,
             "logic",
-            "github.com/omnilabNLP/LogicNLI, its test_language.json with one story a line",
+            origin="github.com/omnilabNLP/LogicNLI, its test_language.json with one story a line",
         ),
     )
 )
 """Every question set by name, in the order of the report's columns."""
 
-BENCHMARKS: dict[str, QuestionSet | StepBenchmark] = {**STEP_BENCHMARKS, **QUESTION_SETS}
+BENCHMARKS: dict[str, Benchmark] = {**STEP_BENCHMARKS, **QUESTION_SETS}
 
 SUBSETS: dict[str, str] = {
     name: entry.subset or name for name, entry in STEP_BENCHMARKS.items() if entry.metric == "first_error"

@@ -101,7 +101,11 @@ class Resampled:
     def _less(self, other: "Resampled", n: int) -> Difference:
         draws = self.draws - other.draws
         low, high = _percentiles(draws)
-        return Difference(self.value - other.value, low, high, _p_value(draws), n)
+        # twice the share of resamples on the rarer side of 0; one is added so that it is never 0
+        defined = draws[np.isfinite(draws)]
+        rarer = min(np.count_nonzero(defined <= 0), np.count_nonzero(defined >= 0))
+        p_value = float(min(1.0, 2 * (rarer + 1) / (len(defined) + 1)))
+        return Difference(self.value - other.value, low, high, p_value, n)
 
 
 def mean_of_values(figures: Sequence[Resampled]) -> Resampled:
@@ -241,10 +245,3 @@ def _percentiles(draws: Floats) -> tuple[float, float]:
         raise BenchmarkError("no resample has both right and wrong items; the set is too small for an interval")
     low, high = np.quantile(defined, INTERVAL)
     return float(low), float(high)
-
-
-def _p_value(differences: Floats) -> float:
-    """Twice the share of resamples on the rarer side of 0; one is added so that it is never 0."""
-    defined = differences[np.isfinite(differences)]
-    rarer = min(np.count_nonzero(defined <= 0), np.count_nonzero(defined >= 0))
-    return float(min(1.0, 2 * (rarer + 1) / (len(defined) + 1)))

@@ -41,10 +41,8 @@ def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.D
 
 def _keyed(questions: pl.DataFrame) -> pl.DataFrame:
     """With `key`, the same for questions that differ only in how they are set."""
-    keys = {question: "\n".join(_key(question)) for question in questions["question"].unique()}
+    keys: dict[str, str] = {}
+    for question in questions["question"].unique():
+        key = normal_key(question)
+        keys[question] = "\n".join([key.text, *key.numbers, drawing(question)])
     return questions.with_columns(pl.Series("key", map(keys.__getitem__, questions["question"]), pl.String))
-
-
-def _key(question: str) -> tuple[str, ...]:
-    key = normal_key(question)
-    return key.text, *key.numbers, drawing(question)

@@ -72,13 +72,9 @@ def bounded_lines(stream: IO[str], limits: ReadingLimits = DEFAULT_LIMITS) -> It
     while line := stream.readline(limits.line_characters + 1):
         is_whole = len(line) <= limits.line_characters or line.endswith("\n")
         yield line.removeprefix(BYTE_ORDER_MARK), is_whole
-        if not is_whole:
-            _skip_line(stream)
-
-
-def _skip_line(stream: IO[str]) -> None:
-    while (part := stream.readline(SKIPPED_AT_ONCE)) and not part.endswith("\n"):
-        pass
+        while not is_whole:
+            part = stream.readline(SKIPPED_AT_ONCE)
+            is_whole = not part or part.endswith("\n")
 
 
 class _BoundedGzip(gzip.GzipFile):

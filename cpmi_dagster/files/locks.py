@@ -33,7 +33,17 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
     try:
         _acquire(lock, PATIENCE_SECONDS)
     except Timeout:
-        _check_file_system(path)
+        # a lock that nobody else knows of: where that cannot be taken either, the file system has none
+        probe = path.with_name(f".probe-{uuid4().hex}")
+        try:
+            _acquire(file_lock(probe), PATIENCE_SECONDS)
+        except Timeout as error:
+            raise StorageError(
+                f"the file system of {path} has no file locks (flock), so two runs could do the same work; put "
+                "CPMI_HOME on one that has"
+            ) from error
+        finally:
+            probe.unlink(missing_ok=True)
         say(f"another process holds the lock {path}; waiting until it has finished (Ctrl-C to stop waiting)")
         _acquire(lock)
     try:
@@ -72,6 +82,11 @@ def locked_beside(path: Path, *, waits: bool) -> Iterator[bool]:
         waits: for another process that holds the lock; the block gets False where it does not wait for one.
     """
     lock, is_free = path.with_name(f".{path.name}.lock"), True
+
+    def remove() -> None:
+        with suppress(OSError):
+            lock.unlink(missing_ok=True)
+
     with ExitStack() as held:
         with suppress(StorageError):
             if waits:
@@ -80,18 +95,13 @@ def locked_beside(path: Path, *, waits: bool) -> Iterator[bool]:
                 is_free = held.enter_context(locked_if_free(lock))
             if is_free:
                 # before it is released: who waits sees that the file it has opened is gone, and locks a new one
-                held.callback(_remove, lock)
+                held.callback(remove)
         yield is_free
 
 
 def file_lock(path: Path) -> FileLock:
     """A lock that ends with its process; a soft lock in its place would stay when the process is killed."""
     return FileLock(path, fallback_to_soft=False)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
 
 
 def _acquire(lock: FileLock, timeout: float = -1) -> None:
@@ -111,17 +121,3 @@ def no_lock(path: Path, error: OSError) -> StorageError:
         f"{path} cannot be locked ({error.strerror or error}); put CPMI_HOME on a disk that you may write to and "
         "that has file locks"
     )
-
-
-def _check_file_system(path: Path) -> None:
-    """Take a lock that nobody else knows of: where that fails, it has no locks."""
-    probe = path.with_name(f".probe-{uuid4().hex}")
-    try:
-        _acquire(file_lock(probe), PATIENCE_SECONDS)
-    except Timeout as error:
-        raise StorageError(
-            f"the file system of {path} has no file locks (flock), so two runs could do the same work; put CPMI_HOME "
-            "on one that has"
-        ) from error
-    finally:
-        probe.unlink(missing_ok=True)

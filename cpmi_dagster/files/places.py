@@ -95,12 +95,9 @@ def local_folder(home: Path | str) -> Path:
         return home
     address = urlsplit(home)
     name = "-".join([address.netloc, *address.path.strip("/").split("/")]).strip("-")
-    return _caches() / f"{name}-{sha256(home.encode()).hexdigest()[:HASH_CHARACTERS]}"
+    caches = environment_variable(CACHE_VARIABLE)
+    if not caches:
+        import platformdirs
 
-
-def _caches() -> Path:
-    if chosen := environment_variable(CACHE_VARIABLE):
-        return folder_for_all(chosen)
-    import platformdirs
-
-    return folder_for_all(platformdirs.user_cache_path(DISTRIBUTION))
+        caches = platformdirs.user_cache_path(DISTRIBUTION)
+    return folder_for_all(caches) / f"{name}-{sha256(home.encode()).hexdigest()[:HASH_CHARACTERS]}"

@@ -11,7 +11,7 @@ from cpmi_dagster.alignment.align import ReferenceIndex
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.settings import Answers
 from cpmi_dagster.answers.verdicts import is_equivalent
-from cpmi_dagster.benchmarks.answer_classes import with_answer_classes
+from cpmi_dagster.benchmarks.best_of_n import with_answer_classes
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.generation.monte_carlo import graded
 from cpmi_dagster.negatives.hard_negatives import choose_negatives

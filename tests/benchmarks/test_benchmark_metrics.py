@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import f1_score, roc_auc_score
 
-from cpmi_dagster.benchmarks import metrics
 from cpmi_dagster.benchmarks.metrics import (
     bootstrap_auc,
     bootstrap_wasserstein,
@@ -18,11 +17,16 @@ from cpmi_dagster.benchmarks.metrics import (
     wasserstein,
 )
 from cpmi_dagster.benchmarks.resampling import (
+    Estimate,
     Resampled,
     bootstrap,
     bootstrap_mean,
+    choose_anew,
     group_numbers,
+    holm,
+    question_weights,
     resample_counts,
+    sums_by_choice,
 )
 from cpmi_dagster.errors import BenchmarkError
 
@@ -37,13 +41,11 @@ def columns(steps):
     return np.array([score for score, _ in steps]), np.array([correct for _, correct in steps])
 
 
-def test_auc_and_wasserstein_of_four_steps_by_hand():
+def test_auc_and_wasserstein_by_hand():
     scores, correct = [0.9, 0.8, 0.3, 0.2], [True, False, True, False]
     assert roc_auc(scores, correct) == pytest.approx(3 / 4)
     assert wasserstein(scores, correct) == pytest.approx(0.1)
-
-
-def test_a_tie_counts_half_in_the_auc():
+    # a tie counts half
     assert roc_auc([0.5, 0.5], [True, False]) == 0.5
 
 
@@ -74,14 +76,19 @@ def test_resampling_an_auc_equals_repeating_each_step_as_often_as_its_question_i
             assert distance == pytest.approx(wasserstein_distance(repeated[truth], repeated[~truth]))
 
 
-def test_steps_of_one_kind_have_no_auc():
-    with pytest.raises(BenchmarkError, match="only one kind"):
-        roc_auc([0.1, 0.2], [True, True])
-
-
-def test_a_score_that_is_not_a_number_is_named():
-    with pytest.raises(BenchmarkError, match="score 1 is not a finite number"):
-        metrics.wasserstein([0.1, float("nan"), 0.2], [True, False, True])
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda: roc_auc([0.1, 0.2], [True, True]), "only one kind"),
+        (lambda: wasserstein([0.1, float("nan"), 0.2], [True, False, True]), "score 1 is not a finite number"),
+        (lambda: bootstrap(np.empty((0, 2)), lambda totals: totals[..., 0], 10, 0), "no problems"),
+        (lambda: Resampled(0.5, np.array([np.nan]), 1).estimate(), "too small for an interval"),
+        (lambda: bootstrap_mean([1, 0], 10, 0).minus(bootstrap_mean([1, 0, 1], 10, 0)), "same problems"),
+    ],
+)
+def test_a_figure_that_there_is_not_is_refused(work, message):
+    with pytest.raises(BenchmarkError, match=message):
+        work()
 
 
 def test_f1_of_two_accuracies_is_zero_where_both_are():
@@ -119,17 +126,13 @@ def test_every_resample_draws_as_many_questions_as_there_are():
     assert (counts.sum(axis=1) == 7).all()
 
 
-def test_an_accuracy_of_one_has_an_interval_without_width():
-    estimate = bootstrap_mean([1, 1, 1, 1], samples=50, seed=0).estimate()
-    assert (estimate.value, estimate.low, estimate.high, estimate.n) == (1, 1, 1, 4)
-
-
 def test_the_interval_of_a_mean_is_close_to_the_normal_one():
     values = np.random.default_rng(0).random(2000)
     estimate = bootstrap_mean(values, samples=2000, seed=0).estimate()
     half_width = 1.96 * values.std() / np.sqrt(len(values))
     assert estimate.low == pytest.approx(values.mean() - half_width, abs=0.1 * half_width)
     assert estimate.high == pytest.approx(values.mean() + half_width, abs=0.1 * half_width)
+    assert bootstrap_mean([1, 1, 1, 1], samples=50, seed=0).estimate() == Estimate(1, 1, 1, 4)
 
 
 def test_problems_of_one_question_are_drawn_together_so_the_interval_is_wider():
@@ -145,16 +148,6 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
     assert intervals[0] == intervals[1] != intervals[2]
 
 
-def test_nothing_cannot_be_resampled():
-    with pytest.raises(BenchmarkError, match="no problems"):
-        bootstrap(np.empty((0, 2)), lambda totals: totals[..., 0], samples=10, seed=0)
-
-
-def test_a_figure_that_no_resample_defines_has_no_interval():
-    with pytest.raises(BenchmarkError, match="too small for an interval"):
-        Resampled(0.5, np.array([np.nan]), 1).estimate()
-
-
 def test_a_clear_difference_is_significant_and_none_is_not():
     rng = np.random.default_rng(0)
     worse = rng.random(300) < 0.4
@@ -168,6 +161,40 @@ def test_a_clear_difference_is_significant_and_none_is_not():
     assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
 
 
-def test_a_paired_difference_needs_the_same_problems():
-    with pytest.raises(BenchmarkError, match="same problems"):
-        bootstrap_mean([1, 0], samples=10, seed=0).minus(bootstrap_mean([1, 0, 1], samples=10, seed=0))
+def test_holms_p_values_are_those_of_the_textbook():
+    """The four hypotheses of Wikipedia's article on the method, as R's `p.adjust` has them."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holms_p_values_keep_their_order_and_lie_between_the_plain_and_bonferronis(p_values):
+    adjusted = np.array(holm(p_values))
+    assert (adjusted >= p_values).all()
+    assert (adjusted <= np.minimum(1, len(p_values) * np.array(p_values))).all()
+    assert (np.diff(adjusted[np.argsort(p_values)]) >= 0).all()
+
+
+def test_weights_are_the_resamples_of_the_bootstrap_behind_all_questions_once():
+    values = np.array([3.0, 1.0, 4.0, 1.0])
+    weights = question_weights(4, samples=7, seed=2)
+    assert weights[0].tolist() == [1, 1, 1, 1]
+    assert (weights @ values)[1:].tolist() == bootstrap(values, lambda sums: sums[..., 0], 7, 2).draws.tolist()
+
+
+def test_each_row_is_summed_by_its_own_choice():
+    weights, choices = np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]]), np.array([0, 1, 1])
+    sums = [np.array([[1.0], [0.0]]), np.array([[0.0], [5.0]])]
+    assert sums_by_choice(weights, choices, sums.__getitem__).tolist() == [[1], [10], [0]]
+
+
+def test_all_questions_choose_among_all_rules_and_resamples_among_evenly_spread_ones():
+    asked = []
+
+    def choose(rules, weights):
+        asked.append((len(rules), len(weights)))
+        return np.full(len(weights), len(rules) - 1)
+
+    chosen = choose_anew(5000, question_weights(3, samples=4, seed=0), choose)
+    assert asked == [(5000, 1), (250, 4)]
+    assert chosen.tolist() == [4999] * 5

@@ -10,13 +10,8 @@ from cpmi_dagster.errors import BenchmarkError, SourceError
 PUBLISHED = {
     "processbench_math": [{"id": "math-0", "generator": "G", "problem": "q", "steps": ["a", "b"], "label": 1}],
     "prmbench": [
-        {
-            "idx": "i",
-            "classification": "circular",
-            "modified_question": "q",
-            "modified_process": ["a", "b"],
-            "error_steps": [2, 5],
-        }
+        {"idx": "i", "classification": "circular", "modified_question": "q"}
+        | {"modified_process": ["a", "b"], "error_steps": [2, 5]}
     ],
     "gsm8k": [{"question": "q", "answer": "Half is 48/2 = <<48/2=24>>24.\n#### 72"}],
     "math500": [{"problem": "q", "answer": "\\frac{1}{2}", "subject": "Algebra", "unique_id": "test/algebra/1.json"}],
@@ -28,6 +23,7 @@ PUBLISHED = {
         {"id": "s", "facts": ["f"], "rules": ["r"], "statements": ["x", "y"], "labels": ["neutral", "entailment"]}
     ],
 }
+ASKED = "p1\np2\nDoes the following conclusion hold: c.\nAnswer with True, False or Uncertain."
 REAL_FILES = {
     "processbench_gsm8k": ("processbench/gsm8k.even.jsonl.gz", 200),
     "processbench_math": ("processbench/math.even.jsonl.gz", 500),
@@ -63,13 +59,6 @@ def test_the_real_file_is_read_whole(name, real_rows):
     assert len(problems) == count
 
 
-def test_process_benchmarks_keep_their_labels_counted_from_0():
-    assert read("processbench_math").row(0, named=True)["first_error"] == 1
-    problem = read("prmbench").row(0, named=True)
-    assert problem["problem_id"] == "i:circular"
-    assert problem["error_steps"] == [1, 4]
-
-
 def test_46_real_prmbench_rows_name_a_step_past_the_end(real_rows):
     file, _ = REAL_FILES["prmbench"]
     problems = read_benchmark("prmbench", real_rows(file))
@@ -78,29 +67,30 @@ def test_46_real_prmbench_rows_name_a_step_past_the_end(real_rows):
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"),
-    [("gsm8k", "72"), ("math500", "\\frac{1}{2}"), ("mmlu_stem", "B"), ("folio", "Uncertain"), ("logiqa2", "A")],
+    ("name", "column", "values"),
+    [
+        ("gsm8k", "answer", ["72"]),
+        ("math500", "answer", ["\\frac{1}{2}"]),
+        ("mmlu_stem", "answer", ["B"]),
+        ("mmlu_stem", "question", ["q?\n(A) a\n(B) b"]),
+        ("folio", "answer", ["Uncertain"]),
+        ("folio", "question", [ASKED]),
+        ("logiqa2", "answer", ["A", "A"]),
+        ("logiqa2", "question", ["t\nq?\n(A) a\n(B) b"] * 2),
+        # an id that the source repeats is made distinct
+        ("logiqa2", "problem_id", ["7", "7:1"]),
+        # a story becomes a problem per statement
+        ("logicnli", "problem_id", ["s:0", "s:1"]),
+        ("logicnli", "answer", ["neutral", "entailment"]),
+        # process benchmarks keep their labels, counted from 0
+        ("processbench_math", "first_error", [1]),
+        ("prmbench", "problem_id", ["i:circular"]),
+        ("prmbench", "error_steps", [[1, 4]]),
+    ],
 )
-def test_question_sets_have_a_gold_answer(name, answer):
-    assert read(name)["answer"][0] == answer
-
-
-def test_the_solver_reads_lettered_options_and_named_verdicts():
-    assert read("mmlu_stem")["question"][0] == "q?\n(A) a\n(B) b"
-    assert read("logiqa2")["question"][0] == "t\nq?\n(A) a\n(B) b"
-    asked = "p1\np2\nDoes the following conclusion hold: c.\nAnswer with True, False or Uncertain."
-    assert read("folio")["question"][0] == asked
-    assert read("folio", premises="p1\np2")["question"][0] == asked
-
-
-def test_a_story_becomes_a_problem_per_statement():
-    problems = read("logicnli")
-    assert problems["problem_id"].to_list() == ["s:0", "s:1"]
-    assert problems["answer"].to_list() == ["neutral", "entailment"]
-
-
-def test_an_id_that_the_source_repeats_is_made_distinct():
-    assert read("logiqa2")["problem_id"].to_list() == ["7", "7:1"]
+def test_a_published_row_is_asked_and_graded_as_the_solver_and_the_metrics_need_it(name, column, values):
+    assert read(name)[column].to_list() == values
+    assert read("folio", premises="p1\np2")["question"].to_list() == [ASKED]
 
 
 def test_rows_of_other_mmlu_subjects_are_left_out():
@@ -113,20 +103,20 @@ def test_rows_of_other_mmlu_subjects_are_left_out():
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("processbench_math", {"label": 2}, "`processbench_math`, row 0: `label` is neither -1 nor"),
-        ("processbench_math", {"label": None}, "row 0: the field `label` is missing"),
+        ("processbench_math", {"label": 2}, "`processbench_math`, row 0: `label`"),
+        ("processbench_math", {"label": None}, "row 0: the field `label`"),
         ("processbench_math", {"steps": "a"}, "the field `steps` is String, not List"),
-        ("processbench_math", {"steps": ["a", None]}, "row 0: the field `steps` is missing or is not List"),
-        ("prmbench", {"classification": "typo"}, "row 0: `classification` is none of redundency"),
-        ("prmbench", {"error_steps": [0]}, "row 0: `error_steps` has a number below 1"),
+        ("processbench_math", {"steps": ["a", None]}, "row 0: the field `steps`"),
+        ("prmbench", {"classification": "typo"}, "row 0: `classification`"),
+        ("prmbench", {"error_steps": [0]}, "row 0: `error_steps`"),
         ("gsm8k", {"answer": "no mark"}, "row 0: there is no gold answer"),
         ("math500", {"answer": " "}, "row 0: there is no gold answer"),
         ("omni_math", {"answer": ""}, "row 0: there is no gold answer"),
-        ("omni_math", {"answer": None}, "row 0: the field `answer` is missing"),
-        ("mmlu_stem", {"answer": 2}, "row 0: `answer` is not the number of one of `choices`"),
-        ("logiqa2", {"answer": -1}, "row 0: `answer` is not the number of one of `options`"),
-        ("folio", {"label": "Perhaps"}, "row 0: the label is none of True, False, Uncertain"),
-        ("logicnli", {"labels": ["neutral"]}, "row 0: `statements` and `labels` differ in length"),
+        ("omni_math", {"answer": None}, "row 0: the field `answer`"),
+        ("mmlu_stem", {"answer": 2}, "row 0: `answer` .* `choices`"),
+        ("logiqa2", {"answer": -1}, "row 0: `answer` .* `options`"),
+        ("folio", {"label": "Perhaps"}, "row 0: the label"),
+        ("logicnli", {"labels": ["neutral"]}, "row 0: `statements` and `labels`"),
     ],
 )
 def test_a_broken_row_is_named(name, changes, message):

@@ -19,17 +19,13 @@ MEASURES = {"best_of_n": measure_best_of_n, "logic": measure_logic}
 
 
 def choices_of(benchmark: str) -> pl.DataFrame:
+    own, kinds = TABLES[CHOICES].schema.columns(), columns_of(TABLES[CHOICES])
     rows = [
         {"recipe": "cpmi_bce", "benchmark": benchmark, "problem_id": str(number), "n": 8, "aggregation": "mean"}
         | {"candidate": 0, "correct": float(number % 2), "tied": False}
         for number in range(4)
     ]
-    return pl.DataFrame(rows).select(pl.col(name).cast(kind) for name, kind in own_columns().items())
-
-
-def own_columns() -> dict[str, pl.DataType]:
-    own = TABLES[CHOICES].schema.columns()
-    return {name: kind for name, kind in columns_of(TABLES[CHOICES]).items() if name in own}
+    return pl.DataFrame(rows).select(pl.col(name).cast(kind) for name, kind in kinds.items() if name in own)
 
 
 @pytest.mark.parametrize("name", QUESTION_SETS)
@@ -48,21 +44,12 @@ def test_a_question_set_that_is_added_has_its_row_too(monkeypatch):
     assert measure_best_of_n(inputs).filter(pl.col("row") == "CPMI")["column"].to_list() == ["SVAMP N=8"]
 
 
-def test_entries_bear_the_name_they_are_found_by():
+def test_entries_bear_the_name_they_are_found_by_and_sets_of_one_table_have_different_labels():
     assert all(entry.name == name for name, entry in BENCHMARKS.items())
     assert len(BENCHMARKS) == len(STEP_BENCHMARKS) + len(QUESTION_SETS)
-
-
-def test_short_names_tell_the_sets_of_one_metric_apart():
-    assert all(SUBSETS.values())
-    assert len(set(SUBSETS.values())) == len(SUBSETS)
-
-
-def test_columns_of_a_table_have_different_labels():
-    for table in MEASURES:
-        labels = question_set_labels(table)
-        assert len(set(labels.values())) == len(labels)
-    assert len({STEP_BENCHMARKS[name].label for name in SUBSETS}) == len(SUBSETS)
+    labels = [[STEP_BENCHMARKS[name].label for name in SUBSETS], list(SUBSETS.values())]
+    for each in (*labels, *(list(question_set_labels(table).values()) for table in MEASURES)):
+        assert all(each) and len(set(each)) == len(each)
 
 
 def test_candidates_for_what_is_no_question_set_are_refused_before_anything_runs(monkeypatch):

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.benchmarks.answer_classes import with_answer_classes
 from cpmi_dagster.benchmarks.best_of_n import (
     AGGREGATIONS,
     STEP_AGGREGATIONS,
@@ -14,6 +13,7 @@ from cpmi_dagster.benchmarks.best_of_n import (
     choose,
     powers_of_two,
     ties,
+    with_answer_classes,
 )
 from cpmi_dagster.errors import BenchmarkError
 
@@ -30,16 +30,10 @@ def frames(*candidates, problem_id="p"):
         for number, (_, _, scores) in enumerate(candidates)
         for index, probability in enumerate(scores)
     ]
-    step_schema = {
-        "benchmark": pl.String,
-        "problem_id": pl.String,
-        "candidate": pl.Int64,
-        "step_index": pl.Int64,
-        "probability": pl.Float64,
-    }
+    keys = {"benchmark": pl.String, "problem_id": pl.String, "candidate": pl.Int64}
     return (
         pl.DataFrame(rows, schema_overrides={"answer": pl.String, "steps": pl.List(pl.String)}),
-        pl.DataFrame(steps, schema=step_schema),
+        pl.DataFrame(steps, schema={**keys, "step_index": pl.Int64, "probability": pl.Float64}),
     )
 
 
@@ -66,17 +60,23 @@ def test_every_aggregation_of_the_worked_example():
     assert {name: picked(choices, name) for name in AGGREGATIONS} == expected
 
 
-def test_a_sure_candidate_outvotes_two_doubtful_ones_only_by_weight():
-    choices = choose(*frames(("1", True, [0.9]), ("2", False, [0.2]), ("2", False, [0.3])), ns=[3])
-    assert picked(choices, "weighted_vote") == (None, 1.0)
-    assert picked(choices, "majority") == (None, 0.0)
-
-
-def test_only_the_first_n_candidates_are_considered():
-    choices = choose(*frames(("1", False, [0.1]), ("2", True, [0.9])), ns=[1, 2])
-    assert picked(choices.filter(n=1), "mean") == (0, 0.0)
-    assert picked(choices.filter(n=2), "mean") == (1, 1.0)
-    assert picked(choices.filter(n=1), "pass_at_n") == (None, 0.0)
+@pytest.mark.parametrize(
+    ("candidates", "picks"),
+    [
+        # a sure candidate outvotes two doubtful ones by weight alone
+        ([("1", True, [0.9]), ("2", False, [0.2]), ("2", False, [0.3])], {"weighted_vote": 1, "majority": 0}),
+        # a candidate without steps ranks below one with probability 0
+        ([("1", True, []), ("2", False, [0.0])], dict.fromkeys(STEP_AGGREGATIONS, 0)),
+        # products too small for a float still rank
+        ([("1", False, [1e-9] * 60), ("2", True, [2e-9] * 60)], {"product": 1}),
+        # a candidate without an answer has no vote
+        ([(None, False, [0.9]), (None, False, [0.9]), ("5", True, [0.1])], {"majority": 1, "weighted_vote": 1}),
+        ([(None, False, [0.9]), (None, False, [0.9])], {"majority": 0}),
+    ],
+)
+def test_which_candidate_or_answer_wins(candidates, picks):
+    choices = choose(*frames(*candidates), ns=[len(candidates)])
+    assert {name: picked(choices, name)[1] for name in picks} == picks
 
 
 @settings(deadline=None, max_examples=20)
@@ -91,34 +91,9 @@ def test_ties_go_to_the_first_candidate_and_are_counted(count, probability):
     assert choices.filter(pl.col("tied").is_null())["aggregation"].to_list() == ["pass_at_1", "pass_at_n"]
 
 
-def test_a_candidate_without_steps_ranks_below_one_with_probability_0():
-    choices = choose(*frames(("1", True, []), ("2", False, [0.0])), ns=[2])
-    assert all(picked(choices, reward) == (1, 0.0) for reward in STEP_AGGREGATIONS)
-
-
-def test_products_too_small_for_a_float_still_rank():
-    choices = choose(*frames(("1", False, [1e-9] * 60), ("2", True, [2e-9] * 60)), ns=[2])
-    assert picked(choices, "product") == (1, 1.0)
-
-
-def test_a_candidate_without_an_answer_has_no_vote():
-    choices = choose(*frames((None, False, [0.9]), (None, False, [0.9]), ("5", True, [0.1])), ns=[3])
-    assert picked(choices, "majority") == (None, 1.0)
-    assert picked(choices, "weighted_vote") == (None, 1.0)
-    silent = choose(*frames((None, False, [0.9]), (None, False, [0.9])), ns=[2])
-    assert picked(silent, "majority") == (None, 0.0)
-
-
 def test_equal_answers_vote_together_however_they_are_written():
-    candidates, _ = frames(
-        ("18", True, [0.5]),
-        ("$18$", True, [0.5]),
-        ("1/2", False, [0.5]),
-        ("7", False, [0.5]),
-        ("0.5", False, [0.5]),
-        ("7 ", False, [0.5]),
-        (None, False, [0.5]),
-    )
+    answers = [("18", True), ("$18$", True), ("1/2", False), ("7", False), ("0.5", False), ("7 ", False), (None, False)]
+    candidates, _ = frames(*[(*answer, [0.5]) for answer in answers])
     assert with_answer_classes(candidates)["answer_class"].to_list() == [0, 0, 2, 3, 2, 3, -1]
 
 
@@ -128,11 +103,9 @@ def test_choices_do_not_depend_on_the_order_of_rows():
     assert shuffled.equals(choose(candidates, scores, ns=[1, 2, 3]))
 
 
-def test_n_doubles_up_to_the_number_of_candidates():
-    assert powers_of_two(1) == [1]
-    assert powers_of_two(8) == [1, 2, 4, 8]
-    assert powers_of_two(12) == [1, 2, 4, 8]
-    assert powers_of_two(16) == [1, 2, 4, 8, 16]
+@pytest.mark.parametrize(("most", "ns"), [(1, [1]), (8, [1, 2, 4, 8]), (12, [1, 2, 4, 8]), (16, [1, 2, 4, 8, 16])])
+def test_n_doubles_up_to_the_number_of_candidates(most, ns):
+    assert powers_of_two(most) == ns
 
 
 def test_problems_without_a_gold_answer_are_refused_before_anything_is_sampled():
@@ -144,10 +117,12 @@ def test_problems_without_a_gold_answer_are_refused_before_anything_is_sampled()
         check_gold_answers(problems.clear())
 
 
-def test_one_set_of_candidates_serves_every_n():
+def test_one_set_of_candidates_serves_every_n_and_only_the_first_n_are_considered():
     sixteen = frames(*[(str(number), number == 9, [number / 20]) for number in range(16)])
-    choices = choose(*sixteen, ns=powers_of_two(16)).filter(aggregation="mean")
-    assert choices.select("n", "candidate", "tied").rows() == [(n, n - 1, False) for n in (1, 2, 4, 8, 16)]
+    choices = choose(*sixteen, ns=powers_of_two(16))
+    by_mean = choices.filter(aggregation="mean").select("n", "candidate", "tied").rows()
+    assert by_mean == [(n, n - 1, False) for n in (1, 2, 4, 8, 16)]
+    assert choices.filter(aggregation="pass_at_n")["correct"].to_list() == [0, 0, 0, 0, 1]
 
 
 def test_votes_tie_where_answers_weigh_the_same_and_a_lone_best_is_no_tie():
@@ -179,16 +154,8 @@ def test_accuracy_keeps_recipes_apart():
         (lambda c, s: (c, s), [4], r"candidates \[0, 1, 2\]; best of 4 needs each of 0 to 3"),
         (lambda c, s: (c, s), [0], "numbers of candidates of at least 1"),
         (lambda c, s: (c.filter(pl.col("candidate") != 1), s), [2], r"has the candidates \[0, 2\]"),
-        (
-            lambda c, s: (c, s.filter(pl.col("candidate") != 2)),
-            [3],
-            "candidate 2 of problem `p` of gsm8k has 1 steps and 0",
-        ),
-        (
-            lambda c, s: (c, s.filter(pl.col("step_index") != 1)),
-            [3],
-            "candidate 0 of problem `p` .* 2 steps and 1 scores",
-        ),
+        (lambda c, s: (c, s.filter(pl.col("candidate") != 2)), [3], "candidate 2 .* `p` of gsm8k has 1 steps and 0"),
+        (lambda c, s: (c, s.filter(pl.col("step_index") != 1)), [3], "candidate 0 .* `p` .* 2 steps and 1"),
         (lambda c, s: (c, s.with_columns(step_index=pl.lit(0))), [3], "each step needs one probability"),
         (lambda c, s: (c, s.with_columns(probability=pl.lit(float("nan")))), [3], r"probability in \[0, 1\]"),
     ],

@@ -39,12 +39,12 @@ def prmbench_frames(rows: list[dict[str, Any]], judge: Judge = judged.prmbench_p
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request):
     return request.param
 
 
 @pytest.fixture
-def processbench(kind: str, real_rows: Rows) -> Frames:
+def processbench(kind, real_rows):
     files = {subset: f"processbench/{subset}.even.jsonl.gz" for subset in AVERAGED}
     made_up = judged.made_up_processbench(60) if kind == "made_up" else {}
     rows = made_up or {subset: real_rows(file).to_dicts() for subset, file in files.items()}
@@ -57,7 +57,7 @@ def processbench(kind: str, real_rows: Rows) -> Frames:
 
 
 @pytest.fixture
-def prmbench(kind: str, real_rows: Rows) -> Frames:
+def prmbench(kind, real_rows):
     file = "prmbench/prmtest_classified.even.jsonl.gz"
     return prmbench_frames(judged.made_up_prmbench(20) if kind == "made_up" else real_rows(file).to_dicts())
 
@@ -80,7 +80,7 @@ def assert_official(scores: pl.DataFrame, official: dict[str, Any]) -> None:
     assert [ours[group][0] for group in GROUPS] == pytest.approx(list(official["groups"].values()), abs=1e-9)
 
 
-def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind: str, processbench: Frames):
+def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind, processbench):
     problems, predictions = processbench
     both = with_probabilities(predictions, problems)
     for benchmark, subset in zip(AVERAGED_BENCHMARKS, AVERAGED, strict=True):
@@ -98,9 +98,7 @@ def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind: str, p
 
 
 @pytest.mark.parametrize("protocol", ["official", "paper"])
-def test_each_protocol_scores_what_the_official_code_does_at_its_threshold(
-    kind: str, processbench: Frames, protocol: Any
-):
+def test_each_protocol_scores_what_the_official_code_does_at_its_threshold(kind, processbench, protocol):
     problems, predictions = processbench
     official = OFFICIAL[kind]["processbench"]
     scores = processbench_scores(predictions, problems, protocol, bootstrap_samples=20, seed=0)
@@ -114,76 +112,13 @@ def test_each_protocol_scores_what_the_official_code_does_at_its_threshold(
     assert scores["f1"][-1] == pytest.approx(subsets["f1"].mean())
 
 
-def accuracies_by_loop(solutions: pl.DataFrame, threshold: float, patience: int, inverted: bool) -> list[float]:
-    """Err, Corr and F1 in percent: the first of `patience` consecutive steps below the threshold is predicted."""
-    hits: dict[bool, list[bool]] = {True: [], False: []}
-    for label, scores in solutions.select("first_error", "probabilities").iter_rows():
-        predicted, run = -1, 0
-        for step, score in enumerate(scores):
-            run = run + 1 if (1 - score if inverted else score) < threshold else 0
-            if run == patience:
-                predicted = step - patience + 1
-                break
-        hits[label >= 0].append(predicted == label)
-    err, cor = (100 * sum(hits[kind]) / len(hits[kind]) for kind in (True, False))
-    return [err, cor, 2 * err * cor / (err + cor) if err + cor else 0.0]
-
-
-def test_the_released_protocol_of_processbench_is_that_of_a_plain_loop(processbench: Frames):
-    problems, predictions = processbench
-    both = with_probabilities(predictions, problems)
-    subsets = {subset: both.filter(benchmark=f"processbench_{subset}") for subset in AVERAGED}
-    tried = [
-        accuracies_by_loop(subsets["gsm8k"], threshold, patience, inverted)
-        for inverted in (False, True)
-        for patience in (1, 2, 3)
-        for threshold in judged.THRESHOLDS
-    ]
-    scores = processbench_scores(predictions, problems, "released", bootstrap_samples=20, seed=0)
-    assert 100 * scores["f1"][0] == pytest.approx(max(f1 for _, _, f1 in tried), abs=1e-9)
-    for row in scores.filter(pl.col("subset") != "average").iter_rows(named=True):
-        expected = accuracies_by_loop(subsets[row["subset"]], row["threshold"], row["patience"], row["inverted"])
-        assert [100 * row[name] for name in ("err", "cor", "f1")] == pytest.approx(expected, abs=1e-9)
-
-
-def f1_by_loop(steps: list[tuple[bool, float]], threshold: float) -> tuple[float, float]:
-    """F1 of right and of wrong steps, from (wrong, probability)."""
-    hits = alarms = misses = passed = 0
-    for wrong, probability in steps:
-        flagged = probability < threshold
-        hits += wrong and flagged
-        alarms += flagged and not wrong
-        misses += wrong and not flagged
-        passed += not wrong and not flagged
-    f1 = 2 * passed / (2 * passed + misses + alarms) if passed else 0.0
-    return f1, 2 * hits / (2 * hits + alarms + misses) if hits else 0.0
-
-
-def test_the_released_protocol_of_prmbench_is_that_of_a_plain_loop(prmbench: Frames):
-    problems, predictions = prmbench
-    steps: dict[str, list[tuple[bool, float]]] = {category.classification: [] for category in CATEGORIES}
-    columns = with_probabilities(predictions, problems).select("category", "error_steps", "probabilities")
-    for kind, wrong, values in columns.iter_rows():
-        steps[kind] += [(step in wrong, value) for step, value in enumerate(values)]
-    pooled = [step for own in steps.values() for step in own]
-    best = max(judged.THRESHOLDS, key=lambda threshold: f1_by_loop(pooled, threshold)[1])
-    scores = prmbench_scores(predictions, problems, "released", bootstrap_samples=20, seed=0)
-    ours = figures(scores)
-    assert ours["Overall"] == pytest.approx([sum(f1_by_loop(pooled, best)) / 2, *f1_by_loop(pooled, best)], abs=1e-9)
-    for category in CATEGORIES:
-        pair = f1_by_loop(steps[category.classification], best)
-        score = pair[0] if category.short_name == "MS" else sum(pair) / 2
-        assert ours[category.short_name] == pytest.approx([score, *pair], abs=1e-9)
-    assert ours["Overall"][0] <= prmbench_scores(predictions, problems, "best", 20, 0)["score"][-1]
-
-
-def test_prm_score_is_the_official_one_in_every_category_and_group(kind: str, prmbench: Frames):
+def test_prm_score_is_the_official_one_in_every_category_and_group(kind, prmbench):
     problems, predictions = prmbench
     scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
     assert_official(scores, OFFICIAL[kind]["prmbench"])
 
 
-def test_the_best_threshold_is_best_by_the_official_code(kind: str, prmbench: Frames):
+def test_the_best_threshold_is_best_by_the_official_code(kind, prmbench):
     problems, predictions = prmbench
     overall = OFFICIAL[kind]["prmbench_overall"]
     last = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0).row(-1, named=True)
@@ -192,7 +127,7 @@ def test_the_best_threshold_is_best_by_the_official_code(kind: str, prmbench: Fr
 
 
 @pytest.mark.parametrize(("judge", "probability"), [("passing", 0.9), ("flagging", 0.1)])
-def test_judges_that_say_the_same_of_every_step_score_as_officially(judge: str, probability: float):
+def test_judges_that_say_the_same_of_every_step_score_as_officially(judge, probability):
     official = OFFICIAL["made_up"][f"prmbench_{judge}_every_step"]
     problems, predictions = prmbench_frames(
         judged.made_up_prmbench(20), lambda row: [probability] * len(row["modified_process"])

@@ -1,7 +1,5 @@
 """Questions of training trajectories that are also those of benchmarks."""
 
-from collections.abc import Callable
-
 import polars as pl
 import pytest
 
@@ -44,7 +42,7 @@ def test_nothing_is_shared_with_no_benchmarks():
 
 
 @pytest.mark.slow
-def test_training_splits_share_questions_only_with_the_benchmarks_said_to(real_rows: Callable[[str], pl.DataFrame]):
+def test_training_splits_share_questions_only_with_the_benchmarks_said_to(real_rows):
     training = pl.concat(
         [
             real_rows(f"{name}/train.jsonl.gz").select(question=pl.col("^(question|problem)$"))

@@ -3,6 +3,7 @@
 import gzip
 import json
 import tracemalloc
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,24 +80,31 @@ def test_a_line_that_is_too_long_is_passed_over_and_the_next_ones_are_read(tmp_p
 
 def test_a_line_of_just_the_longest_length_is_whole(tmp_path):
     file = tmp_path / "rows.txt"
-    file.write_text("x" * 1_000 + "\n" + "y" * 1_000 + "\n" + "z" * 1_001)
+    file.write_text("\n".join(letter * length for letter, length in (("x", 1_000), ("y", 1_000), ("z", 1_001))))
     with open_text(file) as stream:
-        assert [(len(line.strip()), whole) for line, whole in bounded_lines(stream, LIMITS)] == [
-            (1_000, True),
-            (1_000, True),
-            (1_001, False),
-        ]
+        lines = [(len(line.strip()), is_whole) for line, is_whole in bounded_lines(stream, LIMITS)]
+    assert lines == [(1_000, True), (1_000, True), (1_001, False)]
 
 
-def test_a_long_line_is_never_in_memory(tmp_path):
-    file = tmp_path / "rows.jsonl"
-    file.write_bytes(b'{"a": "' + b"x" * (64 * MIB) + b'"}\n')
+@contextmanager
+def little_memory():
+    """What the block allocates stays below 16 MiB."""
     tracemalloc.start()
     try:
-        assert isinstance(rows_of(file)[0], Unreadable)
+        yield
         assert tracemalloc.get_traced_memory()[1] < 16 * MIB
     finally:
         tracemalloc.stop()
+
+
+def test_a_line_that_is_too_long_or_does_not_end_is_never_in_memory(tmp_path):
+    long, endless = tmp_path / "rows.jsonl", tmp_path / "rows.jsonl.gz"
+    long.write_bytes(b'{"a": "' + b"x" * (64 * MIB) + b'"}\n')
+    endless.write_bytes(gzip.compress(b"[" * (100 * MIB)))
+    with little_memory():
+        assert isinstance(rows_of(long)[0], Unreadable)
+    with little_memory(), pytest.raises(SourceError, match="expands to more than"):
+        rows_of(endless)
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.json.gz", "rows.jsonl"])
@@ -105,18 +113,6 @@ def test_a_gzipped_file_that_holds_far_more_than_its_size_is_refused(tmp_path, n
     file.write_bytes(gzip.compress(b'{"a": 1}\n' * 100_000))
     with pytest.raises(SourceError, match=r"expands to more than 20 times its own size; .*sources\.limits\.expansion"):
         rows_of(file, LIMITS.model_copy(update={"json_characters": 10**9}))
-
-
-def test_a_gzipped_line_that_does_not_end_is_refused_as_soon_as_it_is_too_much(tmp_path):
-    file = tmp_path / "rows.jsonl.gz"
-    file.write_bytes(gzip.compress(b"[" * (100 * MIB)))
-    tracemalloc.start()
-    try:
-        with pytest.raises(SourceError, match="expands to more than"):
-            rows_of(file)
-        assert tracemalloc.get_traced_memory()[1] < 16 * MIB
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_json_file_that_would_be_read_whole_has_a_largest_size(tmp_path):
@@ -139,16 +135,14 @@ def test_one_value_of_parquet_that_stands_in_many_rows_is_refused(tmp_path):
         rows_of(tmp_path / "rows.parquet")
 
 
-def test_a_group_of_parquet_that_would_hold_too_much_is_not_read(tmp_path, monkeypatch):
-    table = pa.table({"a": [f"{number:06d}" + "x" * 900 for number in range(5_000)]})
+@pytest.mark.parametrize(
+    "column",
+    [[f"{number:06d}" + "x" * 900 for number in range(5_000)], pa.array([[None] * 200_000], pa.list_(pa.int8()))],
+    ids=["a group that would hold too much", "a list of very many nulls"],
+)
+def test_parquet_that_would_hold_too_much_is_not_read(tmp_path, monkeypatch, column):
+    table = pa.table({"a": column})
     pq.write_table(table, tmp_path / "rows.parquet", compression="zstd", use_dictionary=False)
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_: pytest.fail("it was read"))
-    with pytest.raises(SourceError, match="expands to more than"):
-        rows_of(tmp_path / "rows.parquet")
-
-
-def test_a_list_of_parquet_with_very_many_nulls_is_not_read(tmp_path, monkeypatch):
-    pq.write_table(pa.table({"a": pa.array([[None] * 200_000], pa.list_(pa.int8()))}), tmp_path / "rows.parquet")
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_: pytest.fail("it was read"))
     with pytest.raises(SourceError, match="expands to more than"):
         rows_of(tmp_path / "rows.parquet")

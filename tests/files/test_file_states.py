@@ -13,49 +13,24 @@ from cpmi_dagster.files.file_states import by_state, file_digest
 CLOCK_SECONDS = 0.05
 
 
-@pytest.fixture
-def settled(monkeypatch):
-    """Every file counts as changed long ago."""
+@pytest.mark.parametrize(
+    ("settled_after", "clock_set_back", "calls"),
+    [(-(10**18), False, 1), (10**18, False, 2), (file_states.SETTLED_NANOSECONDS, True, 1)],
+    ids=["changed long ago", "just written", "of before the clock was set back"],
+)
+def test_a_file_is_read_once_unless_it_was_just_written(tmp_path, monkeypatch, settled_after, clock_set_back, calls):
+    path, read = tmp_path / "a", []
+    path.write_text("123")
+    monkeypatch.setattr(file_states, "SETTLED_NANOSECONDS", settled_after)
+    if clock_set_back:
+        monkeypatch.setattr(time, "time_ns", lambda: path.stat().st_ctime_ns - 86_400 * 10**9)
+    size = by_state(lambda path: read.append(path) or path.stat().st_size)
+    assert [size(path), size(path)] == [3, 3]
+    assert len(read) == calls
+
+
+def test_a_change_is_seen_also_where_size_and_time_are_set_back(tmp_path, monkeypatch):
     monkeypatch.setattr(file_states, "SETTLED_NANOSECONDS", -(10**18))
-
-
-@pytest.fixture
-def counted():
-    """A function of a file, and the calls that reach it."""
-    calls = []
-
-    @by_state
-    def size(path):
-        calls.append(path.name)
-        return path.stat().st_size
-
-    return size, calls
-
-
-def test_a_file_that_is_unchanged_is_read_once(tmp_path, settled, counted):
-    (tmp_path / "a").write_text("123")
-    size, calls = counted
-    assert [size(tmp_path / "a"), size(tmp_path / "a")] == [3, 3]
-    assert calls == ["a"]
-
-
-def test_a_file_that_was_just_written_is_read_again(tmp_path, counted, monkeypatch):
-    monkeypatch.setattr(file_states, "SETTLED_NANOSECONDS", 10**18)
-    (tmp_path / "a").write_text("123")
-    size, calls = counted
-    assert [size(tmp_path / "a"), size(tmp_path / "a")] == [3, 3]
-    assert calls == ["a", "a"]
-
-
-def test_a_file_of_before_the_clock_was_set_back_is_read_once(tmp_path, counted, monkeypatch):
-    (tmp_path / "a").write_text("123")
-    monkeypatch.setattr(time, "time_ns", lambda: (tmp_path / "a").stat().st_ctime_ns - 86_400 * 10**9)
-    size, calls = counted
-    assert [size(tmp_path / "a"), size(tmp_path / "a")] == [3, 3]
-    assert calls == ["a"]
-
-
-def test_a_change_is_seen_also_where_size_and_time_are_set_back(tmp_path, settled):
     path = tmp_path / "a"
     path.write_text("123")
     before, times = file_digest(path), path.stat()

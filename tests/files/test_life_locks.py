@@ -32,17 +32,13 @@ def test_a_lock_is_held_while_its_process_lives_and_free_once_it_is_killed(tmp_p
     assert life_of(path) == "free"
 
 
-def test_a_lock_that_is_closed_leaves_no_file(tmp_path):
-    lock = hold(tmp_path / "run.lock")
-    lock.close()
-    assert not list(tmp_path.iterdir())
-
-
-def test_asking_does_not_take_the_lock(tmp_path):
+def test_asking_does_not_take_the_lock_and_one_that_is_closed_leaves_no_file(tmp_path):
     lock = hold(tmp_path / "run.lock")
     assert [life_of(lock.path) for _ in range(2)] == ["held", "held"]
     del lock
     assert [life_of(tmp_path / "run.lock") for _ in range(2)] == ["free", "free"]
+    hold(tmp_path / "run.lock").close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):

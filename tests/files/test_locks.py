@@ -37,14 +37,6 @@ def test_who_waits_says_so_and_goes_on_when_the_lock_is_free(tmp_path, impatient
     assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
 
 
-def test_a_lock_that_is_free_says_nothing(tmp_path):
-    said = []
-    for _ in range(2):
-        with locked(tmp_path / "a.lock", said.append):
-            pass
-    assert not said
-
-
 def test_a_file_system_that_gives_no_lock_to_anybody_is_named(tmp_path, impatient, monkeypatch):
     monkeypatch.setattr(filelock._unix, "lock_fd_nonblocking", lambda _: False)
     with pytest.raises(StorageError, match=r"has no file locks \(flock\)"), locked(tmp_path / "a.lock"):
@@ -67,8 +59,10 @@ def test_a_lock_that_cannot_be_written_is_named(tmp_path):
         pass
 
 
-def test_a_lock_is_tried_without_waiting(tmp_path):
-    with locked(tmp_path / "a.lock"), locked_if_free(tmp_path / "a.lock") as is_free:
+def test_a_lock_is_tried_without_waiting_and_one_that_is_free_says_nothing(tmp_path):
+    said = []
+    with locked(tmp_path / "a.lock", said.append), locked_if_free(tmp_path / "a.lock") as is_free:
         assert not is_free
     with locked_if_free(tmp_path / "a.lock") as is_free:
         assert is_free
+    assert not said

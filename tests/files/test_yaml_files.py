@@ -44,6 +44,6 @@ def test_aliases_that_multiply_are_refused_at_once(tmp_path):
 
 def test_a_file_that_cannot_be_read_as_text_is_named(tmp_path):
     (tmp_path / "a.yaml").write_bytes(b"a: \xff\n")
-    for path, message in ((tmp_path / "a.yaml", "is not UTF-8 text"), (tmp_path / "none.yaml", "cannot be read")):
+    for name, message in (("a.yaml", "is not UTF-8 text"), ("none.yaml", "cannot be read")):
         with pytest.raises(SettingsError, match=message):
-            read_yaml(path)
+            read_yaml(tmp_path / name)
