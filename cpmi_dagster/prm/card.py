@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from cpmi_dagster.prm.fitting import Fitted
 from cpmi_dagster.prm.settings import Recipe, Training
@@ -57,6 +56,9 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
         data_version: hash of the soft labels; empty where there is none.
         name: the model folder's name.
     """
+    by_split: dict[str, list[float]] = {}
+    for point in fitted.curve:
+        by_split.setdefault(point["split"], []).append(point["loss"])
     processes = int((training.accelerate or {}).get("num_processes", 1))
     return CARD.format(
         name=name,
@@ -71,7 +73,7 @@ def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version:
         steps=fitted.train_steps,
         processes=f" in each of {processes} processes" if processes > 1 else "",
         seed=f"the profile's plus {recipe.seed}" if recipe.seed else "the profile's",
-        losses=_losses(fitted.curve),
+        losses=", ".join(f"{name} {found[0]:.4f} to {found[-1]:.4f}" for name, found in by_split.items()) or "none",
         figures=_section([]),
         **training.model_dump(
             include={"epochs", "batch_size", "gradient_accumulation", "learning_rate", "head_learning_rate"}
@@ -90,11 +92,3 @@ def _section(figures: Sequence[tuple[str, str]], profile: str = "") -> str:
         return f"{FIGURES}\n\nNothing has been measured with this model yet; `cpmi run` measures it.\n\n"
     rows = "".join(f"| {name} | {value} |\n" for name, value in figures)
     return f"{FIGURES}\n\n| on the sets of profile `{profile}` | measured [95 % interval] |\n|---|---|\n{rows}\n"
-
-
-def _losses(curve: Sequence[dict[str, Any]]) -> str:
-    """The first and last loss of each split: `train 0.6931 to 0.4120`."""
-    by_split: dict[str, list[float]] = {}
-    for point in curve:
-        by_split.setdefault(point["split"], []).append(point["loss"])
-    return ", ".join(f"{split} {losses[0]:.4f} to {losses[-1]:.4f}" for split, losses in by_split.items()) or "none"

@@ -64,7 +64,15 @@ def training_set(
     Raises:
         TrainingError: a column is missing, labels do not fit their steps, or nothing is left to train on.
     """
-    _check(examples)
+    if missing := [column for column in COLUMNS if column not in examples.columns]:
+        raise TrainingError(f"the training examples lack the column `{missing[0]}`; they need {', '.join(COLUMNS)}")
+    labels, is_valid = pl.col("labels"), pl.element().is_between(0, 1) & pl.element().is_not_nan()
+    fits = (labels.list.len() == pl.col("steps").list.len()) & labels.list.eval(is_valid.fill_null(False)).list.all()
+    if first := first_row(examples.filter(labels.is_null() | ~fits)):
+        raise TrainingError(
+            f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
+            "every step needs one soft label in [0, 1]"
+        )
     encoded = encode_solutions(tokenizer, examples["question"].to_list(), examples["steps"].to_list(), max_tokens)
     held_out = validation_questions(examples["question_id"], validation_share, seed)
     train: list[LabelledSolution] = []
@@ -96,21 +104,3 @@ def trainings(examples: pl.DataFrame, training: Training, seed: int) -> int:
     held_out = validation_questions(examples["question_id"], training.validation_share, seed)
     kept = examples.filter(~pl.col("question_id").is_in(list(held_out)))
     return round(kept.height * training.epochs)
-
-
-def _check(examples: pl.DataFrame) -> None:
-    missing = [column for column in COLUMNS if column not in examples.columns]
-    if missing:
-        raise TrainingError(f"the training examples lack the column `{missing[0]}`; they need {', '.join(COLUMNS)}")
-    label = pl.element()
-    labels, valid = pl.col("labels"), label.is_between(0, 1) & label.is_not_nan()
-    wrong = examples.filter(
-        labels.is_null()
-        | (labels.list.len() != pl.col("steps").list.len())
-        | ~labels.list.eval(valid.fill_null(False)).list.all()
-    )
-    if first := first_row(wrong):
-        raise TrainingError(
-            f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
-            "every step needs one soft label in [0, 1]"
-        )

@@ -29,20 +29,19 @@ from transformers import (
     set_seed,
 )
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, TrainingError, first_line
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.prm.examples import TrainingSet, training_set
-from cpmi_dagster.prm.lora import add_adapters
+from cpmi_dagster.prm.examples import training_set
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
-from cpmi_dagster.prm.settings import PAPERS_HEAD, Head, Objective, Training
+from cpmi_dagster.prm.settings import PAPERS_HEAD, Head, Lora, Objective, Training
 from cpmi_dagster.prm.trainer import CurvePoint, ProgressReporter, StepTrainer, learning_curve, training_arguments
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 UNKEPT = ".checkpoints"
-"""Where the best weights wait for the end of a training that nobody keeps checkpoints of."""
+"""Where the best weights are kept during a training without checkpoints."""
 
 Backbone = LanguageModel | LoadedModel | Path | str
 
@@ -103,18 +102,33 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         ModelError: the backbone cannot be loaded.
         TrainingError: the examples cannot be trained on, or the loss stopped being finite.
     """
+    training = job.training
     with quiet_transformers(), _isolated_randomness(job.seed):
         start = _start(job)
-        limit = min(job.training.max_tokens, start.model.config.context_length)
-        data = training_set(job.examples, start.tokenizer, limit, job.training.validation_share, job.seed)
-        trainer = _trainer(job, start, data, folder, progress)
+        limit = min(training.max_tokens, start.model.config.context_length)
+        data = training_set(job.examples, start.tokenizer, limit, training.validation_share, job.seed)
+        callbacks: list[TrainerCallback] = [ProgressReporter(round(len(data.train) * training.epochs), progress)]
+        if training.early_stopping is not None and data.validation:
+            callbacks.append(EarlyStoppingCallback(training.early_stopping))
+        arguments = training_arguments(
+            training if job.checkpoints else training.model_copy(update={"checkpoints": 0}),
+            job.seed,
+            validate=bool(data.validation),
+            on_cpu=start.on_cpu,
+            saves=job.checkpoints or folder / UNKEPT,
+        )
+        loss = objective(job.objective, training.pqm_margin)
+        rate = training.head_learning_rate
+        trainer = StepTrainer(job.name, start.model, arguments, loss, rate, data.train, data.validation, callbacks)
         checkpoint = last_checkpoint(job.checkpoints)
         trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.accelerator.wait_for_everyone()
+        # every process takes part in putting together the weights that FSDP keeps in parts
+        whole = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
         if trainer.is_world_process_zero():
             shutil.rmtree(folder / UNKEPT, ignore_errors=True)
-        _save(trainer, start, job, folder)
+            _save(start if whole is None else _start(job), whole, folder)
     return Fitted(
         learning_curve(trainer.state.log_history), data.train_steps, trainer.seconds, start.identity, data.truncated
     )
@@ -147,67 +161,58 @@ def _isolated_randomness(seed: int) -> Iterator[None]:
 
 def _start(job: Job) -> _Start:
     """The backbone with a new head. Weights that learn are float32: updates would be lost in half precision."""
-    decoder, loaded, on_cpu = _decoder(job.backbone)
-    dtype = decoder.dtype
-    decoder = decoder if job.training.lora else decoder.float()
-    model = RewardModel.from_backbone(decoder, head_layers=HEAD_LAYERS[job.head])
-    model.head.float()
-    adapters = add_adapters(model, job.training.lora) if job.training.lora else None
-    return _Start(model, loaded.tokenizer, loaded.identity, on_cpu, dtype, adapters)
-
-
-def _decoder(backbone: Backbone) -> tuple[PreTrainedModel, LoadedModel, bool]:
-    """The decoder, the model it is of, and whether it is to stay on the CPU."""
-    if isinstance(backbone, LoadedModel):
-        return deepcopy(_without_head(backbone)), backbone, backbone.device.type == "cpu"
-    chosen = backbone if isinstance(backbone, LanguageModel) else LanguageModel(name=str(backbone))
-    loaded = load_language_model(chosen.name, chosen.revision, chosen.dtype, device="cpu")
-    return _without_head(loaded), loaded, chosen.device == "cpu"
-
-
-def _without_head(loaded: LoadedModel) -> PreTrainedModel:
+    if isinstance(job.backbone, LoadedModel):
+        loaded, on_cpu = job.backbone, job.backbone.device.type == "cpu"
+    else:
+        chosen = job.backbone if isinstance(job.backbone, LanguageModel) else LanguageModel(name=str(job.backbone))
+        loaded = load_language_model(chosen.name, chosen.revision, chosen.dtype, device="cpu")
+        on_cpu = chosen.device == "cpu"
     decoder = loaded.model.base_model
     if not isinstance(decoder, PreTrainedModel):
         raise ModelError(f"{loaded.identity} has no decoder that a reward head fits on; choose another models.backbone")
-    return decoder
+    if loaded is job.backbone:
+        decoder = deepcopy(decoder)
+    dtype, lora = decoder.dtype, job.training.lora
+    model = RewardModel.from_backbone(decoder if lora else decoder.float(), head_layers=HEAD_LAYERS[job.head])
+    model.head.float()
+    adapters = add_adapters(model, lora) if lora else None
+    return _Start(model, loaded.tokenizer, loaded.identity, on_cpu, dtype, adapters)
 
 
-def _trainer(job: Job, start: _Start, data: TrainingSet, folder: Path, progress: Callable[[int], None]) -> StepTrainer:
-    training = job.training
-    callbacks: list[TrainerCallback] = [ProgressReporter(round(len(data.train) * training.epochs), progress)]
-    if training.early_stopping is not None and data.validation:
-        callbacks.append(EarlyStoppingCallback(training.early_stopping))
-    arguments = training_arguments(
-        training if job.checkpoints else training.model_copy(update={"checkpoints": 0}),
-        job.seed,
-        validate=bool(data.validation),
-        on_cpu=start.on_cpu,
-        saves=job.checkpoints or folder / UNKEPT,
-    )
-    return StepTrainer(
-        job.name,
-        start.model,
-        arguments,
-        objective(job.objective, training.pqm_margin),
-        training.head_learning_rate,
-        data.train,
-        data.validation,
-        callbacks,
-    )
+def add_adapters(model: RewardModel, lora: Lora) -> Any:
+    """Put low-rank adapters on the backbone's linear layers, in place, and freeze its weights; the head stays as it is.
+
+    Returns:
+        peft's `LoraModel`; its `merge_and_unload` turns the backbone back into one without adapters.
+
+    Raises:
+        TrainingError: peft is not installed, or the backbone has no layer of those names.
+    """
+    try:
+        from peft import LoraConfig
+        from peft.tuners.lora import LoraModel
+    except ImportError as error:
+        raise TrainingError("training.lora needs peft; install it with `pip install cpmi-dagster[lora]`") from error
+    modules = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
+    config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=modules)  # pyright: ignore[reportArgumentType]
+    try:
+        adapters = LoraModel(model.backbone, config, "default")
+    except ValueError as error:
+        raise TrainingError(f"training.lora.target_modules: {first_line(error)}") from error
+    for parameter in adapters.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()  # small updates would be lost in half precision
+    return adapters
 
 
-def _save(trainer: StepTrainer, start: _Start, job: Job, folder: Path) -> None:
-    """Adapters merged, in the backbone's precision; every process takes part, the first one writes."""
-    whole = trainer.whole_weights()
-    if not trainer.is_world_process_zero():
-        return
-    if whole is not None:
-        start = _start(job)
-        start.model.load_state_dict(whole)
+def _save(start: _Start, weights: dict[str, Any] | None, folder: Path) -> None:
+    """Write the model in the backbone's precision, adapters merged; `weights` where `start` has none of its own."""
+    if weights is not None:
+        start.model.load_state_dict(weights)
     if start.adapters is not None:
         start.adapters.merge_and_unload()
     start.model.to(start.dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
     start.model.save_pretrained(folder)
     start.tokenizer.save_pretrained(folder)
-    for weights in folder.glob("*.safetensors"):
-        shutil.copymode(folder / "config.json", weights)  # they come readable by their owner alone
+    for file in folder.glob("*.safetensors"):
+        shutil.copymode(folder / "config.json", file)  # they come readable by their owner alone

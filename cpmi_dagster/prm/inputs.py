@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from cpmi_dagster.models.tokens import TokenIds, piece_ids, start_ids
+from cpmi_dagster.models.tokens import piece_ids, start_ids
 from cpmi_dagster.trajectories.templates import render_question, render_step
 
 if TYPE_CHECKING:
@@ -56,20 +56,16 @@ def encode_solutions(
     rendered = [[render_step(step) for step in steps] for steps in solutions]
     ids = piece_ids(tokenizer, chain(prompts, *rendered))
     start = start_ids(tokenizer)
-    return [
-        _join(start + ids[prompt], [ids[step] for step in steps], max_tokens)
-        for prompt, steps in zip(prompts, rendered, strict=True)
-    ]
-
-
-def _join(question: TokenIds, steps: Sequence[TokenIds], max_tokens: int | None) -> EncodedSolution:
-    token_ids, positions = list(question), []
-    for index, step in enumerate(steps):
-        if max_tokens is not None and len(token_ids) + len(step) > max_tokens:
-            return EncodedSolution(token_ids, positions, len(steps) - index)
-        token_ids += step
-        positions.append(len(token_ids) - 1)
-    return EncodedSolution(token_ids, positions)
+    encoded = []
+    for prompt, steps in zip(prompts, rendered, strict=True):
+        token_ids, positions = [*start, *ids[prompt]], []
+        for step in steps:
+            if max_tokens is not None and len(token_ids) + len(ids[step]) > max_tokens:
+                break
+            token_ids += ids[step]
+            positions.append(len(token_ids) - 1)
+        encoded.append(EncodedSolution(token_ids, positions, len(steps) - len(positions)))
+    return encoded
 
 
 def pad_batch(encoded: Sequence[EncodedSolution]) -> "tuple[dict[str, Tensor], Tensor]":

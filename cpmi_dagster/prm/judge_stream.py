@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from io import TextIOWrapper
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from cpmi_dagster.errors import RepeatedField, SourceError
 from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines
@@ -39,15 +39,10 @@ AT_ONCE = 256
 WAITING = 4 * AT_ONCE
 
 
-class Unread(NamedTuple):
-    """Why a line is not a solution, and its id if it has one."""
-
-    id: str | int | None
-    reason: str
-
-
-Read = Solution | Unread | BaseException | None
-"""A solution, why a line is none, an error of the stream, or its end."""
+Row = dict[str, Any]
+"""A row of the output."""
+Read = Solution | Row | BaseException | None
+"""A solution, the row of a line that is none, an error of the stream, or its end."""
 
 
 def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> JudgedFile:
@@ -105,36 +100,35 @@ def judge_stream(
     for batch in _batches(stream):
         solutions = [item for item in batch if isinstance(item, Solution)]
         rows = iter(judged_rows(model, solutions, threshold, lambda _: None))
-        written = [_unread(item) if isinstance(item, Unread) else next(rows) for item in batch]
-        done = judged_file([_write(row, write) for row in written])
+        written = []
+        for item in batch:
+            row = next(rows) if isinstance(item, Solution) else item
+            try:
+                line = judged_line(row)
+            except RecursionError:
+                # the thread that reads has a shorter stack, and could read what nests too deeply for this one
+                row = _rejected(row["id"], "it is nested too deeply")
+                line = judged_line(row)
+            write(line)
+            written.append(row)
+        done = judged_file(written)
         judged += done.judged
         rejected += done.rejected
     return JudgedFile(judged, rejected)
 
 
-def _write(row: dict[str, Any], write: Callable[[str], object]) -> dict[str, Any]:
-    """Write a row, and return what was written: what the other thread could read may nest too deeply on this stack."""
-    try:
-        line = judged_line(row)
-    except RecursionError:
-        row = _unread(Unread(row["id"], "it is nested too deeply"))
-        line = judged_line(row)
-    write(line)
-    return row
+def _rejected(identifier: str | int | None, reason: str) -> Row:
+    return {"id": identifier, "probabilities": None, "first_error": None, "reason": reason}
 
 
-def _unread(line: Unread) -> dict[str, Any]:
-    return {"id": line.id, "probabilities": None, "first_error": None, "reason": line.reason}
-
-
-def _batches(stream: IO[str]) -> Iterator[list[Solution | Unread]]:
+def _batches(stream: IO[str]) -> Iterator[list[Solution | Row]]:
     """Lines that have come, at most `AT_ONCE` at a time."""
     queue: Queue[Read] = Queue(WAITING)
     Thread(target=_read, args=(stream, queue), name="lines", daemon=True).start()
     item = queue.get()
     while item is not None:
-        batch: list[Solution | Unread] = []
-        while isinstance(item, (Solution, Unread)):
+        batch: list[Solution | Row] = []
+        while isinstance(item, (Solution, dict)):
             batch.append(item)
             if len(batch) == AT_ONCE:
                 break
@@ -151,25 +145,22 @@ def _batches(stream: IO[str]) -> Iterator[list[Solution | Unread]]:
 
 
 def _read(stream: IO[str], queue: "Queue[Read]") -> None:
+    """Put the lines of a stream into the queue, and then None, or the error that ended it."""
     try:
         for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
+            place = f"line {number}"
             if number == 1 and text.startswith(GZIP):
                 raise SourceError("standard input is compressed; pipe it through `gunzip -c` first")
             if not is_whole:
-                reason = f"line {number} is longer than {DEFAULT_LIMITS.line_characters:,} characters"
-                queue.put(Unread(None, reason))
+                queue.put(_rejected(None, f"{place} is longer than {DEFAULT_LIMITS.line_characters:,} characters"))
             elif text.strip():
-                queue.put(_solution(text, f"line {number}"))
+                try:
+                    queue.put(parse_line(text, Solution, place))
+                except SourceError as error:
+                    queue.put(_rejected(_id_of(text), str(error)))
         queue.put(None)
     except BaseException as error:
         queue.put(error)
-
-
-def _solution(text: str, place: str) -> Solution | Unread:
-    try:
-        return parse_line(text, Solution, place)
-    except SourceError as error:
-        return Unread(_id_of(text), str(error))
 
 
 def _id_of(text: str) -> str | int | None:

@@ -97,7 +97,13 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
     solutions = [solution for _, solution in lines]
     if not lines:
         raise SourceError(f"{request.input} has no lines; give JSON Lines with {HOLDS}")
-    _check_ids(lines)
+    places: dict[tuple[str, str], str] = {}
+    for place, solution in lines:
+        fields = solution.model_extra or {}
+        first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
+        # PRMBench's own rows, known by their `idx`, repeat some ids
+        if first != place and not {"idx", "classification"} <= set(fields):
+            raise SourceError(f"{place}: the id `{solution.id}` is that of {first} too; give each line its own")
     if request.output.exists() and request.output.samefile(request.input):
         raise SourceError(f"--output is the input file {request.input}, which would be overwritten; give another")
     check_writable(request.output)
@@ -128,12 +134,37 @@ def judged_rows(
     Raises:
         ScoringError: a score is not a finite number.
     """
-    reasons = _reasons(model, solutions)
-    scores = _scores(model, solutions, reasons, advance)
-    return [
-        _output(solution, scores.get(number), reasons.get(number), threshold)
+    from cpmi_dagster.prm.inputs import encode_solutions
+    from cpmi_dagster.prm.scoring import score_steps
+
+    encoded = encode_solutions(
+        model.tokenizer, [each.question for each in solutions], [each.steps for each in solutions]
+    )
+    reasons: dict[int, str] = {}
+    for number, (solution, tokens) in enumerate(zip(solutions, encoded, strict=True)):
+        count, most = len(tokens.token_ids), model.context_length
+        if not solution.steps:
+            reasons[number] = "it has no steps"
+        elif count > most:
+            reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
+    advance(len(reasons))
+    wanted = [
+        {"number": number, "id": str(solution.id), "question": solution.question, "steps": solution.steps}
         for number, solution in enumerate(solutions)
+        if number not in reasons
     ]
+    schema = {"number": pl.Int64(), "id": pl.String(), "question": pl.String(), "steps": pl.List(pl.String())}
+    scored = score_steps(model, pl.DataFrame(wanted, schema=schema), BATCH_TOKENS, progress=advance)
+    scores = dict(scored.group_by("number", maintain_order=True).agg("probability").iter_rows())
+    rows = []
+    for number, solution in enumerate(solutions):
+        carried = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
+        if number in reasons:
+            judged = {"probabilities": None, "first_error": None, "reason": reasons[number]}
+        else:
+            judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
+        rows.append({"id": solution.id, **carried, **judged})
+    return rows
 
 
 def judged_line(row: Mapping[str, Any]) -> str:
@@ -150,57 +181,3 @@ def judged_file(rows: Sequence[Mapping[str, Any]]) -> JudgedFile:
 def first_error(probabilities: Sequence[float], threshold: float) -> int:
     """The first step whose probability is below the threshold, -1 if none is."""
     return next((step for step, value in enumerate(probabilities) if value < threshold), -1)
-
-
-def _check_ids(lines: Sequence[tuple[str, Solution]]) -> None:
-    """Refuse an id twice in a benchmark; PRMBench's own rows, known by their `idx`, repeat some."""
-    places: dict[tuple[str, str], str] = {}
-    for place, solution in lines:
-        fields = solution.model_extra or {}
-        first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
-        if first != place and not {"idx", "classification"} <= set(fields):
-            raise SourceError(f"{place}: the id `{solution.id}` is that of {first} too; give each line its own")
-
-
-def _reasons(model: "LoadedRewardModel", solutions: Sequence[Solution]) -> dict[int, str]:
-    """By number, why a solution cannot be judged."""
-    from cpmi_dagster.prm.inputs import encode_solutions
-
-    questions, steps = [each.question for each in solutions], [each.steps for each in solutions]
-    encoded = encode_solutions(model.tokenizer, questions, steps)
-    reasons = {}
-    for number, (solution, tokens) in enumerate(zip(solutions, encoded, strict=True)):
-        if not solution.steps:
-            reasons[number] = "it has no steps"
-        elif len(tokens.token_ids) > model.context_length:
-            count, most = len(tokens.token_ids), model.context_length
-            reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
-    return reasons
-
-
-def _scores(
-    model: "LoadedRewardModel",
-    solutions: Sequence[Solution],
-    reasons: Mapping[int, str],
-    advance: Callable[[int], None],
-) -> dict[int, list[float]]:
-    """By number, the step probabilities of the solutions that can be judged."""
-    from cpmi_dagster.prm.scoring import score_steps
-
-    wanted = [
-        {"number": number, "id": str(solution.id), "question": solution.question, "steps": solution.steps}
-        for number, solution in enumerate(solutions)
-        if number not in reasons
-    ]
-    advance(len(reasons))
-    schema = {"number": pl.Int64(), "id": pl.String(), "question": pl.String(), "steps": pl.List(pl.String())}
-    scored = score_steps(model, pl.DataFrame(wanted, schema=schema), BATCH_TOKENS, progress=advance)
-    by_solution = scored.group_by("number", maintain_order=True).agg("probability")
-    return dict(by_solution.iter_rows())
-
-
-def _output(solution: Solution, scores: list[float] | None, reason: str | None, threshold: float) -> dict[str, Any]:
-    carried = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
-    error = None if scores is None else first_error(scores, threshold)
-    row = {"id": solution.id, **carried, "probabilities": scores, "first_error": error}
-    return row if reason is None else {**row, "reason": reason}

@@ -19,7 +19,6 @@ import torch
 from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.activations import ACT2FN
 from transformers.configuration_utils import SubConfigSpec
 from transformers.utils.generic import ModelOutput
 
@@ -43,8 +42,6 @@ class RewardModelConfig(PreTrainedConfig):
     Args:
         backbone_config: configuration of any decoder `transformers` knows.
         head_layers: 2 as in the paper, or 1, a linear head.
-        head_size: width between the head's two layers; the backbone's hidden size when empty.
-        head_activation: non-linearity between them.
     """
 
     model_type = "cpmi_reward_model"
@@ -52,8 +49,6 @@ class RewardModelConfig(PreTrainedConfig):
 
     backbone_config: dict | PreTrainedConfig | None = None
     head_layers: int = 2
-    head_size: int | None = None
-    head_activation: str = "relu"
 
     @property
     def decoder(self) -> PreTrainedConfig:
@@ -75,21 +70,19 @@ class StepLogits(ModelOutput):
 
 
 class RewardHead(nn.Module):
-    """Linear, non-linearity, linear: hidden state at the end of a step -> one logit; a linear one is the last."""
+    """Linear, ReLU, linear: hidden state at the end of a step -> one logit; a linear head is the last layer alone."""
 
     def __init__(self, config: RewardModelConfig) -> None:
         super().__init__()
         self.is_linear = config.head_layers == 1
         width = int(config.decoder.hidden_size)
         if not self.is_linear:
-            hidden_size, width = width, config.head_size or width
-            self.hidden = nn.Linear(hidden_size, width)
-            self.activation = ACT2FN[config.head_activation]
+            self.hidden = nn.Linear(width, width)
         self.output = nn.Linear(width, 1)
 
     def forward(self, states: Tensor) -> Tensor:
         """Hidden states (..., hidden size) -> logits (...)."""
-        features = states if self.is_linear else self.activation(self.hidden(states))
+        features = states if self.is_linear else self.hidden(states).relu()
         return self.output(features).squeeze(-1)
 
 
@@ -126,14 +119,14 @@ class RewardModel(PreTrainedModel):
         return StepLogits(logits=self.head(ends).float())
 
     @classmethod
-    def from_backbone(cls, backbone: PreTrainedModel, **head: Any) -> "RewardModel":
+    def from_backbone(cls, backbone: PreTrainedModel, head_layers: int = 2) -> "RewardModel":
         """Put a freshly initialised head on a decoder without its language-model head.
 
         Args:
             backbone: the decoder; it becomes part of the model, it is not copied.
-            head: `head_layers`, `head_size` and `head_activation`.
+            head_layers: as in `RewardModelConfig`.
         """
-        config = RewardModelConfig(backbone_config=backbone.config, **head)
+        config = RewardModelConfig(backbone_config=backbone.config, head_layers=head_layers)
         backbone.config.name_or_path = ""  # a folder of this machine says nothing on another
         with torch.device("meta"):
             model = cls(config)

@@ -66,19 +66,14 @@ def process_q_ranking(logits: Tensor, labels: Tensor, mask: Tensor, margin: floa
 
     anchors = correct.clone()
     anchors[:, 0] = wrong.any(dim=1)
-    losses = _log_competition(values, correct, wrong, margin) - values
+    # the denominator of every t: correct steps up to it, and all wrong ones raised by the margin
+    positions = torch.arange(values.shape[1], device=values.device)
+    competes = (correct.unsqueeze(1) & (positions <= positions.unsqueeze(1))) | wrong.unsqueeze(1)
+    raised = torch.where(wrong, values + margin, values).unsqueeze(1)
+    losses = torch.where(competes, raised, torch.finfo(values.dtype).min).logsumexp(dim=2) - values
     counts = anchors.sum(dim=1)
     per_trajectory = torch.where(anchors, losses, 0).sum(dim=1) / counts.clamp(min=1)
     return per_trajectory.sum() / (counts > 0).sum().clamp(min=1)
-
-
-def _log_competition(values: Tensor, correct: Tensor, wrong: Tensor, margin: float) -> Tensor:
-    """Log of PQM's denominator for every t: (trajectories, 1 + steps)."""
-    positions = torch.arange(values.shape[1], device=values.device)
-    earlier = positions.unsqueeze(0) <= positions.unsqueeze(1)
-    competes = (correct.unsqueeze(1) & earlier) | wrong.unsqueeze(1)
-    raised = torch.where(wrong, values + margin, values).unsqueeze(1)
-    return torch.where(competes, raised, torch.finfo(values.dtype).min).logsumexp(dim=2)
 
 
 def _mean_over_steps(losses: Tensor, mask: Tensor) -> Tensor:

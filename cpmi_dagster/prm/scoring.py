@@ -5,16 +5,39 @@ in   benchmark         problem_id  question       steps
 out  benchmark         problem_id  step_index  probability
      processbench_math math-3      0           0.93
      processbench_math math-3      1           0.21
+
+Solutions are read as padded rectangles, or on a CPU as rows in which a common beginning stands once: eight candidates
+of a question are 1,660 tokens in a rectangle and 650 in a row. The probabilities are those of each solution alone, up
+to rounding. Rows are read side by side, one pass on each core, since a small model's operations are too short to be
+split among cores.
 """
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
+import numpy as np
 import polars as pl
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.prm.inference import step_probabilities
-from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
+from cpmi_dagster.models.attention import attention_implementation
+from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions, pad_batch
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
+from cpmi_dagster.prm.shared_prefix import can_share_prefix
+from cpmi_dagster.prm.solution_rows import SolutionRow, solution_rows
+from cpmi_dagster.scoring.readers.blocked import IMPLEMENTATION, blocked_inputs
+
+ROW_TOKENS = 2048
+"""What a core's cache holds the activations of; longer rows take longer per token."""
+TOLERANCE = 1e-4
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Scores = list[tuple[int, list[float]]]
+logger = logging.getLogger(__name__)
 
 
 def score_steps(
@@ -23,11 +46,11 @@ def score_steps(
     batch_tokens: int,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
-    """Score every step of every solution.
+    """Score every step of every solution; solutions of the same tokens are read once.
 
     Args:
         solutions: any columns that say which solution it is, then `question` and `steps` (list of strings).
-        batch_tokens: most tokens under way at once, padding included; a longer solution goes alone.
+        batch_tokens: most tokens that are read at once, padding included; a longer solution goes alone.
         progress: called with the number of solutions just scored.
 
     Returns:
@@ -40,53 +63,127 @@ def score_steps(
     judged = solutions.filter(pl.col("steps").list.len() > 0)
     rows = judged.drop("question", "steps")
     encoded = encode_solutions(model.tokenizer, judged["question"].to_list(), judged["steps"].to_list())
-    _check_lengths(rows, encoded, model)
-    report = progress or (lambda count: None)
-    report(solutions.height - judged.height)
-    probabilities = _score_all(encoded, model.model, batch_tokens, report)
-    scored = rows.with_columns(
-        judged["steps"].list.eval(pl.int_range(pl.len())).alias("step_index"),
-        pl.Series("probability", probabilities, pl.List(pl.Float64)),
-    ).explode("step_index", "probability")
-    _check_finite(scored)
-    return scored
-
-
-def _score_all(
-    encoded: Sequence[EncodedSolution], model: RewardModel, batch_tokens: int, report: Callable[[int], None]
-) -> list[list[float]]:
-    """Step probabilities of every solution; what occurs several times is scored once."""
-    places: dict[tuple[int, ...], list[int]] = {}
-    for index, solution in enumerate(encoded):
-        places.setdefault((*solution.token_ids, -1, *solution.step_positions), []).append(index)
-    repeats = list(places.values())
-    distinct = [encoded[indices[0]] for indices in repeats]
-    probabilities: list[list[float]] = [[] for _ in encoded]
-    for scores in step_probabilities(distinct, model, batch_tokens):
-        for number, values in scores:
-            for index in repeats[number]:
-                probabilities[index] = values
-        report(sum(len(repeats[number]) for number, _ in scores))
-    return probabilities
-
-
-def _check_lengths(rows: pl.DataFrame, encoded: Sequence[EncodedSolution], model: LoadedRewardModel) -> None:
+    same: dict[tuple[int, ...], list[int]] = {}
     for index, solution in enumerate(encoded):
         if len(solution.token_ids) > model.context_length:
             raise ScoringError(
                 f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {model.identity} "
                 f"reads at most {model.context_length}; leave it out or use a reward model with a longer context"
             )
-
-
-def _check_finite(scored: pl.DataFrame) -> None:
+        same.setdefault((*solution.token_ids, -1, *solution.step_positions), []).append(index)
+    repeats = list(same.values())
+    report = progress or (lambda count: None)
+    report(solutions.height - judged.height)
+    probabilities: list[list[float]] = [[] for _ in encoded]
+    for scores in step_probabilities([encoded[indices[0]] for indices in repeats], model.model, batch_tokens):
+        for number, values in scores:
+            for index in repeats[number]:
+                probabilities[index] = values
+        report(sum(len(repeats[number]) for number, _ in scores))
+    scored = rows.with_columns(
+        judged["steps"].list.eval(pl.int_range(pl.len())).alias("step_index"),
+        pl.Series("probability", probabilities, pl.List(pl.Float64)),
+    ).explode("step_index", "probability")
     wrong = scored.filter(~pl.col("probability").is_finite()).drop("probability")
     if wrong.height:
         raise ScoringError(
             f"the score of {_name(wrong, 0)} is not a finite number; score in float32, or train the model again"
         )
+    return scored
 
 
 def _name(rows: pl.DataFrame, index: int) -> str:
     named = ", ".join(f"{column} {value}" for column, value in rows.row(index, named=True).items())
     return named or f"row {index}"
+
+
+def step_probabilities(encoded: Sequence[EncodedSolution], model: RewardModel, batch_tokens: int) -> Iterator[Scores]:
+    """Step probabilities of every solution.
+
+    Args:
+        encoded: solutions; they are numbered in this order.
+        model: in evaluation mode.
+        batch_tokens: most tokens that are read at once, padding included; a longer solution goes alone.
+
+    Yields:
+        Of each pass, the numbers of its solutions and the probabilities of their steps.
+    """
+
+    @torch.inference_mode()
+    def read_row(row: SolutionRow) -> Scores:
+        ends = _states(row, model.backbone)[torch.from_numpy(np.concatenate(row.steps))]
+        probabilities = _probabilities(model.head(ends.to(model.head.output.weight.dtype)))
+        parts = probabilities.split([len(steps) for steps in row.steps])
+        return [(member, part.tolist()) for member, part in zip(row.members, parts, strict=True)]
+
+    if model.device.type == "cpu" and reads_rows(model.backbone):
+        rows = solution_rows(encoded, min(batch_tokens, ROW_TOKENS))
+        passes = max(1, min(torch.get_num_threads(), batch_tokens // ROW_TOKENS))
+        with attention_implementation(model.backbone, IMPLEMENTATION):
+            yield from side_by_side(read_row, rows, passes)
+        return
+    for batch in token_batches([len(solution.token_ids) for solution in encoded], batch_tokens):
+        inputs, _ = pad_batch([encoded[number] for number in batch])
+        with torch.inference_mode():
+            logits = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits
+            found = _probabilities(logits).tolist()
+        yield [(number, row[: len(encoded[number].step_positions)]) for number, row in zip(batch, found, strict=True)]
+
+
+def reads_rows(backbone: PreTrainedModel) -> bool:
+    """Whether a backbone gives the same states for a small row as for its solutions one by one; found by trying."""
+    rope = getattr(backbone.config.get_text_config(), "rope_parameters", None) or {}
+    # frequencies that change with the length are kept in the model, where passes side by side would overwrite them
+    fixed = rope.get("rope_type", "default") not in ("dynamic", "longrope")
+    if not (can_share_prefix(backbone) and fixed and backbone.dtype == torch.float32):
+        return False
+    size = backbone.config.get_text_config().vocab_size
+    branches = [[number % size for number in (1, 2, 3, *rest)] for rest in ((4, 5, 6, 7, 8), (9, 10, 11, 12))]
+    (row,) = solution_rows([EncodedSolution(tokens, list(range(len(tokens)))) for tokens in branches], ROW_TOKENS)
+    with torch.inference_mode():
+        try:
+            with attention_implementation(backbone, IMPLEMENTATION):
+                states = _states(row, backbone)
+        except Exception as error:  # whatever a model raises here, it does not read rows
+            logger.info("%s does not read solutions in rows: %s", type(backbone).__name__, error)
+            return False
+        for member, nodes in zip(row.members, row.steps, strict=True):
+            tokens = torch.tensor([branches[member]])
+            alone = backbone(input_ids=tokens, use_cache=False).last_hidden_state[0]
+            if not (states[torch.from_numpy(nodes)] - alone).abs().max() <= TOLERANCE * alone.abs().max():
+                return False
+    return True
+
+
+def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], passes: int) -> Iterator[Result]:
+    """The result of each item, in order, from `passes` threads that share torch's; these are restored at the end."""
+    cores = torch.get_num_threads()
+    pool = ThreadPoolExecutor(passes, "pass", torch.set_num_threads, (max(1, cores // passes),))
+    try:
+        yield from pool.map(work, items)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(cores)
+
+
+def token_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices in batches of similar length, longest first; rows x longest row stays within `batch_tokens`."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if batch and lengths[batch[0]] * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _states(row: SolutionRow, backbone: PreTrainedModel) -> Tensor:
+    """Last hidden state of every node, (nodes, hidden size)."""
+    tokens, depth = torch.from_numpy(row.tokens)[None], torch.from_numpy(row.depth)[None]
+    structure = blocked_inputs(row.end, backbone)
+    return backbone(input_ids=tokens, position_ids=depth, use_cache=False, **structure).last_hidden_state[0]
+
+
+def _probabilities(logits: Tensor) -> Tensor:
+    return logits.float().double().sigmoid()

@@ -51,51 +51,36 @@ def solution_rows(encoded: Sequence[EncodedSolution], row_tokens: int) -> Iterat
         encoded: solutions; they are numbered in this order.
         row_tokens: most nodes of a row; a longer solution gets a row of its own.
     """
-    row = _GrowingRow()
+    members: list[int] = []
+    shares: list[int] = []
+    size, last = 0, np.empty(0, np.int64)
     for number in sorted(range(len(encoded)), key=lambda number: encoded[number].token_ids):
         tokens = np.array(encoded[number].token_ids, np.int64)
-        shared = row.shared(tokens)
-        if row.members and row.size + len(tokens) - shared > row_tokens:
-            yield row.finished()
-            row, shared = _GrowingRow(), 0
-        row.add(number, tokens, shared, encoded[number].step_positions)
-    if row.members:
-        yield row.finished()
+        both = min(len(tokens), len(last))
+        different = np.flatnonzero(tokens[:both] != last[:both])
+        shared = int(different[0]) if len(different) else both
+        if members and size + len(tokens) - shared > row_tokens:
+            yield _row(encoded, members, shares)
+            members, shares, size, shared = [], [], 0, 0
+        members.append(number)
+        shares.append(shared)
+        size, last = size + len(tokens) - shared, tokens
+    if members:
+        yield _row(encoded, members, shares)
 
 
-class _GrowingRow:
-    """A row to which solutions are added in sorted order; `last` are the last one's tokens, `branch` their nodes."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.last = self.branch = np.empty(0, np.int64)
-        self.members: list[int] = []
-        self.steps: list[Integers] = []
-        self._tokens: list[Integers] = []
-        self._depth: list[Integers] = []
-        self._ended: list[tuple[Integers, int]] = []
-
-    def shared(self, tokens: Integers) -> int:
-        """With how many tokens of the last solution these begin."""
-        most = min(len(tokens), len(self.last))
-        different = np.flatnonzero(tokens[:most] != self.last[:most])
-        return int(different[0]) if len(different) else most
-
-    def add(self, number: int, tokens: Integers, shared: int, step_positions: Sequence[int]) -> None:
-        """Write down what is not shared with the last solution."""
-        self._ended.append((self.branch[shared:], self.size))
-        fresh = np.arange(self.size, self.size + len(tokens) - shared)
-        self.branch = np.concatenate([self.branch[:shared], fresh])
-        self.last, self.size = tokens, self.size + len(fresh)
-        self._tokens.append(tokens[shared:])
-        self._depth.append(np.arange(shared, len(tokens)))
-        self.members.append(number)
-        self.steps.append(self.branch[np.array(step_positions, np.int64)])
-
-    def finished(self) -> SolutionRow:
-        """The row."""
-        end = np.empty(self.size, np.int64)
-        for nodes, place in [*self._ended, (self.branch, self.size)]:
-            end[nodes] = place
-        tokens, depth = np.concatenate(self._tokens), np.concatenate(self._depth)
-        return SolutionRow(tokens, depth, end, self.members, self.steps)
+def _row(encoded: Sequence[EncodedSolution], members: list[int], shares: list[int]) -> SolutionRow:
+    """Sorted solutions as a row; each begins with `shares` tokens of the one before."""
+    solutions = [encoded[number] for number in members]
+    lengths = [len(solution.token_ids) for solution in solutions]
+    starts = np.cumsum([0, *(length - shared for length, shared in zip(lengths, shares, strict=True))])
+    end = np.full(starts[-1], starts[-1])
+    branch, steps = np.empty(0, np.int64), []
+    for solution, shared, start, after in zip(solutions, shares, starts, starts[1:], strict=False):
+        # what the branch of the solution before has beyond the common beginning ends here
+        end[branch[shared:]] = start
+        branch = np.concatenate([branch[:shared], np.arange(start, after)])
+        steps.append(branch[np.array(solution.step_positions, np.int64)])
+    parts = [np.array(each.token_ids[shared:], np.int64) for each, shared in zip(solutions, shares, strict=True)]
+    depth = np.concatenate([np.arange(shared, length) for shared, length in zip(shares, lengths, strict=True)])
+    return SolutionRow(np.concatenate(parts), depth, end, members, steps)

@@ -1,5 +1,7 @@
 """A `transformers.Trainer` with step losses and two learning rates; it prints nothing.
 
+Batches hold solutions of similar length, since padding costs as much as text: (210, 205), (90, 87), (143, 140).
+
 The learning curve is a list of points, about a hundred for the training loss; validation starts before the first step:
 
     {"step": 0, "epoch": 0.0, "split": "validation", "loss": 0.694}
@@ -9,16 +11,17 @@ The learning curve is a list of points, about a hundred for the training loss; v
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.prm.batching import SimilarLengthSampler
 from cpmi_dagster.prm.examples import LabelledSolution
 from cpmi_dagster.prm.inputs import pad_batch, pad_rows
 from cpmi_dagster.prm.model import RewardModel
@@ -30,6 +33,45 @@ CURVE_SPLITS = {"loss": "train", "eval_loss": "validation"}
 CURVE_SPACING = 0.01
 ALL_STEPS = 0.999
 """As a share of all steps; `transformers` reads 1 as one step."""
+SORTED_TOGETHER = 50
+
+
+class SimilarLengthSampler(Sampler[int]):
+    """Indices of training examples: random, but each run of `batch_size` indices has similar lengths.
+
+    Random chunks of 50 batches are sorted by length and cut into batches, whose order is random again. The order
+    depends on seed and epoch alone, so a training that resumes in the middle of an epoch sees the same batches.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int = 0) -> None:
+        """Tokens of each example, examples of one batch, and the seed of the order."""
+        self.lengths = lengths
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which epoch comes next, from 0."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        """One epoch."""
+        rng = np.random.default_rng((self.seed, self.epoch))
+        order = rng.permutation(len(self.lengths)).tolist()
+        chunk = SORTED_TOGETHER * self.batch_size
+        by_length = [
+            index
+            for start in range(0, len(order), chunk)
+            for index in sorted(order[start : start + chunk], key=lambda index: self.lengths[index])
+        ]
+        batches = [by_length[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+        whole = [batch for batch in batches if len(batch) == self.batch_size]
+        shuffled = [whole[index] for index in rng.permutation(len(whole))]
+        return (index for batch in [*shuffled, *batches[len(whole) :]] for index in batch)
 
 
 class StepTrainer(Trainer):
@@ -103,10 +145,6 @@ class StepTrainer(Trainer):
         super().log({**logs, "seconds": self.seconds + now - self._started}, start_time)
         self._started = now
 
-    def whole_weights(self) -> Mapping[str, Any] | None:
-        """All weights on the CPU of the first process, where FSDP has them in parts; None where the model has them."""
-        return self.accelerator.get_state_dict(self.model_wrapped) if self.is_fsdp_enabled else None
-
     def _get_train_sampler(self, train_dataset: Any = None) -> SimilarLengthSampler:
         return SimilarLengthSampler(self.train_lengths, self.args.train_batch_size, self.args.seed)
 
@@ -114,25 +152,20 @@ class StepTrainer(Trainer):
         """AdamW with weight decay on matrices only and the head's own learning rate."""
         if self.optimizer is None:
             trained: Any = self.model if model is None else model
+            decayed = set(self.get_decay_parameter_names(trained))
+            groups: dict[tuple[bool, bool], dict[str, Any]] = {}
+            for name, parameter in trained.named_parameters():
+                if parameter.requires_grad:
+                    is_head, decays = "backbone" not in name.split("."), name in decayed
+                    settings = {
+                        "lr": self.head_learning_rate if is_head else self.args.learning_rate,
+                        "weight_decay": self.args.weight_decay if decays else 0.0,
+                    }
+                    group = groups.setdefault((is_head, decays), {"params": [], **settings})
+                    group["params"].append(parameter)
             optimizer_class, options = self.get_optimizer_cls_and_kwargs(self.args, trained)
-            self.optimizer = optimizer_class(self._parameter_groups(trained), **options)
+            self.optimizer = optimizer_class(list(groups.values()), **options)
         return self.optimizer
-
-    def _parameter_groups(self, model: torch.nn.Module) -> list[dict[str, Any]]:
-        decayed = set(self.get_decay_parameter_names(model))
-        groups: dict[tuple[bool, bool], list[torch.nn.Parameter]] = {}
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad:
-                is_head = "backbone" not in name.split(".")
-                groups.setdefault((is_head, name in decayed), []).append(parameter)
-        return [
-            {
-                "params": parameters,
-                "lr": self.head_learning_rate if head else self.args.learning_rate,
-                "weight_decay": self.args.weight_decay if decay else 0.0,
-            }
-            for (head, decay), parameters in groups.items()
-        ]
 
 
 class ProgressReporter(TrainerCallback):

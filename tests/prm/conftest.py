@@ -1,10 +1,8 @@
 """Tiny random decoders with a word tokenizer, and a toy corpus in which steps with the word `oops` are wrong."""
 
 import random
-from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -17,13 +15,11 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.prm.settings import Recipe, Training
-from cpmi_dagster.prm.training import TrainedModel, train_reward_model
+from cpmi_dagster.prm.training import train_reward_model
 from cpmi_dagster.trajectories.templates import render_context
 
 WORDS = ["we", "add", "two", "and", "three", "then", "oops", "five", "hence", "so"]
 CONTEXT = 128
-
-BuildDecoder = Callable[..., LoadedModel]
 
 
 @cache
@@ -80,61 +76,63 @@ def toy_examples(trajectories: int, seed: int = 0) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def build_decoder() -> BuildDecoder:
+def build_decoder():
     """`build_decoder(architecture="qwen3", bos=False, context=128)`."""
     return random_decoder
 
 
 @pytest.fixture(scope="session")
-def build_reward_model() -> Callable[..., LoadedRewardModel]:
+def build_reward_model():
     """`build_reward_model(architecture="qwen3", bos=False, context=128)`."""
     return random_reward_model
 
 
 @pytest.fixture(scope="session")
-def decoder() -> LoadedModel:
-    """A random Qwen3."""
-    return random_decoder()
-
-
-@pytest.fixture(scope="session")
-def build_examples() -> Callable[[int, int], pl.DataFrame]:
+def build_examples():
     """`build_examples(trajectories, seed)`."""
     return toy_examples
 
 
 @pytest.fixture(scope="session")
-def recipe() -> Recipe:
+def decoder():
+    """A random Qwen3."""
+    return random_decoder()
+
+
+@pytest.fixture(scope="session")
+def toy():
+    """The toy corpus that models are trained on: 96 trajectories of 48 questions."""
+    return toy_examples(96)
+
+
+@pytest.fixture(scope="session")
+def recipe():
     """The default recipe."""
     return Recipe(name="toy_bce", reward_type="mc")
 
 
 @pytest.fixture(scope="session")
-def training() -> Training:
+def training():
     """Settings under which the toy is learnt in a second."""
-    return Training(
-        learning_rate=3e-3,
-        head_learning_rate=3e-3,
-        epochs=6,
-        batch_size=8,
-        gradient_accumulation=1,
-        max_tokens=CONTEXT,
-        bf16=False,
-        validation_share=0.2,
-        validations=6,
-    )
+    rates = {"learning_rate": 3e-3, "head_learning_rate": 3e-3}
+    sizes = {"batch_size": 8, "gradient_accumulation": 1, "max_tokens": CONTEXT}
+    return Training(epochs=6, bf16=False, validation_share=0.2, validations=6, **rates, **sizes)
 
 
 @pytest.fixture(scope="session")
-def trained(
-    decoder: LoadedModel, recipe: Recipe, training: Training, tmp_path_factory: pytest.TempPathFactory
-) -> TrainedModel:
+def trained(decoder, toy, recipe, training, tmp_path_factory):
     """A model trained on the toy, once for all tests."""
-    folder: Path = tmp_path_factory.mktemp("models") / "toy_bce"
-    return train_reward_model(toy_examples(96), recipe, training, decoder, folder, seed=0, data_version="labels-1")
+    folder = tmp_path_factory.mktemp("models") / "toy_bce"
+    return train_reward_model(toy, recipe, training, decoder, folder, seed=0, data_version="labels-1")
 
 
-@pytest.fixture(scope="session")
-def toy() -> pl.DataFrame:
-    """The toy corpus that models are trained on: 96 trajectories of 48 questions."""
-    return toy_examples(96)
+@pytest.fixture
+def train(decoder, recipe, training, tmp_path):
+    """`train("m", 8, epochs=1)`: a model in a folder of that name, from the toy with changed training settings."""
+    default = recipe
+
+    def run(name, trajectories=96, seed=0, recipe=default, backbone=decoder, progress=None, saves=None, **changes):
+        examples, own = toy_examples(trajectories), training.model_copy(update=changes)
+        return train_reward_model(examples, recipe, own, backbone, tmp_path / name, seed, progress, checkpoints=saves)
+
+    return run

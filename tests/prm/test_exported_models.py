@@ -16,7 +16,7 @@ from cpmi_dagster.exports.licences import licence_of
 from cpmi_dagster.exports.model_card import ModelFacts, model_card
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.models.language_models import load_language_model
-from cpmi_dagster.prm import load_reward_model, score_steps, train_reward_model
+from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.prm.settings import Recipe
 
@@ -64,21 +64,19 @@ def printed_by_the_card(card: str, folder: Path) -> list[float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_the_miniature_scores_alike_by_the_lines_of_its_card(layers, tmp_path):
-    loaded = load_language_model("miniature:labeler", None, "float32", "cpu")
-    backbone = LoadedRewardModel(RewardModel.from_backbone(loaded.model.base_model), loaded.tokenizer, loaded.identity)
+@pytest.mark.parametrize(("source", "layers"), [("miniature", 1), ("miniature", 2), ("llama", 1), ("qwen2", 1)])
+def test_an_export_scores_alike_by_the_lines_of_its_card(build_reward_model, source, layers, tmp_path):
+    if source == "miniature":
+        loaded = load_language_model("miniature:labeler", None, "float32", "cpu")
+        headless = RewardModel.from_backbone(loaded.model.base_model)
+        backbone = LoadedRewardModel(headless, loaded.tokenizer, loaded.identity)
+    else:
+        # their tokenizers begin every text with a token
+        backbone = build_reward_model(source, bos=True)
     model = reward_model(backbone, layers)
     here = score_steps(model, ROWS, 1024)["probability"].to_list()
     assert printed_by_the_card(card_of(model, tmp_path), tmp_path) == pytest.approx(here, abs=1e-5)
-    assert abs(here[0] - here[1]) > 1e-3
-
-
-@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
-def test_a_tokenizer_that_begins_texts_with_a_token_scores_alike(build_reward_model, architecture, tmp_path):
-    model = reward_model(build_reward_model(architecture, bos=True), 1)
-    here = score_steps(model, ROWS, 1024)["probability"].to_list()
-    assert printed_by_the_card(card_of(model, tmp_path), tmp_path) == pytest.approx(here, abs=1e-5)
+    assert source != "miniature" or abs(here[0] - here[1]) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_the_config_names_the_architecture_that_others_know(build_reward_model, 
 
 def test_a_backbone_without_token_classification_is_named(build_reward_model, tmp_path):
     model = reward_model(build_reward_model("olmo"), 1)
-    with pytest.raises(ModelError, match="no token classification with one linear layer on a `olmo`"):
+    with pytest.raises(ModelError, match="`olmo`"):
         save_reward_model(model, tmp_path)
 
 
@@ -110,14 +108,12 @@ def test_figures_are_on_the_card_and_in_its_metadata(build_reward_model, tmp_pat
     assert "type: hitsmy/PRMBench_Preview" in card and "value: 51.25" in card
 
 
-def test_a_linear_head_learns_and_is_loaded_again(decoder, training, build_examples, tmp_path):
-    recipe = Recipe(name="toy", reward_type="mc", head="linear")
-    trained = train_reward_model(build_examples(96), recipe, training, decoder, tmp_path / "toy", seed=0)
-    model = load_reward_model(trained.path).model
-    assert sorted(model.head.state_dict()) == ["output.bias", "output.weight"]
+def test_a_linear_head_learns_and_is_loaded_again(train):
+    trained = train("toy", recipe=Recipe(name="toy", reward_type="mc", head="linear"))
+    assert sorted(load_reward_model(trained.path).model.head.state_dict()) == ["output.bias", "output.weight"]
     curve = [point["loss"] for point in trained.curve if point["split"] == "validation"]
     assert curve[-1] < 0.8 * curve[0]
-    assert "| head | one linear layer |" in (trained.path / "README.md").read_text()
+    assert "one linear layer" in (trained.path / "README.md").read_text()
 
 
 def test_the_papers_head_leaves_a_recipes_fingerprint_as_it_was():

@@ -26,9 +26,7 @@ def branch(row: SolutionRow, node: int) -> np.ndarray:
 
 
 @given(solutions(), st.integers(1, 40))
-def test_the_end_of_a_step_sees_the_solution_up_to_there_and_nothing_else(
-    encoded: list[EncodedSolution], row_tokens: int
-) -> None:
+def test_the_end_of_a_step_sees_the_solution_up_to_there_and_nothing_else(encoded, row_tokens):
     for row in solution_rows(encoded, row_tokens):
         for member, steps in zip(row.members, row.steps, strict=True):
             for node, position in zip(steps, encoded[member].step_positions, strict=True):
@@ -38,16 +36,14 @@ def test_the_end_of_a_step_sees_the_solution_up_to_there_and_nothing_else(
 
 
 @given(solutions(), st.integers(1, 40))
-def test_every_solution_is_in_one_row_and_rows_keep_their_length(
-    encoded: list[EncodedSolution], row_tokens: int
-) -> None:
+def test_every_solution_is_in_one_row_and_rows_keep_their_length(encoded, row_tokens):
     rows = list(solution_rows(encoded, row_tokens))
     assert sorted(member for row in rows for member in row.members) == list(range(len(encoded)))
     assert all(len(row) <= row_tokens or len({tuple(encoded[m].token_ids) for m in row.members}) == 1 for row in rows)
 
 
 @given(solutions())
-def test_a_beginning_that_solutions_share_is_written_once(encoded: list[EncodedSolution]) -> None:
+def test_a_beginning_that_solutions_share_is_written_once(encoded):
     (row,) = solution_rows(encoded, 1000)
     beginnings = {
         tuple(solution.token_ids[:length]) for solution in encoded for length in range(1, len(solution.token_ids) + 1)

@@ -4,14 +4,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.prm.batching import SimilarLengthSampler, token_batches
+from cpmi_dagster.prm.scoring import token_batches
+from cpmi_dagster.prm.trainer import SimilarLengthSampler
 
 lengths_of_solutions = st.lists(st.integers(1, 50), max_size=40)
 
 
 @settings(deadline=None, max_examples=50)
 @given(lengths_of_solutions, st.integers(1, 200))
-def test_scoring_batches_hold_every_index_once_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_scoring_batches_hold_every_index_once_within_the_budget(lengths, budget):
     batches = list(token_batches(lengths, budget))
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
@@ -20,13 +21,13 @@ def test_scoring_batches_hold_every_index_once_within_the_budget(lengths: list[i
 
 @settings(deadline=None, max_examples=50)
 @given(lengths_of_solutions, st.integers(1, 9))
-def test_an_epoch_holds_every_example_once(lengths: list[int], batch_size: int) -> None:
+def test_an_epoch_holds_every_example_once(lengths, batch_size):
     sampler = SimilarLengthSampler(lengths, batch_size)
     assert sorted(sampler) == list(range(len(lengths)))
     assert len(sampler) == len(lengths)
 
 
-def test_training_batches_hardly_pad_and_come_in_random_order() -> None:
+def test_training_batches_hardly_pad_and_come_in_random_order():
     lengths = np.random.default_rng(0).integers(60, 260, 288).tolist()
     order = list(SimilarLengthSampler(lengths, 16))
     longest = [max(lengths[index] for index in order[start : start + 16]) for start in range(0, 288, 16)]
@@ -34,7 +35,7 @@ def test_training_batches_hardly_pad_and_come_in_random_order() -> None:
     assert longest not in (sorted(longest), sorted(longest, reverse=True))
 
 
-def test_seed_and_epoch_decide_the_order() -> None:
+def test_seed_and_epoch_decide_the_order():
     def order(seed: int, epoch: int) -> list[int]:
         sampler = SimilarLengthSampler(list(range(40)), 4, seed)
         sampler.set_epoch(epoch)

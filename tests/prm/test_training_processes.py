@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 import yaml
 from accelerate.commands.config import load_config_from_file
@@ -13,10 +12,8 @@ from sklearn.metrics import roc_auc_score
 from waiting import wait_until
 
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.settings import Recipe, Training
-from cpmi_dagster.prm.training import train_reward_model
+from cpmi_dagster.prm.settings import Training
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -32,21 +29,18 @@ TWO_PROCESSES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
-def backbone(decoder: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def backbone(decoder, tmp_path_factory):
     """The random Qwen3 as a folder, which several processes can load."""
-    folder: Path = tmp_path_factory.mktemp("backbone")
+    folder = tmp_path_factory.mktemp("backbone")
     decoder.model.save_pretrained(folder)
     decoder.tokenizer.save_pretrained(folder)
     return folder
 
 
 @pytest.mark.slow
-def test_two_processes_share_the_batches_and_learn_what_the_labels_say(
-    backbone: Path, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
-) -> None:
-    reported: list[int] = []
-    halves = training.model_copy(update={"batch_size": 4, "accelerate": TWO_PROCESSES})
-    trained = train_reward_model(toy, recipe, halves, backbone, tmp_path / "two", 0, reported.append)
+def test_two_processes_share_the_batches_and_learn_what_the_labels_say(backbone, train, toy, tmp_path):
+    reported = []
+    trained = train("two", backbone=backbone, progress=reported.append, batch_size=4, accelerate=TWO_PROCESSES)
     assert trained.curve[-1]["step"] == 6 * 10
     assert sum(reported) == 6 * 76
     scored = score_steps(load_reward_model(trained.path), toy.drop("labels"), batch_tokens=4096)
@@ -56,12 +50,9 @@ def test_two_processes_share_the_batches_and_learn_what_the_labels_say(
 
 
 @pytest.mark.slow
-def test_what_a_process_complains_of_is_what_the_caller_reads(
-    recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
-) -> None:
-    alone = training.model_copy(update={"accelerate": {"num_processes": 1}})
-    with pytest.raises(TrainingError, match=r"recipe toy_bce under accelerate failed: .*/nowhere"):
-        train_reward_model(toy, recipe, alone, tmp_path / "nowhere", tmp_path / "m", 0)
+def test_what_a_process_complains_of_is_what_the_caller_reads(train, tmp_path):
+    with pytest.raises(TrainingError, match=r"recipe toy_bce .*/nowhere"):
+        train("m", backbone=tmp_path / "nowhere", accelerate={"num_processes": 1})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,13 +71,9 @@ train_reward_model(toy_examples(8), recipe, training, sys.argv[2], folder / "m",
 
 
 @pytest.mark.slow
-def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: Path, tmp_path: Path) -> None:
-    asking = subprocess.Popen(
-        [sys.executable, "-c", TRAIN_FOREVER, str(tmp_path), str(backbone)],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone, tmp_path):
+    command = [sys.executable, "-c", TRAIN_FOREVER, str(tmp_path), str(backbone)]
+    asking = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
     assert asking.stdout is not None
     assert asking.stdout.readline() == "training\n"
     asking.kill()
@@ -100,18 +87,15 @@ def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone: 
     assert not (tmp_path / "m").exists()
 
 
-def test_a_model_in_memory_and_several_machines_are_refused(
-    decoder: LoadedModel, backbone: Path, recipe: Recipe, training: Training, toy: pl.DataFrame, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match="`num_machines` must be 1"):
+def test_a_model_in_memory_and_several_machines_are_refused(train, tmp_path):
+    with pytest.raises(ValueError, match="`num_machines`"):
         Training(accelerate={**TWO_PROCESSES, "num_machines": 2})
-    shared = training.model_copy(update={"accelerate": TWO_PROCESSES})
-    with pytest.raises(TrainingError, match="name the backbone's folder or hub id"):
-        train_reward_model(toy, recipe, shared, decoder, tmp_path / "m", 0)
+    with pytest.raises(TrainingError, match="backbone's folder or hub id"):
+        train("m", accelerate=TWO_PROCESSES)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_documented_fsdp_configuration_is_one_that_accelerate_reads(tmp_path: Path) -> None:
+def test_the_documented_fsdp_configuration_is_one_that_accelerate_reads(tmp_path):
     text = (REPOSITORY / "docs" / "training.md").read_text().split("```yaml fsdp.yaml\n")[1].split("```")[0]
     file = tmp_path / "fsdp.yaml"
     file.write_text(text)
