@@ -37,8 +37,18 @@ def check_replaceable(folder: Path) -> None:
         raise UsageError(f"--to {folder} is a file; give a folder, or a file that ends in .duckdb")
     if Path.cwd().is_relative_to(folder):
         raise UsageError(f"--to {folder} is the folder that this command runs in; give another, or run it elsewhere")
-    if folder.is_dir() and (kept := _not_exported(folder)):
-        raise UsageError(f"--to {folder} contains {kept}; give a new or empty folder, or move what is there away")
+    try:
+        written = dict(json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        written = {}
+    for name in sorted(set(_files(folder)) - {RECORD}):
+        path = folder / name
+        is_exported = name in written and path.is_file() and not path.is_symlink()
+        if not is_exported or written[name] != file_digest(path):
+            why = "has changed since it was exported" if is_exported else "no export has written"
+            raise UsageError(
+                f"--to {folder} contains `{name}`, which {why}; give a new or empty folder, or move what is there away"
+            )
     try:
         try_to_write(folder.absolute().parent)
     except OSError as error:
@@ -71,21 +81,6 @@ def _arrow_type(dtype: pl.DataType) -> pa.DataType:
     if isinstance(dtype, pl.List):
         return pa.list_(_arrow_type(dtype.inner))  # pyright: ignore[reportArgumentType]
     return {pl.String: pa.string(), pl.Float64: pa.float64(), pl.Boolean: pa.bool_()}[type(dtype)]
-
-
-def _not_exported(folder: Path) -> str:
-    """The first file of a folder that is not as an export has written it, and why; empty where all are."""
-    try:
-        written = dict(json.loads((folder / RECORD).read_text(encoding="utf-8"))["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        written = {}
-    for name in sorted(set(_files(folder)) - {RECORD}):
-        path = folder / name
-        if name not in written or path.is_symlink() or not path.is_file():
-            return f"`{name}`, which no export has written"
-        if written[name] != file_digest(path):
-            return f"`{name}`, which has changed since it was exported"
-    return ""
 
 
 def _files(folder: Path) -> list[str]:
