@@ -158,8 +158,6 @@ def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-
-
 def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     """The candidates with every kind of reward, -inf without steps. Products are kept as their logarithm, clipped so
     that a product of 0 stays above having no steps."""
