@@ -12,9 +12,8 @@ import polars as pl
 from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.negatives import hard_negatives as negatives
-from cpmi_dagster.resources.chunks import Advance, ChunkRun
+from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
 from cpmi_dagster.resources.language_models import Role
-from cpmi_dagster.resources.stage_run import StageOutput
 from cpmi_dagster.scoring import controls
 from cpmi_dagster.scoring.logprobs import ScoredAnswers
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers

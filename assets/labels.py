@@ -32,10 +32,11 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
 from cpmi_dagster.generation.monte_carlo import in_order, sampled
+from cpmi_dagster.resources.chunks import StageOutput
 from cpmi_dagster.resources.extent import AXES, Extent
 from cpmi_dagster.resources.language_models import Role
 from cpmi_dagster.resources.stage import NOTHING_ASKED_FOR, model_stage, stage
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.formulas import Evidence

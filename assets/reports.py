@@ -34,6 +34,7 @@ from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.resources.chunks import StageOutput
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.input_rows import partitions_of
 from cpmi_dagster.resources.lake import Lake
@@ -41,7 +42,7 @@ from cpmi_dagster.resources.language_models import Role
 from cpmi_dagster.resources.presentation import preview
 from cpmi_dagster.resources.queries import ask
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import dagster as dg
+from dagster._utils.schedules import is_valid_cron_schedule
 
 from cpmi_dagster.assets.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.contracts.keys import SELECTED
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dagster_home import dagster_folder
-from cpmi_dagster.resources.dagster_server import check_schedule
 from cpmi_dagster.resources.failed_runs import failures_of, range_tags
 from cpmi_dagster.resources.history_owner import claim_history
 from cpmi_dagster.resources.labeling_budget import LABEL_TABLES, budget_of
@@ -39,6 +40,20 @@ class ShardDemand:
     fresh: Sequence[str]
     failed: Sequence[str]
     notes: Sequence[str]
+
+
+def check_schedule(settings: Settings) -> None:
+    """Refuse a schedule that Dagster could not follow.
+
+    Raises:
+        SettingsError: it is not a cron expression.
+    """
+    cron = settings.orchestration.schedule
+    if not is_valid_cron_schedule(cron):
+        raise SettingsError(
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, which is not a cron expression of "
+            "five fields; write one such as */10 * * * *"
+        )
 
 
 def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) -> dg.ScheduleDefinition:

@@ -28,13 +28,13 @@ from cpmi_dagster.contracts.keys import LOGPROBS, REJECTED_TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.chunks import Advance, ChunkRun
+from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 
 BEFORE_LABELS = ("sources", "alignment", "selection")
 MOST_ACTORS = 512

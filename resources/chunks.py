@@ -8,18 +8,41 @@ it, and finds the models there. The same function makes the chunk in this proces
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.language_models import LanguageModels, Role
 
-if TYPE_CHECKING:
-    from cpmi_dagster.resources.stage_run import StageOutput
-
 Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class StageOutput:
+    """What a stage returns for one partition: its rows, and facts to store with them.
+
+    Attributes:
+        frames: one frame, or a frame per table where a stage makes several.
+        model: the language model or recipe behind the rows, by its identity.
+        cost: of the work.
+        notes: shown, and kept with the rows.
+        files: paths that the rows point at, relative to the home.
+        metadata: shown.
+    """
+
+    frames: pl.DataFrame | Mapping[str, pl.DataFrame]
+    model: str = ""
+    cost: Cost = field(default_factory=Cost.zero)
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def frame(self, key: str) -> pl.DataFrame:
+        """The rows of one of the stage's tables."""
+        return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
 
 
 @dataclass(frozen=True)
@@ -37,7 +60,7 @@ class ChunkRun:
     beside: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
-ChunkMaker = Callable[[ChunkRun, pl.DataFrame, Advance], "StageOutput"]
+ChunkMaker = Callable[[ChunkRun, pl.DataFrame, Advance], StageOutput]
 """Called with what a chunk is made with, its rows, and a function that takes the number of items just finished."""
 
 
@@ -63,7 +86,7 @@ class ChunkJob:
     beside: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     models: Mapping[Role, Sequence[str]] = field(default_factory=dict)
 
-    def made(self, settings: Settings, models: LanguageModels, advance: Advance) -> "StageOutput":
+    def made(self, settings: Settings, models: LanguageModels, advance: Advance) -> StageOutput:
         """Its rows, made in this process; an error carries a note on the trajectories among which it came up."""
         try:
             return self.make(ChunkRun(settings, models, self.beside), self.rows, advance)
@@ -124,7 +147,7 @@ def chunk_jobs(
 
 def made(
     jobs: Sequence[ChunkJob], settings: Settings, models: LanguageModels, advance: Advance
-) -> Iterator[tuple[ChunkJob, "StageOutput"]]:
+) -> Iterator[tuple[ChunkJob, StageOutput]]:
     """Chunks as they are finished: by the profile's actors in any order, else in this process one after another.
 
     Raises:

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dagster._utils.schedules import is_valid_cron_schedule
-
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.profiles.settings import Settings
@@ -17,20 +15,6 @@ from cpmi_dagster.resources.guarded_webserver import AS_MODULE
 from cpmi_dagster.resources.own_pages_only import LOCALHOST
 
 WORKSPACE = Path(__file__).parents[1] / "workspace.yaml"
-
-
-def check_schedule(settings: Settings) -> None:
-    """Refuse a schedule that Dagster could not follow.
-
-    Raises:
-        SettingsError: it is not a cron expression.
-    """
-    cron = settings.orchestration.schedule
-    if not is_valid_cron_schedule(cron):
-        raise SettingsError(
-            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, which is not a cron expression of "
-            "five fields; write one such as */10 * * * *"
-        )
 
 
 def check_port(port: int) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.chunks import StageOutput
 from cpmi_dagster.resources.extent import Extent, setting_values
 from cpmi_dagster.resources.language_models import Role
-from cpmi_dagster.resources.stage_run import StageOutput
 
 StageBody = Callable[..., StageOutput]
 

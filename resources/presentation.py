@@ -11,10 +11,10 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.files.text import cut, in_markdown
+from cpmi_dagster.resources.chunks import StageOutput
 from cpmi_dagster.resources.declaration import Declaration
 from cpmi_dagster.resources.lake import FileRecord
 from cpmi_dagster.resources.materializations import asset_key
-from cpmi_dagster.resources.stage_run import StageOutput
 
 OWNERS = ["team:cpmi"]
 # keys that Dagster's UI shows in their own places

@@ -18,7 +18,7 @@ from itertools import count
 from queue import Empty, PriorityQueue
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cpmi_dagster.errors import (
     ActorError,
@@ -34,12 +34,9 @@ from cpmi_dagster.errors import (
 )
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.chunks import ChunkJob
+from cpmi_dagster.resources.chunks import ChunkJob, StageOutput
 from cpmi_dagster.resources.language_models import STOPPED, LanguageModels
 from cpmi_dagster.resources.ray_cluster import connect, resources_of_actor, room
-
-if TYPE_CHECKING:
-    from cpmi_dagster.resources.stage_run import StageOutput
 
 LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.05

@@ -27,6 +27,7 @@ from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources import presentation
+from cpmi_dagster.resources.chunks import StageOutput
 from cpmi_dagster.resources.declaration import StageBody
 from cpmi_dagster.resources.extent import (
     Extent,
@@ -49,7 +50,7 @@ from cpmi_dagster.resources.pace import Pace
 from cpmi_dagster.resources.profile_at_work import profile_at_work
 from cpmi_dagster.resources.run_config import FORCE, RUN_CONFIG
 from cpmi_dagster.resources.spec_version import spec_version
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 from cpmi_dagster.resources.staleness import Maker, Staleness, input_partitions, refuse_stale
 from cpmi_dagster.resources.step_errors import step_errors
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -13,42 +13,15 @@ from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.chunk_store import ChunkStore
-from cpmi_dagster.resources.chunks import ChunkMaker, chunk_jobs, made
+from cpmi_dagster.resources.chunks import ChunkMaker, StageOutput, chunk_jobs, made
 from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.extent import Extent
 from cpmi_dagster.resources.input_rows import ASKED_FOR, partitions_of
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.pace import Pace
 from cpmi_dagster.resources.progress import Progress
-
-if TYPE_CHECKING:
-    from cpmi_dagster.resources.database import Database
-
-
-@dataclass(frozen=True)
-class StageOutput:
-    """What a stage returns for one partition: its rows, and facts to store with them.
-
-    Attributes:
-        frames: one frame, or a frame per table where a stage makes several.
-        model: the language model or recipe behind the rows, by its identity.
-        cost: of the work.
-        notes: shown, and kept with the rows.
-        files: paths that the rows point at, relative to the home.
-        metadata: shown.
-    """
-
-    frames: pl.DataFrame | Mapping[str, pl.DataFrame]
-    model: str = ""
-    cost: Cost = field(default_factory=Cost.zero)
-    notes: Sequence[str] = ()
-    files: Sequence[str] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    def frame(self, key: str) -> pl.DataFrame:
-        """The rows of one of the stage's tables."""
-        return self.frames if isinstance(self.frames, pl.DataFrame) else self.frames[key]
 
 
 @dataclass(frozen=True)
@@ -61,7 +34,7 @@ class StageRun:
     lake: Lake
     models: LanguageModels
     sources: DataSources
-    database: "Database"
+    database: Database
     progress: Progress
     run_id: str
     log: Callable[[str], None]

@@ -29,13 +29,13 @@ from waiting import wait_until
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources import ray_actors
-from cpmi_dagster.resources.chunks import ChunkMaker
+from cpmi_dagster.resources.chunks import ChunkMaker, StageOutput
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 
 SHARDS, CHUNKS, ACTORS_OF_A_NODE = [f"{number:03d}" for number in range(12)], 64, 2
 CHUNK_SECONDS = 0.1

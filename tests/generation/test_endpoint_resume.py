@@ -12,14 +12,14 @@ from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.chunks import Advance, ChunkRun
+from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.database import Database
 from cpmi_dagster.resources.lake import Lake
 from cpmi_dagster.resources.language_models import LanguageModels
 from cpmi_dagster.resources.progress import LoggedProgress
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED
-from cpmi_dagster.resources.chunks import Advance, ChunkRun
+from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
 from cpmi_dagster.resources.lake import FileRecord
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 
 NEGATIVES = "labels/hard_negatives"
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"

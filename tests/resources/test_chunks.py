@@ -8,9 +8,8 @@ import pytest
 from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.chunks import ChunkJob, chunk_jobs, made
+from cpmi_dagster.resources.chunks import ChunkJob, StageOutput, chunk_jobs, made
 from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.stage_run import StageOutput
 
 FRAME = pl.DataFrame({"trajectory_id": list("abcde")})
 

@@ -22,6 +22,7 @@ from cpmi_dagster.errors import (
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources import shard_op
+from cpmi_dagster.resources.chunks import StageOutput
 from cpmi_dagster.resources.dagster_home import open_instance
 from cpmi_dagster.resources.data_sources import DataSources
 from cpmi_dagster.resources.database import Database
@@ -33,7 +34,7 @@ from cpmi_dagster.resources.progress import LoggedProgress
 from cpmi_dagster.resources.run_log import console_loggers
 from cpmi_dagster.resources.shard_op import ShardCheck, ShardOp
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 
 NEGATIVES, REWARDS = "labels/hard_negatives", "labels/step_rewards"
 

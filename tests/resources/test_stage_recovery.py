@@ -19,10 +19,11 @@ from stage_examples import (
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import StorageError
+from cpmi_dagster.resources.chunks import StageOutput
 from cpmi_dagster.resources.home_files import LateWrite
 from cpmi_dagster.resources.lake import FileRecord, Lake
 from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageOutput, StageRun
+from cpmi_dagster.resources.stage_run import StageRun
 from cpmi_dagster.resources.staleness import Staleness
 
 
