@@ -6,9 +6,9 @@ import polars as pl
 from cpmi_dagster.alignment.align import ReferenceIndex, align_trajectories
 from cpmi_dagster.alignment.review import render_review, review_alignment
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.stage import stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
 
 SHARD_EXAMPLES = 5

@@ -26,9 +26,9 @@ from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.stage import model_stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage import model_stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.workers.chunks import StageOutput
 
 NO_QUESTION_SETS = "empty: benchmarks.best_of_n names no question set"
 SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)

@@ -6,14 +6,6 @@ from functools import partial
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.assets.label_chunks import (
-    roll_out,
-    sample_negatives,
-    score_by_prover,
-    score_chunk,
-    score_controls,
-    scored_output,
-)
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
     BY_PROVER,
@@ -32,11 +24,19 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
 from cpmi_dagster.generation.monte_carlo import in_order, sampled
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.extent import AXES, Extent
-from cpmi_dagster.resources.language_models import Role
-from cpmi_dagster.resources.stage import NOTHING_ASKED_FOR, model_stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.label_chunks import (
+    roll_out,
+    sample_negatives,
+    score_by_prover,
+    score_chunk,
+    score_controls,
+    scored_output,
+)
+from cpmi_dagster.resources.dag.stage import NOTHING_ASKED_FOR, model_stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.extent import AXES, Extent
+from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.formulas import Evidence

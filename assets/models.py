@@ -9,9 +9,9 @@ from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTOR
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.stage import model_stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage import model_stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.rewards.dataset import training_examples
 
 if TYPE_CHECKING:

@@ -34,15 +34,15 @@ from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.input_rows import partitions_of
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import Role
-from cpmi_dagster.resources.presentation import preview
-from cpmi_dagster.resources.queries import ask
-from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.presentation import preview
+from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.queries import ask
+from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.workers.language_models import Role
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"

@@ -14,12 +14,12 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.file_states import changed_while_read
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.fingerprints import fingerprint_of
-from cpmi_dagster.resources.lake import FileRecord
-from cpmi_dagster.resources.shard_spool import SPOOL, ShardSpool, remove_spools
-from cpmi_dagster.resources.stage import stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.fingerprints import fingerprint_of
+from cpmi_dagster.resources.lake.lake import FileRecord
+from cpmi_dagster.resources.sources.shard_spool import SPOOL, ShardSpool, remove_spools
+from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
 from cpmi_dagster.trajectories.step_truth import read_step_truth

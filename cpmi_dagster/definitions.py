@@ -7,47 +7,36 @@ from functools import partial
 
 import dagster as dg
 
-from cpmi_dagster.assets import (
-    alignment,
-    automation,
-    benchmarks,
-    checks,
-    dataset,
-    labels,
-    models,
-    reports,
-    run_sensors,
-    selection,
-    sources,
-)
-from cpmi_dagster.assets.home_checks import home_checks
+from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, labels_made
-from cpmi_dagster.assets.run_profile import run_profile
-from cpmi_dagster.assets.shard_schedule import shard_schedule
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import labeling_plan, status
-from cpmi_dagster.resources.column_origins import column_origins as origins_of_column
-from cpmi_dagster.resources.dagster_home import dagster_folder
-from cpmi_dagster.resources.dagster_server import check_port, check_schedule, serve_ui
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database, query
-from cpmi_dagster.resources.doctor import examine
-from cpmi_dagster.resources.explorer import serve_explorer
-from cpmi_dagster.resources.export import ExportRequest, export
-from cpmi_dagster.resources.history_owner import claim_history
-from cpmi_dagster.resources.judge_evaluation import evaluate
-from cpmi_dagster.resources.judge_server import JudgeServerRequest, serve_judge
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.progress import LoggedProgress, Progress
-from cpmi_dagster.resources.run_life import WatchedExecutor
-from cpmi_dagster.resources.run_log import console_loggers
-from cpmi_dagster.resources.shard_op import ShardOp
-from cpmi_dagster.resources.shared_locks import shared_locks
-from cpmi_dagster.resources.stage import Stage
-from cpmi_dagster.resources.starter import write_starter
-from cpmi_dagster.resources.trace import trace
-from cpmi_dagster.resources.verification import verify_home
+from cpmi_dagster.resources.commands import labeling_plan
+from cpmi_dagster.resources.commands.doctor import examine
+from cpmi_dagster.resources.commands.export import ExportRequest, export
+from cpmi_dagster.resources.commands.judge_evaluation import evaluate
+from cpmi_dagster.resources.commands.trace import trace
+from cpmi_dagster.resources.commands.verification import verify_home
+from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
+from cpmi_dagster.resources.dag.column_origins import column_origins as origins_of_column
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.history_owner import claim_history
+from cpmi_dagster.resources.dag.home_checks import home_checks
+from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
+from cpmi_dagster.resources.dag.run_life import WatchedExecutor
+from cpmi_dagster.resources.dag.run_log import console_loggers
+from cpmi_dagster.resources.dag.run_profile import run_profile
+from cpmi_dagster.resources.dag.shard_op import ShardOp
+from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
+from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.starter import write_starter
+from cpmi_dagster.resources.lake.database import Database, query
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.shared_locks import shared_locks
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
+from cpmi_dagster.resources.web.explorer import serve_explorer
+from cpmi_dagster.resources.web.judge_server import JudgeServerRequest, serve_judge
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate",

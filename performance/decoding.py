@@ -33,8 +33,8 @@ from cpmi_dagster.generation.settings import Rollouts, Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.stage_run import in_labeling_order
+from cpmi_dagster.resources.dag.stage_run import in_labeling_order
+from cpmi_dagster.resources.lake.lake import Lake
 
 CONTESTANTS = {"decoder": Decoder, "copies": Decoder, "one call": OneCallDecoder, "rounds": RoundsDecoder}
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}

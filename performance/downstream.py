@@ -25,8 +25,8 @@ from rich.console import Console
 
 from cpmi_dagster import definitions
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.database import query
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.database import query
+from cpmi_dagster.resources.lake.lake import Lake
 
 BEFORE = ("sources", "alignment", "selection")
 MADE_UP = (

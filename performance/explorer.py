@@ -22,8 +22,8 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 from cpmi_dagster.trajectories.identifiers import shard_name
 
 SAMPLED = "Of the {} eggs half are sold. " + "The rest is packed in crates of 12. " * 11 + "The answer is: 60"

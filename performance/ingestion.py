@@ -27,7 +27,7 @@ import yaml
 
 from cpmi_dagster.answers.extraction import hash_answer
 from cpmi_dagster.answers.fences import boxed_answer
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.trajectories.step_segments import MARKER
 
 FULL_SIZE = 444_655

@@ -19,7 +19,7 @@ from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 

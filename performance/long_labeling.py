@@ -22,7 +22,7 @@ import psutil
 from downstream import BEFORE, write_profile
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 LAST, MADE_BY_MODEL = "labels/step_rewards", ("labels/hard_negatives", "labels/answer_logprobs")
 LOOK_EVERY_SECONDS = 2.0

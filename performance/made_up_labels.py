@@ -15,7 +15,7 @@ from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.resources.chunks import ChunkRun, StageOutput
+from cpmi_dagster.resources.workers.chunks import ChunkRun, StageOutput
 
 LOWEST = -12.0
 """Of a log-probability, in nats."""

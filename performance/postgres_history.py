@@ -33,11 +33,11 @@ from dagster._core.events import (
 from dagster._core.execution.plan.objects import StepSuccessData
 from postgres_server import free_port, temporary_server
 
-from cpmi_dagster.assets.automation import LABEL, LABEL_TABLES
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dagster_home import write_dagster_yaml
-from cpmi_dagster.resources.dagster_server import WORKSPACE
+from cpmi_dagster.resources.dag.automation import LABEL, LABEL_TABLES
+from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.web.dagster_server import WORKSPACE
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 EVERY_FAILING = 20

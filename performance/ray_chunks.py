@@ -28,13 +28,13 @@ from cpmi_dagster.contracts.keys import LOGPROBS, REJECTED_TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 BEFORE_LABELS = ("sources", "alignment", "selection")
 MOST_ACTORS = 512

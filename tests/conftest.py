@@ -127,7 +127,7 @@ def s3_variables() -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="session")
 def put_on_store(finished_home) -> Callable[[str, Collection[str]], None]:
     """Commits the tables of the finished home, but for those of some groups, to the home at an address."""
-    from cpmi_dagster.resources.homes import open_home
+    from cpmi_dagster.resources.lake.homes import open_home
 
     def put(address: str, without: Collection[str]) -> None:
         store = open_home(address)

@@ -10,7 +10,7 @@ from waiting import wait_until
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
+from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 
 LONGEST_SECONDS = 600
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 IN_PLACE = """
 from pathlib import Path
 import cpmi_dagster.definitions
-from cpmi_dagster.resources import dagster_server
+from cpmi_dagster.resources.web import dagster_server
 assert dagster_server.WORKSPACE.is_file(), dagster_server.WORKSPACE
 print(Path(dagster_server.__file__).parents[2])
 """

@@ -12,7 +12,7 @@ from cpmi_dagster.errors import CpmiError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cpmi_dagster.resources.doctor_needs import Finding
+    from cpmi_dagster.resources.commands.doctor_needs import Finding
 
 STYLES = {"fine": "green", "warning": "yellow", "problem": "red"}
 

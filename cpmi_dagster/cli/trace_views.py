@@ -15,9 +15,9 @@ from cpmi_dagster.contracts.keys import COSTS, REJECTED_ROWS, REJECTED_TRAJECTOR
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
-    from cpmi_dagster.resources.column_origins import ColumnOrigin
-    from cpmi_dagster.resources.lake import FileRecord
-    from cpmi_dagster.resources.trace import Trace
+    from cpmi_dagster.resources.commands.trace import Trace
+    from cpmi_dagster.resources.dag.column_origins import ColumnOrigin
+    from cpmi_dagster.resources.lake.lake import FileRecord
 
 NAMED = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")

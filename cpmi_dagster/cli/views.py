@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from cpmi_dagster.planning.plan import Plan
     from cpmi_dagster.profiles.settings import Settings
-    from cpmi_dagster.resources.starter import Starter
-    from cpmi_dagster.resources.status import AssetStatus
-    from cpmi_dagster.resources.verification import Verification
+    from cpmi_dagster.resources.commands.verification import Verification
+    from cpmi_dagster.resources.dag.starter import Starter
+    from cpmi_dagster.resources.dag.status import AssetStatus
 
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10

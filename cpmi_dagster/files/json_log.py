@@ -1,6 +1,6 @@
 """Log lines as JSON, an object a line, where the environment has CPMI_LOG_FORMAT=json.
 
-{"time": "2026-03-02T09:15:04.120+00:00", "level": "WARNING", "logger": "cpmi_dagster.resources.lake",
+{"time": "2026-03-02T09:15:04.120+00:00", "level": "WARNING", "logger": "cpmi_dagster.resources.lake.lake",
  "message": "a chunk …", "run_id": "7c0e…", "stage": "labels.answer_logprobs", "shard": "003"}
 
 What a line is about is said once, around the work: `with logged_as(stage="…", shard="003"): …`. Every line that is

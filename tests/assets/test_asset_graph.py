@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cpmi_dagster.assets.automation import PHASES
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import STAGES, build_definitions
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag.automation import PHASES
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
 

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.assets.checks import (
+from cpmi_dagster.contracts.tables import TABLES, columns_of
+from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.resources.dag.checks import (
     every_trajectory_scored,
     match_rate,
     negatives_differ_from_gold,
     no_benchmark_question_is_trained_on,
     reward_models_beat_chance,
 )
-from cpmi_dagster.contracts.tables import TABLES, columns_of
-from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 
 def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:

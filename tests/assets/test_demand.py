@@ -9,15 +9,15 @@ from rich.console import Console
 from small_run import SMALL, run_all, write_profile
 
 from cpmi_dagster import definitions
-from cpmi_dagster.assets.shard_schedule import shard_demand
 from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import labeling_budget
-from cpmi_dagster.resources.dagster_home import open_instance
-from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.status import staleness_of
+from cpmi_dagster.resources.dag import labeling_budget
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.labeling_budget import EARLIER_SECONDS
+from cpmi_dagster.resources.dag.shard_schedule import shard_demand
+from cpmi_dagster.resources.dag.status import staleness_of
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 

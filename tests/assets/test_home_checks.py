@@ -3,11 +3,11 @@
 import dagster as dg
 import pytest
 
-from cpmi_dagster.assets.automation import CHECK_JOB, DATASET
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dagster_home import open_instance
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.dag.automation import CHECK_JOB, DATASET
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 

@@ -11,16 +11,16 @@ from obstore.store import from_url
 from small_run import run_all
 from store_server import ACCESS_KEY, SECRET_KEY
 
-from cpmi_dagster.assets.automation import LABEL_TABLES
 from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.database import query
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.status import home_status
-from cpmi_dagster.resources.trace import trace
-from cpmi_dagster.resources.verification import verify_home
+from cpmi_dagster.resources.commands.trace import trace
+from cpmi_dagster.resources.commands.verification import verify_home
+from cpmi_dagster.resources.dag.automation import LABEL_TABLES
+from cpmi_dagster.resources.dag.status import home_status
+from cpmi_dagster.resources.lake.database import query
+from cpmi_dagster.resources.lake.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARD = "000"

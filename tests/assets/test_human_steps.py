@@ -9,9 +9,9 @@ import yaml
 from small_run import SHARED_DATA, run_all
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.input_rows import partitions_of
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
 
 REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(6)]
 WHOLE = (

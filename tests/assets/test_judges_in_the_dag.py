@@ -7,17 +7,17 @@ import polars as pl
 import pytest
 import yaml
 
-from cpmi_dagster.assets.automation import INGEST, PHASES
 from cpmi_dagster.assets.benchmarks import judge_predictions
 from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.automation import INGEST, PHASES
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 PROBLEMS, JUDGES = "sources/benchmark_problems", "benchmarks/judge_predictions"
 

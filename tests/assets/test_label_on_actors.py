@@ -14,11 +14,11 @@ import yaml
 from small_run import SMALL, run_all, write_profile
 from waiting import wait_until
 
-from cpmi_dagster.assets.runs import Outcome
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dagster_home import open_instance
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.step_errors import INTERRUPTED
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.runs import Outcome
+from cpmi_dagster.resources.dag.step_errors import INTERRUPTED
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = [
     pytest.mark.slow,

@@ -4,7 +4,7 @@ import pytest
 
 from cpmi_dagster.assets import reports
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 
 def test_labels_are_counted_by_reward_type_with_the_place_of_the_lowest(finished):

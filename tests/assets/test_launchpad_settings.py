@@ -4,12 +4,12 @@ import dagster as dg
 import pytest
 from small_run import run_all
 
-from cpmi_dagster.assets.automation import LABEL
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.materializations import asset_key
+from cpmi_dagster.resources.dag.automation import LABEL
+from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import yaml
 from small_run import SMALL, run_all, write_profile
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.trajectories.step_segments import MARKER
 
 TINY = {

@@ -10,8 +10,8 @@ from small_run import run_all
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.trace import trace
+from cpmi_dagster.resources.commands.trace import trace
+from cpmi_dagster.resources.lake.lake import Lake
 
 SELECTED = ("sources/math_shepherd", "sources/reference_problems", "alignment", "selection")
 STAGES = (*SELECTED, "sources/step_labels", "labels", "dataset")

@@ -6,7 +6,7 @@ import yaml
 from small_run import SHARED_DATA, run_all
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = [
     pytest.mark.slow,

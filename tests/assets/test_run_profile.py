@@ -7,11 +7,11 @@ import pytest
 import sqlalchemy.exc
 from rich.console import Console
 
-from cpmi_dagster.assets import run_profile
-from cpmi_dagster.assets.runs import Outcome
 from cpmi_dagster.definitions import STAGES
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag import run_profile
+from cpmi_dagster.resources.dag.runs import Outcome
 
 
 @pytest.mark.parametrize(

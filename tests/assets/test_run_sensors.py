@@ -8,12 +8,12 @@ from threading import Thread
 import dagster as dg
 import pytest
 
-from cpmi_dagster.assets.automation import FOLLOW_DATASET, FOLLOW_LABELS, LABEL, PROFILE_TAG
-from cpmi_dagster.assets.run_sensors import changed_sources, failed_runs, post
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import MAKERS, build_definitions
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.dag.automation import FOLLOW_DATASET, FOLLOW_LABELS, LABEL, PROFILE_TAG
+from cpmi_dagster.resources.dag.run_sensors import changed_sources, failed_runs, post
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 SOURCE = "sources/math_shepherd"
 

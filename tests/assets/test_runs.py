@@ -6,20 +6,20 @@ import dagster as dg
 import pytest
 from small_run import run_all
 
-from cpmi_dagster.assets import idle_runs, runs
-from cpmi_dagster.assets.automation import INGEST, LABEL, PHASES
-from cpmi_dagster.assets.idle_runs import IdleRuns
-from cpmi_dagster.assets.runs import _alike, _spans, check_shards, chosen_tables, run_phase
 from cpmi_dagster.contracts.tables import TABLES, MathShepherd
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import open_instance
-from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.materializations import asset_key
-from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.status import partition_states
+from cpmi_dagster.resources.dag import idle_runs, runs
+from cpmi_dagster.resources.dag.automation import INGEST, LABEL, PHASES
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.idle_runs import IdleRuns
+from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.runs import _alike, _spans, check_shards, chosen_tables, run_phase
+from cpmi_dagster.resources.dag.status import partition_states
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 ALIGNED = ("alignment/trajectories", "alignment/rejected_rows")
 

@@ -7,20 +7,20 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
-from cpmi_dagster.assets.automation import LABEL, SHARDS_TAG
-from cpmi_dagster.assets.shard_schedule import NOTHING_TO_DO, stretches
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import lake as lake_module
-from cpmi_dagster.resources.failed_runs import FIRST_TAG, failures_of, range_tags, shards_of
-from cpmi_dagster.resources.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, Budget, budget_of
-from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.materializations import asset_key
-from cpmi_dagster.resources.staleness import Staleness
+from cpmi_dagster.resources.dag.automation import LABEL, SHARDS_TAG
+from cpmi_dagster.resources.dag.failed_runs import FIRST_TAG, failures_of, range_tags, shards_of
+from cpmi_dagster.resources.dag.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, Budget, budget_of
+from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO, stretches
+from cpmi_dagster.resources.dag.staleness import Staleness
+from cpmi_dagster.resources.lake import lake as lake_module
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0

@@ -6,7 +6,7 @@ from small_run import run_all
 
 from cpmi_dagster.assets import sources
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 KEY = "sources/math_shepherd"
 

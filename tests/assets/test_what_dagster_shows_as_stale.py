@@ -10,10 +10,10 @@ from small_run import run_all
 
 from cpmi_dagster.definitions import MAKERS, build_definitions
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dagster_home import open_instance
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.presentation import ON_CHANGED_ROWS
-from cpmi_dagster.resources.spec_version import spec_version
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.presentation import ON_CHANGED_ROWS
+from cpmi_dagster.resources.dag.spec_version import spec_version
+from cpmi_dagster.resources.sources.data_sources import DataSources
 
 SOURCE, ALIGNED, SELECTED = "sources/math_shepherd", "alignment/trajectories", "selection/selected_trajectories"
 MODELS = "models/process_reward_models"

@@ -12,15 +12,15 @@ import polars as pl
 import pytest
 from small_run import run_all
 
-from cpmi_dagster.assets.automation import SHARDS_TAG
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import open_instance
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.labeling_budget import LABEL_TABLES
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.dag.automation import SHARDS_TAG
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ LOGPROBS, SHARD = "labels/answer_logprobs", "000"
 KILLED_AFTER_A_CHUNK = """
 import os, signal, sys
 from cpmi_dagster.cli.commands import main
-from cpmi_dagster.resources.chunk_store import ChunkStore
+from cpmi_dagster.resources.lake.chunk_store import ChunkStore
 
 save = ChunkStore.save
 

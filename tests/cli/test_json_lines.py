@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from cpmi_dagster.cli import commands
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.tables import show_frame, table_of
 from cpmi_dagster.files.text import NOT_SHOWN, encodable
-from cpmi_dagster.resources.terminal import TerminalProgress
+from cpmi_dagster.resources.dag.terminal import TerminalProgress
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 TEXTS = st.text(st.sampled_from("a[]/\\:\x1b\x07\x9b\r\x00\u202e\ud800 1 é\n")) | st.text()

@@ -13,7 +13,7 @@ from cpmi_dagster.cli.views import show_results, show_status
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.status import AssetStatus
+from cpmi_dagster.resources.dag.status import AssetStatus
 
 
 def shown(sql: str, form: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
 from postgres_server import free_port

@@ -16,7 +16,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART, CRD = os.environ.get("DAGSTER_CHART"), os.environ.get("RAYCLUSTER_CRD")

@@ -49,7 +49,7 @@ def question_set(settings: Settings) -> None:
     from cpmi_dagster.benchmarks.problems import read_benchmark
     from cpmi_dagster.prm.settings import Recipe
     from cpmi_dagster.reports.inputs import ReportInputs
-    from cpmi_dagster.resources.data_sources import DataSources
+    from cpmi_dagster.resources.sources.data_sources import DataSources
 
     rows = DataSources(settings).rows(settings.sources.benchmarks["svamp"])
     problems = read_benchmark("svamp", rows)
@@ -106,7 +106,7 @@ def step_benchmark(settings: Settings) -> None:
     from cpmi_dagster.prm.settings import Recipe
     from cpmi_dagster.reports.inputs import ReportInputs
     from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench, measure_processbench_detailed
-    from cpmi_dagster.resources.data_sources import DataSources
+    from cpmi_dagster.resources.sources.data_sources import DataSources
 
     rows = DataSources(settings).rows(settings.sources.benchmarks["prm800k"])
     read = read_benchmark("prm800k", rows)

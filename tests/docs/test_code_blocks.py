@@ -21,10 +21,10 @@ from sybil import Document, Example, Region, Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
-from cpmi_dagster.assets.automation import LABEL
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.definitions import build_definitions, query
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag.automation import LABEL
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -11,7 +11,7 @@ from datasets import Value, load_dataset
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.exports.folders import CARD, DATA, RECORD, check_replaceable, write_record, write_rows
 from cpmi_dagster.exports.rows import FORMS, HardLabels, exported_rows, labelled_trajectories
-from cpmi_dagster.resources.data_files import local_files, read_files
+from cpmi_dagster.resources.sources.data_files import local_files, read_files
 from cpmi_dagster.trajectories.math_shepherd import parse_row
 from cpmi_dagster.trajectories.rows import read_row
 

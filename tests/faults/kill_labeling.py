@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 import polars.selectors as cs
 from small_run import SMALL, write_profile
 
-from cpmi_dagster.assets.automation import LABEL_TABLES
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.dag.automation import LABEL_TABLES
+from cpmi_dagster.resources.lake.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE_LABELS = ("sources", "alignment", "selection")

@@ -24,8 +24,8 @@ from postgres_history import ask
 from postgres_server import free_port
 from small_run import SMALL, write_profile
 
-from cpmi_dagster.assets.automation import LABEL_TABLES
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.dag.automation import LABEL_TABLES
+from cpmi_dagster.resources.lake.lake import Lake
 
 LAST = "labels/step_rewards"
 SHARDS_PER_RUN = 8

@@ -28,14 +28,14 @@ from waiting import wait_until
 
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import ray_actors
-from cpmi_dagster.resources.chunks import ChunkMaker, StageOutput
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers import ray_actors
+from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 SHARDS, CHUNKS, ACTORS_OF_A_NODE = [f"{number:03d}" for number in range(12)], 64, 2
 CHUNK_SECONDS = 0.1

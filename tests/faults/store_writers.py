@@ -29,7 +29,7 @@ CPMI = ("-m", "cpmi_dagster")
 # runs `cpmi` in a process that stops itself once, before it sends the rows of a table
 FROZEN = f"""
 import os, signal, sys
-from cpmi_dagster.resources.object_store import ObjectStore
+from cpmi_dagster.resources.lake.object_store import ObjectStore
 
 write, stopped = ObjectStore.write, []
 

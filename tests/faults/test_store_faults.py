@@ -11,7 +11,7 @@ import pytest
 from kill_labeling import LONGEST_RUN_SECONDS, compare, start
 from waiting import wait_until
 
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "labels/hard_negatives"
@@ -22,7 +22,7 @@ LATE = f"""
 import os, signal, sys
 import obstore, polars as pl
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 put = obstore.put
 def stop(*args, **options):

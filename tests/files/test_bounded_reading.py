@@ -17,9 +17,9 @@ from cpmi_dagster.files import bounded_reading
 from cpmi_dagster.files.bounded_reading import ReadingLimits, bounded_lines, open_text
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.prm.judging import Solution
-from cpmi_dagster.resources.data_files import read_file
-from cpmi_dagster.resources.explorer.own_labels import OwnLabel
-from cpmi_dagster.resources.judge_server import PoolingRequest
+from cpmi_dagster.resources.sources.data_files import read_file
+from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
+from cpmi_dagster.resources.web.judge_server import PoolingRequest
 from cpmi_dagster.scoring.files import InputLine
 from cpmi_dagster.trajectories import forms
 from cpmi_dagster.trajectories.own_labels import StepLabelRow

@@ -14,7 +14,7 @@ from cpmi_dagster.profiles.settings import load_settings
 
 def line_of(message: str, *arguments: object, **options: object) -> str:
     record = logging.LogRecord(
-        "cpmi_dagster.resources.lake", logging.WARNING, "", 1, message, arguments, options.get("error")
+        "cpmi_dagster.resources.lake.lake", logging.WARNING, "", 1, message, arguments, options.get("error")
     )
     return JsonFormatter().format(record)
 
@@ -25,7 +25,11 @@ def test_a_text_neither_ends_its_line_nor_acts_on_a_terminal():
     assert line.isascii() and line.isprintable()
     read = json.loads(line)
     assert read["message"] == text
-    assert (read["level"], read["logger"], read["time"][-6:]) == ("WARNING", "cpmi_dagster.resources.lake", "+00:00")
+    assert (read["level"], read["logger"], read["time"][-6:]) == (
+        "WARNING",
+        "cpmi_dagster.resources.lake.lake",
+        "+00:00",
+    )
 
 
 def test_an_exception_is_a_field_of_its_line():

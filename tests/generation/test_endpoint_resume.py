@@ -12,14 +12,14 @@ from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 pytestmark = pytest.mark.slow
 

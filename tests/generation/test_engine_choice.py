@@ -10,8 +10,8 @@ from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.generation.vllm_engine import VllmEngine
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import language_models
-from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.workers import language_models
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 KEY = "sk-very-secret"
 SERVER = "engine: endpoint, endpoint: 'http://127.0.0.1:8000/v1/'"

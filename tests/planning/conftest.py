@@ -7,7 +7,7 @@ from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.planning.hardware import Hardware, Teraflops
 from cpmi_dagster.planning.shapes import PlannedModel, planned_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 SOLUTIONS = [
     ("q1", ["48 / 2 = 24", "48 + 24 = 72. The answer is: 72"]),

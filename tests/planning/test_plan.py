@@ -14,7 +14,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning import notes
 from cpmi_dagster.planning.plan import EVERYTHING, Plan, make_plan, method_groups
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.labeling_plan import choose_units
+from cpmi_dagster.resources.commands.labeling_plan import choose_units
 from cpmi_dagster.rewards.costs import TARGET_TOKENS, Measured
 
 TYPES = ("mc", "mc_hard", "pav", "cpmi", "gold_only", "cpmi_merge1", "cpmi_merge2", "pav_merge1", "rand_merge")

@@ -11,7 +11,7 @@ from cpmi_dagster.cli.commands import app
 from cpmi_dagster.cli.option_texts import parse_parameters
 from cpmi_dagster.errors import CpmiError, LakeError, SettingsError
 from cpmi_dagster.planning.plan import Plan
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 
 def invoke(*arguments: str):

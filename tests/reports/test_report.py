@@ -20,8 +20,8 @@ from cpmi_dagster.reports.html import comparison_table, order_columns, plain_tab
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.reports.plots import draw_calibration, report_plots
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.stage import Stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
 @pytest.fixture

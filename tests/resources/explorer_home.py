@@ -6,8 +6,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 COUNT, STEPS, SHARDS = 100, 3, 2
 HOSTILE = "<script>alert('x')</script> & \"quoted\" {{ 7 * 7 }} $\\frac{1}{2}$"

@@ -6,10 +6,10 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED
-from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
-from cpmi_dagster.resources.lake import FileRecord
-from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.lake import FileRecord
+from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 
 NEGATIVES = "labels/hard_negatives"
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"

@@ -26,10 +26,10 @@ from cpmi_dagster.errors import (
 )
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import ray_actors
-from cpmi_dagster.resources.chunks import ChunkJob, ChunkMaker, chunk_jobs
-from cpmi_dagster.resources.language_models import STOPPED, LanguageModels
-from cpmi_dagster.resources.ray_actors import ActorPool, ChunkActor
+from cpmi_dagster.resources.workers import ray_actors
+from cpmi_dagster.resources.workers.chunks import ChunkJob, ChunkMaker, chunk_jobs
+from cpmi_dagster.resources.workers.language_models import STOPPED, LanguageModels
+from cpmi_dagster.resources.workers.ray_actors import ActorPool, ChunkActor
 
 SECONDS = 120
 UNMAKABLE = "chunk 00000 of step_rewards 000 cannot be made by 3 actors, at last:"

@@ -8,8 +8,8 @@ import pytest
 from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.chunks import ChunkJob, StageOutput, chunk_jobs, made
-from cpmi_dagster.resources.language_models import LanguageModels
+from cpmi_dagster.resources.workers.chunks import ChunkJob, StageOutput, chunk_jobs, made
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 FRAME = pl.DataFrame({"trajectory_id": list("abcde")})
 

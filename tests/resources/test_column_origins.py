@@ -5,7 +5,7 @@ import pytest
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.definitions import column_origins
 from cpmi_dagster.errors import UsageError
-from cpmi_dagster.resources.column_origins import ColumnOrigin
+from cpmi_dagster.resources.dag.column_origins import ColumnOrigin
 
 
 def ends(origin: ColumnOrigin) -> set[str]:

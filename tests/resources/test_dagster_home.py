@@ -14,14 +14,14 @@ from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files import whole_files
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import (
+from cpmi_dagster.resources.dag.dagster_home import (
     dagster_folder,
     open_instance,
     write_dagster_yaml,
 )
-from cpmi_dagster.resources.dagster_server import check_port, serve_ui
-from cpmi_dagster.resources.dagster_storage import unusable_storage
-from cpmi_dagster.resources.status import home_status
+from cpmi_dagster.resources.dag.dagster_storage import unusable_storage
+from cpmi_dagster.resources.dag.status import home_status
+from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ import os, signal, sys, time
 from pathlib import Path
 import dagster as dg
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import open_instance
+from cpmi_dagster.resources.dag.dagster_home import open_instance
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

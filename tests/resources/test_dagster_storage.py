@@ -12,9 +12,9 @@ import yaml
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import dagster_storage
-from cpmi_dagster.resources.dagster_home import open_instance, write_dagster_yaml
-from cpmi_dagster.resources.dagster_storage import storage_configuration
+from cpmi_dagster.resources.dag import dagster_storage
+from cpmi_dagster.resources.dag.dagster_home import open_instance, write_dagster_yaml
+from cpmi_dagster.resources.dag.dagster_storage import storage_configuration
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
 from postgres_server import programs, temporary_server

@@ -11,7 +11,7 @@ import pytest
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.data_sources import DataSources
+from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.trajectories.rows import Unreadable
 
 ROWS = [{"question": "1 + 1?", "answer": "#### 2"}, {"question": "Wie heißt sie?", "answer": "#### ñ"}]

@@ -14,9 +14,9 @@ from cpmi_dagster.contracts.tables import PROVENANCE, TABLES, column_meanings, c
 from cpmi_dagster.errors import CpmiError, LakeError, StorageError
 from cpmi_dagster.files.locks import locked_beside
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.queries import ask
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.queries import ask
 
 NEGATIVES = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})

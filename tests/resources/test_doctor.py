@@ -10,8 +10,8 @@ from cpmi_dagster.cli.doctor import show_findings
 from cpmi_dagster.cli.options import OUT
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import doctor_needs
-from cpmi_dagster.resources.doctor import examine
+from cpmi_dagster.resources.commands import doctor_needs
+from cpmi_dagster.resources.commands.doctor import examine
 
 COMMIT = "0" * 40
 
@@ -120,7 +120,7 @@ def test_weights_are_there_if_all_that_their_index_names_is(tmp_path, files, lac
 
 
 def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("cpmi_dagster.resources.doctor.find_spec", lambda name: None)
+    monkeypatch.setattr("cpmi_dagster.resources.commands.doctor.find_spec", lambda name: None)
     advice = problems(found(tmp_path, orchestration={"ray": {"actors": 1}}))
     assert "pip install 'cpmi-dagster[ray]'" in advice.values()
 
@@ -131,7 +131,7 @@ def test_a_home_under_a_file_cannot_be_written(tmp_path):
 
 
 def test_a_model_larger_than_memory_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr("cpmi_dagster.resources.doctor._gpus", lambda: iter([("a card", 2**20, 2**30)]))
+    monkeypatch.setattr("cpmi_dagster.resources.commands.doctor._gpus", lambda: iter([("a card", 2**20, 2**30)]))
     warnings = [finding for finding in found(tmp_path) if finding.state == "warning"]
     assert any(finding.what.startswith("labeler") for finding in warnings)
 

@@ -12,10 +12,10 @@ from explorer_home import HOSTILE, STEPS, identifier, made_up_home, soft_label
 from starlette.testclient import TestClient
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.resources.database import query
-from cpmi_dagster.resources.explorer.app import explorer, serve_explorer
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.store_files import LOOK_SECONDS
+from cpmi_dagster.resources.lake.database import query
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.store_files import LOOK_SECONDS
+from cpmi_dagster.resources.web.explorer.app import explorer, serve_explorer
 from cpmi_dagster.trajectories.own_labels import own_rewards, read_step_labels
 
 OWN = "http://127.0.0.1:3100"
@@ -317,7 +317,7 @@ def test_answers_over_the_whole_set_follow_labels_that_are_added(tmp_path):
 
 
 def test_tables_too_large_for_memory_are_read_from_the_lake(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("cpmi_dagster.resources.explorer.snapshot.MOST_IN_MEMORY", 0)
+    monkeypatch.setattr("cpmi_dagster.resources.web.explorer.snapshot.MOST_IN_MEMORY", 0)
     client = TestClient(explorer(settings, tmp_path / "own.jsonl"), base_url=OWN)
     assert listed(page(client, "/?search=question+2&task=MATH")) == [identifier(20)]
     assert "+0.250<small>0.90</small>" in page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")

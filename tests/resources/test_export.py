@@ -19,10 +19,10 @@ from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import LakeError, StorageError, UsageError
 from cpmi_dagster.prm import load_reward_model
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.export import ExportRequest, export
-from cpmi_dagster.resources.hub_upload import repository_of, upload
-from cpmi_dagster.resources.lake import Lake
+from cpmi_dagster.resources.commands.export import ExportRequest, export
+from cpmi_dagster.resources.commands.hub_upload import repository_of, upload
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 

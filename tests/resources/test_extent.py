@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.resources.extent import covers, is_nothing, widened
+from cpmi_dagster.resources.lake.extent import covers, is_nothing, widened
 
 COUNTS = st.none() | st.integers(0, 5)
 NAMES = st.lists(st.sampled_from("abcd"), unique=True)

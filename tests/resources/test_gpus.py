@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cpmi_dagster.resources import gpus
-from cpmi_dagster.resources.gpus import GpuDealer
+from cpmi_dagster.resources.workers import gpus
+from cpmi_dagster.resources.workers.gpus import GpuDealer
 
 
 @pytest.fixture

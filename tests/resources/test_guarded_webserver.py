@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from cpmi_dagster.resources.guarded_webserver import AS_MODULE, guarded_command
+from cpmi_dagster.resources.web.guarded_webserver import AS_MODULE, guarded_command
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
 from postgres_server import free_port

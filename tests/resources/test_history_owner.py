@@ -12,8 +12,8 @@ from dagster._core.execution.api import execute_run
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import dagster_folder, open_instance
-from cpmi_dagster.resources.history_owner import ID_FILE, KEY, claim_history, is_of_another_home
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance
+from cpmi_dagster.resources.dag.history_owner import ID_FILE, KEY, claim_history, is_of_another_home
 
 
 @pytest.fixture

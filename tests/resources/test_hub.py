@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.resources.hub import HubLock
+from cpmi_dagster.resources.sources.hub import HubLock
 
 
 @pytest.fixture

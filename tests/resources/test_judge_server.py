@@ -13,8 +13,8 @@ from pydantic import model_validator
 from starlette.testclient import TestClient
 
 from cpmi_dagster.prm.judging import Solution
-from cpmi_dagster.resources import judge_server
-from cpmi_dagster.resources.judge_server import LONGEST_BODY, Judge, _turns, judge_application
+from cpmi_dagster.resources.web import judge_server
+from cpmi_dagster.resources.web.judge_server import LONGEST_BODY, Judge, _turns, judge_application
 
 QUESTION, STEPS = "1 + 1?", ["1 + 1 = 3.", "So 3."]
 TAGGED = "".join(f"{step}<extra_0>" for step in STEPS)

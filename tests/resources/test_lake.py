@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.errors import LakeError, StorageError
-from cpmi_dagster.resources.fingerprints import rows_hash
-from cpmi_dagster.resources.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.fingerprints import rows_hash
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 KEY = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})

@@ -2,8 +2,8 @@
 
 from obstore.store import MemoryStore
 
-from cpmi_dagster.resources import object_store
-from cpmi_dagster.resources.object_store import ObjectStore
+from cpmi_dagster.resources.lake import object_store
+from cpmi_dagster.resources.lake.object_store import ObjectStore
 
 
 def test_where_a_store_stops_at_a_missing_object_the_others_are_deleted_all_the_same(monkeypatch):

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from cpmi_dagster.resources.own_pages_only import guard
+from cpmi_dagster.resources.web.own_pages_only import guard
 
 OWN = "127.0.0.1:3000"
 

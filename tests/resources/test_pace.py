@@ -4,8 +4,8 @@ import pytest
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.planning.hardware import peak_flops
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.pace import Pace, unfinished
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.pace import Pace, unfinished
 
 TABLE = "labels/policy_rollouts"
 

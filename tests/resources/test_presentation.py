@@ -3,7 +3,7 @@
 import polars as pl
 from markdown_it import MarkdownIt
 
-from cpmi_dagster.resources.presentation import preview
+from cpmi_dagster.resources.dag.presentation import preview
 
 IMAGE = "![x](https://evil.example/a.png) <img src=x>"
 

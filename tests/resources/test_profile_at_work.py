@@ -7,7 +7,7 @@ from filelock import FileLock
 
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.profile_at_work import profile_at_work
+from cpmi_dagster.resources.dag.profile_at_work import profile_at_work
 
 
 @pytest.fixture

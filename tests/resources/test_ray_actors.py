@@ -13,10 +13,10 @@ import ray_makers
 from cpmi_dagster.errors import ActorError, ScoringError
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import ray_cluster
-from cpmi_dagster.resources.chunks import ChunkJob, chunk_jobs
-from cpmi_dagster.resources.ray_actors import ActorPool
-from cpmi_dagster.resources.ray_cluster import connect
+from cpmi_dagster.resources.workers import ray_cluster
+from cpmi_dagster.resources.workers.chunks import ChunkJob, chunk_jobs
+from cpmi_dagster.resources.workers.ray_actors import ActorPool
+from cpmi_dagster.resources.workers.ray_cluster import connect
 
 if find_spec("ray") is None:
     pytest.skip("the extra `ray` is not installed", allow_module_level=True)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from cpmi_dagster.profiles.actors import RayActors
-from cpmi_dagster.resources.ray_cluster import resources_of_actor, room
+from cpmi_dagster.resources.workers.ray_cluster import resources_of_actor, room
 
 
 @pytest.fixture

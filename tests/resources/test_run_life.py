@@ -15,15 +15,15 @@ from dagster._core.launcher import WorkerStatus
 from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import run_life
-from cpmi_dagster.resources.dagster_home import dagster_folder, open_instance, view_instance
-from cpmi_dagster.resources.run_life import ALIVE, WatchedExecutor, WatchedRunLauncher, hold_run, wait_for_pool
-from cpmi_dagster.resources.status import home_status
+from cpmi_dagster.resources.dag import run_life
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, view_instance
+from cpmi_dagster.resources.dag.run_life import ALIVE, WatchedExecutor, WatchedRunLauncher, hold_run, wait_for_pool
+from cpmi_dagster.resources.dag.status import home_status
 
 STARTED, FAILURE = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE
 CANCELED = dg.DagsterRunStatus.CANCELED
 # takes the lock of a run and ends without giving it back, as after a kill
-HOLD_AND_DIE = "import sys, os; from pathlib import Path; from cpmi_dagster.resources.run_life import hold_run; "
+HOLD_AND_DIE = "import sys, os; from pathlib import Path; from cpmi_dagster.resources.dag.run_life import hold_run; "
 HOLD_AND_DIE += "lock = hold_run(Path(sys.argv[1]), sys.argv[2]); os._exit(9)"
 
 

@@ -14,9 +14,9 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
 from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dagster_home import write_dagster_yaml
-from cpmi_dagster.resources.run_life import WatchedExecutor
-from cpmi_dagster.resources.run_log import console_loggers
+from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.dag.run_life import WatchedExecutor
+from cpmi_dagster.resources.dag.run_log import console_loggers
 
 settings = load_settings("miniature", Path(sys.argv[1]))
 
@@ -25,7 +25,7 @@ def label(context: dg.OpExecutionContext) -> None:
     context.log.info("of the run")
     with logged_as(stage="labels.x", shard="003"):
         context.log.warning("of the shard")
-        logging.getLogger("cpmi_dagster.resources.lake").warning("of %s", "a module")
+        logging.getLogger("cpmi_dagster.resources.lake.lake").warning("of %s", "a module")
         warnings.warn("of Python")
     raise dg.Failure("it cannot be scored")
 
@@ -60,7 +60,7 @@ def test_every_line_of_a_compute_log_is_an_object_that_names_its_run(tmp_path):
     said = {line["message"]: line for line in map(json.loads, lines)}
     assert said["of the run"].items() >= {"run_id": run_id, "stage": "label", "level": "INFO"}.items()
     assert said["of the shard"].items() >= {"run_id": run_id, "stage": "labels.x", "shard": "003"}.items()
-    assert said["of a module"].items() >= {"logger": "cpmi_dagster.resources.lake", "shard": "003"}.items()
+    assert said["of a module"].items() >= {"logger": "cpmi_dagster.resources.lake.lake", "shard": "003"}.items()
     assert any("UserWarning: of Python" in message for message in said)
     [failure] = [line for line in said.values() if line.get("event") == "STEP_FAILURE"]
     assert "it cannot be scored" in failure["error"]

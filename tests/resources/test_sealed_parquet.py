@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpmi_dagster.resources.sealed_parquet import DamagedFile, checked_seal, sealed
+from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, checked_seal, sealed
 
 ROWS = pl.DataFrame({"trajectory_id": [f"t{number}" for number in range(200)], "logprob": [0.5, 1.5] * 100})
 

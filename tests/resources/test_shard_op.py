@@ -7,8 +7,6 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from cpmi_dagster.assets.automation import LABEL
-from cpmi_dagster.assets.runs import run_phase
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import (
     ActorsLost,
@@ -21,20 +19,22 @@ from cpmi_dagster.errors import (
 )
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources import shard_op
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.dagster_home import open_instance
-from cpmi_dagster.resources.data_sources import DataSources
-from cpmi_dagster.resources.database import Database
-from cpmi_dagster.resources.failed_runs import range_tags
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.language_models import STOPPED, LanguageModels
-from cpmi_dagster.resources.materializations import asset_key
-from cpmi_dagster.resources.progress import LoggedProgress
-from cpmi_dagster.resources.run_log import console_loggers
-from cpmi_dagster.resources.shard_op import ShardCheck, ShardOp
-from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag import shard_op
+from cpmi_dagster.resources.dag.automation import LABEL
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.failed_runs import range_tags
+from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.run_log import console_loggers
+from cpmi_dagster.resources.dag.runs import run_phase
+from cpmi_dagster.resources.dag.shard_op import ShardCheck, ShardOp
+from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.workers.language_models import STOPPED, LanguageModels
 
 NEGATIVES, REWARDS = "labels/hard_negatives", "labels/step_rewards"
 

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from filelock import FileLock
 
-from cpmi_dagster.resources.shard_spool import ShardSpool, remove_spools
+from cpmi_dagster.resources.sources.shard_spool import ShardSpool, remove_spools
 
 
 def batch(*rows: tuple[int, str]) -> pl.DataFrame:

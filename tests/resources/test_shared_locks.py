@@ -11,11 +11,11 @@ import pytest
 
 from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources import postgres_locks, run_life, shared_locks
-from cpmi_dagster.resources.lake import Lake
-from cpmi_dagster.resources.postgres_locks import Session
-from cpmi_dagster.resources.run_life import hold_run, is_orphaned
-from cpmi_dagster.resources.shared_locks import SharedLocks, note_locks, noted_locks
+from cpmi_dagster.resources.dag import run_life
+from cpmi_dagster.resources.dag.run_life import hold_run, is_orphaned
+from cpmi_dagster.resources.lake.lake import Lake, postgres_locks, shared_locks
+from cpmi_dagster.resources.lake.postgres_locks import Session
+from cpmi_dagster.resources.lake.shared_locks import SharedLocks, note_locks, noted_locks
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
 from postgres_server import programs, temporary_server
@@ -28,7 +28,7 @@ needs_server = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not 
 HOLD_AND_DIE = """
 import os, sys
 from cpmi_dagster.profiles.postgres import Postgres
-from cpmi_dagster.resources.shared_locks import SharedLocks
+from cpmi_dagster.resources.lake.shared_locks import SharedLocks
 lock = SharedLocks(sys.argv[1], Postgres(host="127.0.0.1", port=int(sys.argv[2]))).hold("table")
 print(lock is not None, flush=True)
 os._exit(9)

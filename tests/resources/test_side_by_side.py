@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.resources.side_by_side import side_by_side
+from cpmi_dagster.resources.workers.side_by_side import side_by_side
 
 LONG = 120
 SHARDS = ["000", "001", "002", "003"]

@@ -10,12 +10,11 @@ from stage_examples import LABELS, LOGPROBS, NEGATIVES, SCORES, counting_stage, 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, columns_of
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
-from cpmi_dagster.resources import fingerprints
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.lake import FileRecord
-from cpmi_dagster.resources.language_models import LanguageModels
-from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.lake import FileRecord, fingerprints
+from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
 def test_unchanged_work_is_skipped_and_said_so(run_of):

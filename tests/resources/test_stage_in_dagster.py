@@ -7,9 +7,9 @@ from stage_examples import NEGATIVES, REJECTED, counting_stage, negatives, selec
 
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.workers.chunks import StageOutput
 
 
 def materialize(declared: Stage, run: StageRun, instance: dg.DagsterInstance, **options: object):

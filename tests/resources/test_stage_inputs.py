@@ -9,10 +9,10 @@ from stage_examples import LABELS, NEGATIVES, SCORES, counting_stage, negatives,
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.chunks import Advance, ChunkRun, StageOutput
-from cpmi_dagster.resources.profile_at_work import profile_at_work
-from cpmi_dagster.resources.stage import stage
-from cpmi_dagster.resources.stage_run import StageRun
+from cpmi_dagster.resources.dag.profile_at_work import profile_at_work
+from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 
 
 def test_a_missing_input_says_what_to_run(run_of):

@@ -19,12 +19,12 @@ from stage_examples import (
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import StorageError
-from cpmi_dagster.resources.chunks import StageOutput
-from cpmi_dagster.resources.home_files import LateWrite
-from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.stage import Stage, stage
-from cpmi_dagster.resources.stage_run import StageRun
-from cpmi_dagster.resources.staleness import Staleness
+from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.dag.staleness import Staleness
+from cpmi_dagster.resources.lake.home_files import LateWrite
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.workers.chunks import StageOutput
 
 
 def test_a_killed_run_continues_without_recomputing_and_ends_the_same(run_of):
@@ -175,7 +175,7 @@ def test_a_run_that_is_late_waits_for_the_other_to_write_the_last_of_its_tables(
             write(run.lake, TABLES[LOGPROBS].schema.create_empty(), replace(first[0], table=LOGPROBS))
 
     monkeypatch.setattr(Lake, "write", late)
-    monkeypatch.setattr("cpmi_dagster.resources.stage.time.sleep", sleep)
+    monkeypatch.setattr("cpmi_dagster.resources.dag.stage.time.sleep", sleep)
     shown = score.bring_up_to_date(run, "000")
     assert [record.table for record in first] == [REJECTED]
     assert shown[LOGPROBS]["skipped"]

@@ -13,7 +13,7 @@ from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.settings import PROFILES, load_settings
 from cpmi_dagster.profiles.starter import starter_profile
-from cpmi_dagster.resources.starter import Starter, write_starter
+from cpmi_dagster.resources.dag.starter import Starter, write_starter
 
 ROWS = [
     {"id": f"q{number}", "question": f"{number} + 1?", "steps": [f"It is {number + 1}."], "gold_answer": number + 1}

@@ -10,12 +10,12 @@ from obstore.store import MemoryStore
 
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files.places import local_folder
-from cpmi_dagster.resources.chunk_store import LAST_OF_CHECKPOINT
-from cpmi_dagster.resources.home_files import NOTHING, LateWrite
-from cpmi_dagster.resources.homes import FolderFiles
-from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.object_store import ObjectStore
-from cpmi_dagster.resources.store_files import StoreFiles
+from cpmi_dagster.resources.lake.chunk_store import LAST_OF_CHECKPOINT
+from cpmi_dagster.resources.lake.home_files import NOTHING, LateWrite
+from cpmi_dagster.resources.lake.homes import FolderFiles
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.object_store import ObjectStore
+from cpmi_dagster.resources.lake.store_files import StoreFiles
 
 KEY = "labels/hard_negatives"
 NAME = f"lake/{KEY}/shard=000.parquet"
@@ -194,7 +194,7 @@ def test_credentials_are_in_no_error(s3_variables, s3_home, monkeypatch):
     with pytest.raises(StorageError, match="there is no bucket at s3://no-such-bucket/"):
         store.write("a", b"")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    monkeypatch.setattr("cpmi_dagster.resources.object_store.RETRIES", {"max_retries": 0})
+    monkeypatch.setattr("cpmi_dagster.resources.lake.object_store.RETRIES", {"max_retries": 0})
     with pytest.raises(StorageError) as found:
         ObjectStore(s3_home).entry("a")
     error = found.value

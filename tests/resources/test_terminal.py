@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from cpmi_dagster.resources import terminal
-from cpmi_dagster.resources.terminal import TerminalProgress
+from cpmi_dagster.resources.dag import terminal
+from cpmi_dagster.resources.dag.terminal import TerminalProgress
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake import FileRecord, Lake
-from cpmi_dagster.resources.verification import Verification, verify_home
+from cpmi_dagster.resources.commands.verification import Verification, verify_home
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 
 KEY, MODELS = "labels/hard_negatives", "models/process_reward_models"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})

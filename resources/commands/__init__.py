@@ -1,0 +1,1 @@
+"""What commands do beside running the DAG: status, trace, doctor, verification, export."""

@@ -1,0 +1,124 @@
+"""Everything a label came from: the source row, the answers it was contrasted with, models, settings, code and runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.queries import ask
+from cpmi_dagster.trajectories.identifiers import shard_key
+
+NAMED = """
+    select trajectory_id from alignment.trajectories where trajectory_id = $id or source_id = $id
+    order by trajectory_id = $id desc limit 1
+"""
+REJECTED = """
+    select row_number, reason from alignment.rejected_rows join sources.math_shepherd using (row_number)
+    where source_id = $id order by row_number limit 1
+"""
+ONE_ROW = {
+    "trajectory": "select * from alignment.trajectories where trajectory_id = $id",
+    "source row": """
+        select s.row_number, s.task, s.input, s.label, s.value from sources.math_shepherd s
+        join alignment.trajectories t using (row_number) where t.trajectory_id = $id
+    """,
+    "reference problem": """
+        select r.source, r.split, r.problem_id, r.answer from sources.reference_problems r
+        join alignment.trajectories t on t.match_source = r.source || '/' || r.split || '/' || r.problem_id
+        where t.trajectory_id = $id
+    """,
+    "selection": "select shard, composition from selection.selected_trajectories where trajectory_id = $id",
+}
+ROLLOUTS = """
+    select prefix_length, count(*) as rollouts, sum(correct::int) as correct, sum(generated_tokens) as tokens
+    from labels.{table}
+    where trajectory_id = $id and ($step is null or prefix_length = $step + 1) group by all order by all
+"""
+MANY_ROWS = {
+    "hard negatives": "select rank, answer, source from labels.hard_negatives where trajectory_id = $id order by rank",
+    "CPMI by template": """
+        select step_index, conditioning, template, gold_shift, negative_shift, cpmi from labels.template_scores
+        where trajectory_id = $id and ($step is null or step_index = $step) order by all
+    """,
+    "rollouts": ROLLOUTS.format(table="policy_rollouts"),
+    "prover rollouts": ROLLOUTS.format(table="prover_rollouts"),
+    "rewards": """
+        select step_index, reward_type, reward, soft_label from labels.step_rewards
+        left join dataset.soft_labels using (trajectory_id, step_index, reward_type)
+        where trajectory_id = $id and ($step is null or step_index = $step) order by all
+    """,
+}
+GROUPS = ("sources", "alignment", "selection", "labels")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one trajectory and its labels came from.
+
+    Attributes:
+        facts: one mapping of column to value per title.
+        tables: one frame per title.
+        files: the record of every lake file it went through, by table key.
+        step: the step that was asked for; None is all.
+    """
+
+    facts: Mapping[str, Mapping[str, Any]]
+    tables: Mapping[str, pl.DataFrame]
+    files: Mapping[str, FileRecord]
+    step: int | None = None
+
+
+def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Trace:
+    """Follow a trajectory, or one of its steps, back to its source.
+
+    Args:
+        settings: the profile; its home holds the published results and the files behind them.
+        trajectory_id: of `alignment.trajectories`, or the id that the user's row has (`source_id`).
+        step: 0-based step; all by default.
+
+    Raises:
+        CpmiError: there is no such trajectory or step.
+        LakeError: nothing has been published yet.
+    """
+    lake = Lake(settings.home)
+    with Database(lake, settings).reader() as connection:
+        trajectory_id = _resolved(connection, trajectory_id)
+        found = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}
+        facts = {title: next(rows.iter_rows(named=True), {}) for title, rows in found.items()}
+        _check_step(facts["trajectory"], trajectory_id, step)
+        tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
+    shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
+    groups = GROUPS if facts["selection"] else GROUPS[:-1]
+    tables_read = {key: table for key, table in TABLES.items() if table.group in groups}
+    records = {key: lake.record(key, shard if table.partitioning else None) for key, table in tables_read.items()}
+    return Trace(facts, tables, {key: record for key, record in records.items() if record}, step)
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, step: int | None) -> pl.DataFrame:
+    wanted = {"id": trajectory_id, "step": step}
+    return ask(connection, sql, {name: wanted[name] for name in wanted if f"${name}" in sql})
+
+
+def _resolved(connection: duckdb.DuckDBPyConnection, name: str) -> str:
+    """The trajectory id behind a name: itself, or that of the row with this id."""
+    if (found := ask(connection, NAMED, {"id": name})).height:
+        return found.item()
+    if (rejected := ask(connection, REJECTED, {"id": name})).height:
+        row_number, reason = rejected.row(0)
+        raise CpmiError(f"row {row_number} (from 0) with the id `{name}` was rejected: {reason}")
+    first = ask(connection, "select min(trajectory_id) from selection.selected_trajectories").item()
+    example = f", for example {first}" if first else ""
+    raise CpmiError(f"there is no trajectory `{name}`; alignment.trajectories lists the ids{example}")
+
+
+def _check_step(trajectory: Mapping[str, Any], trajectory_id: str, step: int | None) -> None:
+    steps: Sequence[str] = trajectory["steps"]
+    if step is not None and not 0 <= step < len(steps):
+        raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")

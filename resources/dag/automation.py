@@ -1,0 +1,79 @@
+"""Jobs in the order of `cpmi run`, each for a purpose, and what follows labels by itself where somebody turns it on."""
+
+from typing import Literal
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as Job
+
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.home_checks import KEYS as HOME_CHECKS
+from cpmi_dagster.resources.dag.home_checks import REWARDS_ARE_CURRENT
+from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES
+from cpmi_dagster.resources.dag.materializations import asset_key
+
+INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
+    "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
+)  # fmt: skip
+PROFILE_TAG, SHARDS_TAG = "cpmi/profile", "cpmi/shards"
+PURPOSES = {
+    INGEST: "Read the sources, match trajectories with gold answers, choose those to label, read the benchmarks.",
+    LABEL: "Label shards: hard negatives and log-probabilities (CPMI) first, then rollouts, rewards and costs.",
+    DATASET: "Compute soft labels over all shards and assemble the data set; refuses while rewards are stale.",
+    CANDIDATES: "Sample the policy's solutions of a question set, for best-of-N.",
+    TRAIN: "Train the reward model of a recipe and judge it on the benchmarks.",
+    REPORT: "Build every table and figure, the HTML report and the published database.",
+}
+
+
+def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "any") -> list[str]:
+    return [
+        key for key, table in TABLES.items() if table.group in groups and partitioning in ("any", table.partitioning)
+    ]
+
+
+PHASES: dict[str, list[str]] = {
+    INGEST: [*_tables("sources", "alignment", "selection"), *_tables("benchmarks", partitioning=None)],
+    LABEL: LABEL_TABLES,
+    DATASET: _tables("dataset"),
+    CANDIDATES: _tables("benchmarks", partitioning="benchmark"),
+    TRAIN: _tables("models", "benchmarks", partitioning="recipe"),
+    REPORT: _tables("reports"),
+}
+
+
+def _assets(tables: list[str]) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*map(asset_key, tables))
+
+
+def jobs(settings: Settings) -> dict[str, Job]:
+    """A job for each purpose, by name; their runs carry the profile's name as a tag."""
+    return {
+        name: dg.define_asset_job(
+            name,
+            _assets(tables) - dg.AssetSelection.checks(*HOME_CHECKS)
+            | dg.AssetSelection.checks(*([REWARDS_ARE_CURRENT] if name == DATASET else [])),
+            description=PURPOSES[name],
+            tags={PROFILE_TAG: settings.profile},
+        )
+        for name, tables in PHASES.items()
+    }
+
+
+CHECK_JOB = dg.define_asset_job(
+    "check_home", dg.AssetSelection.checks(*HOME_CHECKS), description="Checks that every file exists and is current."
+)
+CHECK_SCHEDULE = dg.ScheduleDefinition(job=CHECK_JOB, cron_schedule="0 6 * * *", description="Every morning.")
+
+FOLLOW_LABELS = dg.AutomationConditionSensorDefinition(
+    "follow_labels",
+    target=_assets(_tables("dataset")),
+    description="Rebuilds the data set when labels change. Trains nothing.",
+)
+FOLLOW_DATASET = dg.AutomationConditionSensorDefinition(
+    "follow_dataset",
+    target=_assets(_tables("models", "benchmarks", "reports")),
+    description="Trains and judges every recipe, and rebuilds the reports, whenever the data set changes: "
+    "hours on GPUs.",
+)
+AUTOMATION = (FOLLOW_LABELS, FOLLOW_DATASET)

@@ -1,0 +1,237 @@
+"""Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
+
+from collections.abc import Sequence
+from textwrap import shorten
+
+import dagster as dg
+import polars as pl
+
+from cpmi_dagster.benchmarks.shared_questions import shared_questions
+from cpmi_dagster.contracts.keys import (
+    LOGPROBS,
+    NEGATIVES,
+    OWN_LABELS,
+    PROBLEMS,
+    REJECTED_ROWS,
+    REJECTED_TRAJECTORIES,
+    SELECTED,
+    SHEPHERD,
+    SOFT_LABELS,
+    TRAJECTORIES,
+)
+from cpmi_dagster.contracts.tables import BenchmarkProblems
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.process_level import against_chance
+from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, main_rows
+from cpmi_dagster.resources.dag.shard_op import ShardCheck
+from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
+from cpmi_dagster.trajectories.own_labels import own_rewards
+
+SCORED = (LOGPROBS, REJECTED_TRAJECTORIES)
+EXAMPLE = 100
+"""Characters of a question that a message shows."""
+LOWEST_MATCH_RATE = 0.9
+RATIO_TOLERANCE = 0.02
+LakeParam = dg.ResourceParam[Lake]
+SettingsParam = dg.ResourceParam[Settings]
+
+
+def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
+    """Rows of the profile's partitions that have been made."""
+    return lake.read(table, _made(lake, partitions_of(table, settings) or (), table))
+
+
+def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
+    """The partitions that have been made of tables partitioned alike.
+
+    One that is damaged, or half made by a run that was killed, is made again by its own run, and stops no other.
+    """
+    return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
+
+
+@dg.asset_check(asset=TRAJECTORIES.split("/"), blocking=True)
+def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
+    made = _made(lake, settings.shard_keys, SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
+    source, kept, rejected = (
+        lake.read(table, made, ["row_number"])["row_number"] for table in (SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
+    )
+    accounted = pl.concat([kept, rejected]).sort()
+    counts = {"source": source.len(), "trajectories": kept.len(), "rejected": rejected.len()}
+    return dg.AssetCheckResult(passed=source.sort().equals(accounted), metadata=counts)
+
+
+@dg.asset_check(asset=TRAJECTORIES.split("/"))
+def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """At least nine rows in ten have a gold answer, their own or that of the matching reference."""
+    kept = _rows(lake, TRAJECTORIES, settings).height
+    rejected = _rows(lake, REJECTED_ROWS, settings).height
+    rate = kept / (kept + rejected) if kept + rejected else 0.0
+    return dg.AssetCheckResult(
+        passed=rate >= LOWEST_MATCH_RATE,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{kept:,} of {kept + rejected:,} rows can be read, have a gold answer, and can be labelled; "
+        "`alignment.rejected_rows` says why the others cannot",
+        metadata={"match_rate": rate},
+    )
+
+
+@dg.asset_check(asset=SELECTED.split("/"))
+def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """The ratios GSM8K : MATH and mixed : pure match the profile, as far as tasks and labels are known."""
+    chosen = lake.read(SELECTED)
+    selection, lifted = applicable(settings.selection, _rows(lake, TRAJECTORIES, settings))
+    wanted = {
+        "gsm8k_share": (selection.gsm8k_share, chosen["task"].str.to_uppercase() == GSM8K),
+        "mixed_share": (selection.mixed_share, chosen["composition"] == MIXED),
+    }
+    actual = {name: float(hits.sum()) / max(chosen.height, 1) for name, (_, hits) in wanted.items()}
+    off = [n for n, (share, _) in wanted.items() if share is not None and abs(actual[n] - share) > RATIO_TOLERANCE]
+    return dg.AssetCheckResult(
+        passed=not off and chosen.height > 0,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={**actual, "lifted": "; ".join(lifted) or "nothing"},
+    )
+
+
+@dg.asset_check(asset=SELECTED.split("/"), blocking=True)
+def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """The user's own labels cover every step of every selected trajectory; checked before models run.
+
+    Raises:
+        Failure: they do not; names the first trajectory.
+    """
+    names = settings.sources.step_labels if lake.exists(OWN_LABELS) else {}
+    if names:
+        trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
+        try:
+            own_rewards(lake.read(OWN_LABELS), trajectories)
+        except SourceError as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from error
+    return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(names) or "none"})
+
+
+@dg.asset_check(asset=SELECTED.split("/"), additional_deps=[PROBLEMS.split("/")], blocking=True)
+def no_benchmark_question_is_trained_on(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """No selected trajectory has a question of a benchmark; only a warning if the benchmark is known to share some."""
+    problems = lake.read(PROBLEMS) if lake.exists(PROBLEMS) else BenchmarkProblems.create_empty()
+    trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
+    shared = shared_questions(trajectories, problems)
+    refused = shared.filter(~pl.col("tolerated"))
+    return dg.AssetCheckResult(
+        passed=shared.is_empty(),
+        severity=dg.AssetCheckSeverity.WARN if refused.is_empty() else dg.AssetCheckSeverity.ERROR,
+        description=_words_on_shared(shared if refused.is_empty() else refused, trajectories.height),
+        metadata=dict(shared.select("benchmark", "problems").iter_rows()),
+    )
+
+
+def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
+    """How many trajectories ask questions of which benchmarks, an example, and what to do."""
+    if shared.is_empty():
+        return None
+    first = shared.row(0, named=True)
+    counts = ", ".join(
+        f"{problems:,} of the problems of {name} (asked by {asking:,} of {selected:,} selected trajectories)"
+        for name, problems, asking in shared.select("benchmark", "problems", "trajectories").iter_rows()
+    )
+    # the UI reads a description as Markdown: within backquotes it means nothing
+    example = shorten(first["example"], EXAMPLE, placeholder=" …").replace("`", "'")
+    found = f"reward models would be trained on {counts}, for example on `{example}`"
+    if first["tolerated"]:
+        return (
+            f"{found}; this benchmark takes questions from training splits: keep that in mind when you read its figures"
+        )
+    rows = "remove the rows of these questions from the source at sources.math_shepherd"
+    return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
+
+
+def negatives_differ_from_gold(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
+    """No hard negative is the gold answer, and no trajectory has one twice."""
+    same = repeated = 0
+    for shard in _made(lake, shards, NEGATIVES, TRAJECTORIES):
+        negatives = lake.read(NEGATIVES, shard, ["trajectory_id", "answer"])
+        gold = lake.read(TRAJECTORIES, shard, ["trajectory_id", "gold_answer"])
+        same += negatives.join(gold, on="trajectory_id").filter(pl.col("answer") == pl.col("gold_answer")).height
+        repeated += negatives.height - negatives.n_unique()
+    return dg.AssetCheckResult(passed=same + repeated == 0, metadata={"equal_to_gold": same, "repeated": repeated})
+
+
+def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
+    """Each selected trajectory of a finished shard has finite log-probabilities, or a reason for having none.
+
+    Where no reward type needs scores, there is nothing to check.
+    """
+    if not settings.demand.conditionings:
+        return dg.AssetCheckResult(passed=True, metadata={"asked_for": "nothing"})
+    selected = lake.read(SELECTED, columns=["trajectory_id", "shard"])
+    wanted = missing = infinite = reasons = unlabelled = 0
+    for shard in _made(lake, shards, *SCORED):  # one after another: the rows of all need not fit into memory
+        logprobs = lake.read(SCORED[0], shard, ["trajectory_id", "logprob_sum"])
+        rejected = lake.read(SCORED[1], shard, ["trajectory_id"])
+        own = selected.filter(shard=shard)
+        seen = pl.concat([logprobs["trajectory_id"], rejected["trajectory_id"]])
+        wanted += own.height
+        missing += own.filter(~pl.col("trajectory_id").is_in(seen.unique().implode()))["trajectory_id"].n_unique()
+        infinite += int((~logprobs["logprob_sum"].is_finite()).sum())
+        reasons += rejected.height
+        unlabelled += rejected["trajectory_id"].n_unique()
+    broken = missing + infinite
+    return dg.AssetCheckResult(
+        passed=not broken and not unlabelled,
+        # a trajectory that cannot be scored has its reason, and the others go on
+        severity=dg.AssetCheckSeverity.ERROR if broken else dg.AssetCheckSeverity.WARN,
+        description=f"{unlabelled:,} of {wanted:,} trajectories have no labels; `labels.rejected_trajectories` says why"
+        if unlabelled
+        else None,
+        metadata={"missing": missing, "not_finite": infinite, "rejected": reasons},
+    )
+
+
+@dg.asset_check(asset=["dataset", "soft_labels"], blocking=True)
+def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
+    """No reward type gives every step the same label; a model could learn nothing from it."""
+    spread = lake.read(SOFT_LABELS).group_by("reward_type").agg(spread=pl.col("soft_label").std())
+    constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
+    said = f"every step has the same label by {', '.join(constant)}; give more solutions, or solutions of more steps"
+    return dg.AssetCheckResult(
+        passed=not constant,
+        metadata={"constant": ", ".join(constant) or "none"},
+        description=said if constant else None,
+    )
+
+
+@dg.asset_check(asset=["reports", "distribution"])
+def reward_models_beat_chance(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+    """The best step AUC is clearly better than chance, and no reward model with real labels is clearly worse."""
+    trained = [row.row for row in main_rows(settings.recipes)]
+    scores = lake.read("reports/distribution").filter(pl.col("row").is_in(trained))
+    models = against_chance(scores).sort("measured")
+    best = models["verdict"].tail(1).to_list()
+    worse = models.filter(~pl.col("row").is_in(CONTROL_ROWS), verdict="below")["row"].to_list()
+    return dg.AssetCheckResult(
+        passed=best in ([], ["above"]) and not worse,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            model["row"]: "step AUC {measured:.3f} [{low:.3f}, {high:.3f}]: {verdict}".format(**model)
+            for model in models.iter_rows(named=True)
+        },
+    )
+
+
+CHECKS = (
+    every_row_accounted_for,
+    match_rate,
+    selection_keeps_ratios,
+    own_labels_fit_the_selection,
+    no_benchmark_question_is_trained_on,
+    soft_labels_vary,
+    reward_models_beat_chance,
+)
+LABEL_CHECKS = (
+    ShardCheck(NEGATIVES, negatives_differ_from_gold),
+    ShardCheck(SCORED[0], every_trajectory_scored),
+)

@@ -1,0 +1,81 @@
+"""What a stage of the DAG declares; `stage` runs it, `presentation` shows it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.lake.extent import Extent, setting_values
+from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.workers.language_models import Role
+
+StageBody = Callable[..., StageOutput]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a stage reads, makes and depends on.
+
+    Attributes:
+        body: makes the rows of one partition.
+        table: key of the table it makes.
+        also: keys of further tables that the same body makes.
+        inputs: keys of the tables it reads.
+        settings: dotted paths of the settings it depends on; the seed always counts.
+        grows: dotted paths of settings that say how much is asked for (see `extent`). Asked for more, the body adds
+            what is missing; asked for less, nothing is made again; asked for nothing, it is not called.
+        counts_costs: its rows depend on what its inputs cost too.
+        models: roles of the models it uses.
+        sources: the external sources it reads, by name.
+        code_version: raised by hand when the same inputs would give other rows.
+        pool: Dagster pool that limits how many run at once.
+        kinds: technologies that Dagster shows.
+        lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
+        eager: remade automatically when its inputs change, where automation is on.
+    """
+
+    body: StageBody
+    table: str
+    also: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    grows: Sequence[str] = ()
+    counts_costs: bool = False
+    models: Sequence[Role] = ()
+    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
+    code_version: str = "1"
+    pool: str | None = None
+    kinds: Sequence[str] = ("polars",)
+    lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    eager: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the stage and its body."""
+        return self.body.__name__
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Keys of all tables it makes."""
+        return (self.table, *self.also)
+
+    def column_sources(self, key: str) -> dict[str, list[tuple[str, str]]]:
+        """By column of a table, the columns of inputs it is made from: of the same name, and those in `lineage`."""
+        upstream = {name: TABLES[name].schema.columns() for name in self.inputs}
+        sources = {}
+        for column in TABLES[key].schema.columns():
+            same = [(name, column) for name, columns in upstream.items() if column in columns]
+            named = [tuple(source.rsplit(".", maxsplit=1)) for source in self.lineage.get(column, ())]
+            if found := list(dict.fromkeys([*same, *named])):
+                sources[column] = found
+        return sources
+
+    def asked(self, settings: Settings) -> Extent:
+        """How much a profile asks of a stage that grows."""
+        return setting_values(self.grows, settings)
+
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """How this stage's tables are partitioned."""
+        return TABLES[self.table].partitioning

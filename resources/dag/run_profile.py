@@ -1,0 +1,80 @@
+"""`cpmi run`: bring a profile's home up to date."""
+
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+from rich.console import Console
+
+from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.profiles.actors import RayActors
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.dagster_home import open_instance, storage_errors
+from cpmi_dagster.resources.dag.idle_runs import IdleRuns
+from cpmi_dagster.resources.dag.profile_at_work import profile_at_work
+from cpmi_dagster.resources.dag.progress import Progress
+from cpmi_dagster.resources.dag.runs import Outcome, check_shards, chosen_tables, run_phases
+from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.terminal import TerminalProgress
+from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.shard_spool import SPOOL, remove_spools
+
+Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
+"""The code location of a profile that reports its progress; the tables named are remade even where nothing changed."""
+
+
+def run_profile(
+    build: Builder,
+    stages: Sequence[Stage],
+    settings: Settings,
+    shards: Sequence[str],
+    only: Sequence[str],
+    force: bool,
+    console: Console,
+    quiet: bool,
+) -> Outcome:
+    """Materialize what is missing or stale, with a line for every stage that made rows.
+
+    Args:
+        only: `group/asset` keys or group names; all tables where empty.
+
+    Raises:
+        SettingsError: `only` names no asset, the home was made with more shards, or the disk of its history is full.
+        LakeError: a run of another profile is at work on this home.
+    """
+    settings = _with_actors(settings)
+    wanted = chosen_tables(only, [stage.tables for stage in stages])
+    lake = Lake(settings.home)
+    lake.files.check()
+    check_shards(lake, settings)
+    expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
+    small = [stage.name for stage in stages if stage.table.removeprefix("reports/") in ARTIFACT_NAMES]
+    with (
+        storage_errors(settings),
+        open_instance(settings) as instance,
+        profile_at_work(settings),
+        TerminalProgress(console, expected, quiet, small) as progress,
+    ):
+        remake = frozenset(wanted if force else ())
+        definitions = build(settings, progress, remake)
+        idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle)
+        if not outcome.failures and not outcome.waiting:
+            progress.summary()
+    remove_spools(lake.work_folder(SPOOL))
+    return outcome
+
+
+def _with_actors(settings: Settings) -> Settings:
+    """A profile that labels on several GPUs of this machine, with an actor for each; other profiles as they are."""
+    own = settings.orchestration
+    if own.ray is not None or own.gpus == 1:
+        return settings
+    ray = RayActors(actors=own.gpus)
+    return settings.model_copy(update={"orchestration": own.model_copy(update={"ray": ray})})
+
+
+def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) -> int:
+    if stage.tables[0].startswith("labels/"):
+        return len(shards)
+    return len(partitions_of(stage.tables[0], settings) or [None])

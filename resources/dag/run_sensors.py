@@ -1,0 +1,116 @@
+"""Sensors for failed runs and changed sources."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+import dagster as dg
+import httpx2
+
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.automation import INGEST
+from cpmi_dagster.resources.dag.failed_runs import shards_of
+from cpmi_dagster.resources.dag.spec_version import source_states
+from cpmi_dagster.resources.dag.staleness import Maker, staleness_of
+from cpmi_dagster.resources.dag.step_errors import reason_of
+from cpmi_dagster.resources.lake.fingerprints import fingerprint_of
+
+SECONDS_TO_POST = 10.0
+MOST_NAMED = 20
+
+
+def failed_runs(settings: Settings) -> dg.SensorDefinition:
+    """Logs every failed run in one line, and posts it to the webhook that the profile names."""
+
+    @dg.run_failure_sensor(
+        name="failed_runs",
+        description="Logs every failed run in one line, and posts it to `orchestration.webhook_variable`.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=30,
+    )
+    def compute(context: dg.RunFailureSensorContext) -> None:
+        facts = failure_facts(context, settings)
+        context.log.error(json.dumps(facts))
+        if variable := settings.orchestration.webhook_variable:
+            problem = post(environment_variable(variable), facts)
+            if problem:
+                context.log.warning(f"the failure was not posted to the webhook in {variable}: {problem}")
+
+    return compute
+
+
+def failure_facts(context: dg.RunFailureSensorContext, settings: Settings) -> dict[str, object]:
+    """What is posted of a failed run; `text` is what chat servers show."""
+    run = context.dagster_run
+    steps = {event.step_key: reason_of(event) for event in context.get_step_failure_events()}
+    reasons = [f"{step}: {reason}" for step, reason in steps.items()] or [context.failure_event.message or "unknown"]
+    shards = shards_of(run, settings)
+    where = f" of shards {', '.join(shards)}" if shards else ""
+    return {
+        "text": f"CPMI profile {settings.profile}: {run.job_name}{where} failed: {'; '.join(reasons)}",
+        "profile": settings.profile,
+        "job": run.job_name,
+        "run_id": run.run_id,
+        "shards": shards,
+        "steps": steps,
+    }
+
+
+def post(url: str, facts: Mapping[str, object]) -> str:
+    """Post facts as JSON.
+
+    Returns:
+        Why it could not be done; empty where it was. The address, which is a secret, is not in it.
+    """
+    if not url:
+        return "the variable is not set"
+    try:
+        reply = httpx2.post(url, json=facts, timeout=SECONDS_TO_POST)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        return type(error).__name__
+    return "" if reply.is_success else f"the server answered with status {reply.status_code}"
+
+
+def changed_sources(settings: Settings, makers: Mapping[str, Maker]) -> dg.SensorDefinition:
+    """Notices that a source has changed or is new, and names what it makes stale."""
+
+    @dg.sensor(
+        name="changed_sources",
+        description="Detects new and changed sources, and names the shards and tables that become stale.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=300,
+    )
+    def compute(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        states = {key: source_states(maker, settings) for key, maker in makers.items()}
+        state = fingerprint_of(states)
+        if state == context.cursor:
+            return dg.SensorResult(skip_reason="no source has changed", cursor=state)
+        message = what_is_stale(settings, makers, [key for key, found in states.items() if found])
+        if message:
+            context.log.warning(message)
+        unchanged = "no source differs from what its table was made from"
+        return dg.SensorResult(skip_reason=message or unchanged, cursor=state)
+
+    return compute
+
+
+def what_is_stale(settings: Settings, makers: Mapping[str, Maker], readers: Iterable[str]) -> str:
+    """A sentence that names the tables made from another version of their source, and what to run; empty for none.
+
+    Args:
+        readers: the tables that read sources.
+    """
+    staleness, parts = staleness_of(settings, makers), []
+    for key in readers:
+        if TABLES[key].partitioning is None:
+            parts += [key] * bool(staleness.of(key, None))
+        elif stale := [*staleness.partitions(key)]:
+            more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
+            parts.append(f"{key} of shards {', '.join(stale[:MOST_NAMED])}{more}")
+    if not parts:
+        return ""
+    return (
+        f"a source has changed, so these are stale: {'; '.join(parts)}; run the job `{INGEST}`: labels follow for the "
+        "shards whose rows differ"
+    )

@@ -1,0 +1,228 @@
+"""`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
+
+import uuid
+from collections.abc import Collection, Iterator, Sequence, Set
+from contextlib import closing
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import groupby
+
+import dagster as dg
+
+from cpmi_dagster.contracts.keys import SHEPHERD, STEP_REWARDS
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.errors import SettingsError, ShardsFailed, UsageError
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.failed_runs import range_tags
+from cpmi_dagster.resources.dag.idle_runs import IdleRuns
+from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.run_life import hold_run, wait_for_pool
+from cpmi_dagster.resources.dag.run_log import log_of_this_process
+from cpmi_dagster.resources.dag.shard_schedule import stretches
+from cpmi_dagster.resources.dag.stage import GPU_POOL
+from cpmi_dagster.resources.dag.step_errors import reason_of
+from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
+
+CHECK_FAILED = "DagsterAssetCheckFailedError"
+ON_GPUS = (LABEL, CANDIDATES, TRAIN)
+# by which the pages of a job find its runs; those of this process come from no code server
+OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of the phases went.
+
+    `failures` has a sentence per failed step; `failed_checks` has a sentence per failed check, by its name; `waiting`
+    says why a phase was not started.
+    """
+
+    failures: list[str] = field(default_factory=list)
+    failed_checks: dict[str, str] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
+
+    def add(self, other: "Outcome") -> None:
+        """Add what another part of the run reports; several processes may report the same error."""
+        self.failures.extend(failure for failure in other.failures if failure not in self.failures)
+        # of a check that every shard's run makes again, the last has seen the most
+        self.failed_checks.update(other.failed_checks)
+        self.waiting.extend(other.waiting)
+
+
+def run_phases(
+    definitions: dg.Definitions,
+    settings: Settings,
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    shards: Sequence[str],
+    wanted: Set[str],
+    idle: IdleRuns | None = None,
+) -> Outcome:
+    """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
+
+    Args:
+        lake: the files; their shards are the ones labelled.
+        shards: which shards to label; everything before labeling is done for all shards.
+        idle: finds runs that would do nothing, which are not started.
+    """
+    outcome = Outcome()
+    for phase, tables in PHASES.items():
+        selection = [key for key in tables if key in wanted]
+        if not selection:
+            continue
+        missing = set(settings.shard_keys) - set(shards) - set(lake.partitions(STEP_REWARDS))
+        if missing and phase not in (INGEST, LABEL):
+            outcome.waiting.append(
+                f"`{phase}` and everything after it wait for shards {', '.join(sorted(missing))}: soft labels are "
+                "over the whole set; run without --shards to label them"
+            )
+            break
+        outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
+        if outcome.failures:
+            break
+    return outcome
+
+
+def run_phase(
+    definitions: dg.Definitions,
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    phase: str,
+    shards: Sequence[str],
+    selection: Sequence[str],
+    idle: IdleRuns | None = None,
+) -> Outcome:
+    """Materialize some tables of one phase in this process, one run after another; see `run_phases`.
+
+    A run makes one partition; where actors label, it makes a whole stretch of shards, so that they always have chunks.
+    Finished ones among them are skipped by the run.
+    Shards that fail keep no other from being labelled, unless the others would fail as well.
+    """
+    outcome, several = Outcome(), phase == LABEL and settings.orchestration.ray is not None
+    for tables in _alike(definitions, selection):
+        keys = shards if phase == LABEL else partitions_of(tables[0], settings)
+        skips = idle.finder(definitions, phase, tables) if idle else None
+        partitions = [None] if keys is None else keys
+        to_run = [partition for partition in partitions if not (skips and skips(partition))]
+        if idle and not to_run:
+            outcome.failed_checks.update(_by_name(idle.warnings(definitions, phase, tables)))
+        for first, last in _spans(shards, set(to_run)) if several else ((key, key) for key in to_run):
+            if phase in ON_GPUS:
+                wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
+            if not _run_job(definitions, settings, instance, phase, tables, (first, last), outcome):
+                return outcome
+    return outcome
+
+
+def _spans(chosen: Sequence[str], to_make: Set[str | None]) -> Iterator[tuple[str, str]]:
+    """The first and last shard to make of each unbroken stretch of the chosen ones."""
+    for stretch in stretches(sorted(chosen), len(chosen)):
+        if left := [shard for shard in stretch if shard in to_make]:
+            yield left[0], left[-1]
+
+
+def check_shards(lake: Lake, settings: Settings) -> None:
+    """Refuse a home whose rows were assigned to more shards: the extra files would show rows twice.
+
+    Raises:
+        SettingsError: the home has a shard beyond the profile's.
+    """
+    beyond = set(lake.partitions(SHEPHERD)) - set(settings.shard_keys)
+    if beyond:
+        raise SettingsError(
+            f"{settings.home} contains shard {max(beyond)}, but profile `{settings.profile}` has {settings.shards} "
+            "shards; use another CPMI_HOME, or delete its lake"
+        )
+
+
+def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = ()) -> set[str]:
+    """The tables that `--only` names, keys or whole groups, with those that the same stage makes.
+
+    Args:
+        only: `group/asset` keys or group names; all tables by default.
+
+    Raises:
+        UsageError: a name is neither.
+    """
+    if not only:
+        return set(TABLES)
+    groups = {table.group for table in TABLES.values()}
+    for name in only:
+        if name not in TABLES and name not in groups:
+            near = get_close_matches(name, [*TABLES, *groups], n=1)
+            advice = f"did you mean {near[0]}?" if near else f"groups are {', '.join(sorted(groups))}"
+            raise UsageError(f"--only {name}: there is no such asset or group; {advice}")
+    named = {key for key, table in TABLES.items() if key in only or table.group in only}
+    return named.union(*(tables for tables in made_together if named & set(tables)))
+
+
+def _alike(definitions: dg.Definitions, selection: Sequence[str]) -> Iterator[list[str]]:
+    """Tables in parts that are partitioned alike, each after those it reads; a Dagster run has one partition."""
+    graph = definitions.resolve_asset_graph()
+    depth: dict[str, int] = {}
+    for asset in graph.toposorted_asset_keys:
+        table = TABLES["/".join(asset.path)]
+        parents = [TABLES["/".join(parent.path)] for parent in graph.get(asset).parent_keys]
+        depth[table.key] = max(
+            (depth[parent.key] + (parent.partitioning != table.partitioning) for parent in parents), default=0
+        )
+    ordered = sorted(selection, key=lambda key: (depth[key], TABLES[key].partitioning or ""))
+    for _, part in groupby(ordered, key=lambda key: TABLES[key].partitioning):
+        yield list(part)
+
+
+def _run_job(
+    definitions: dg.Definitions,
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    phase: str,
+    selection: Sequence[str],
+    partitions: tuple[str | None, str | None],
+    outcome: Outcome,
+) -> bool:
+    """Run a job for some partitions.
+
+    Returns:
+        Whether others can be made: nothing failed but these shards.
+    """
+    job, (first, last) = definitions.resolve_job_def(phase), partitions
+    assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
+    # checks that are not named would be those of the whole home
+    checks = frozenset(key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in assets)
+    tags = dict(OF_THIS_LOCATION)
+    if first and last and phase == LABEL:
+        tags[SHARDS_TAG] = first if first == last else f"{first}-{last}"
+    if first and last and first != last:
+        tags.update(range_tags([first, last]))
+    with closing(hold_run(dagster_folder(settings), run_id)):
+        result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
+            instance=instance,
+            run_id=run_id,
+            partition_key=first if first == last else None,
+            tags=tags,
+            run_config=log_of_this_process(),
+            raise_on_error=False,
+        )
+    failures = result.get_step_failure_events()
+    failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
+    stopping = [each for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
+    errors = [event.step_failure_data.error for event in failures]
+    found = [f"{event.step_key}: {reason_of(event)}" for event in failures]
+    if stopping and all(getattr(error, "cls_name", "") == CHECK_FAILED for error in errors):
+        # Dagster's own error says only that there was one
+        found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
+    outcome.add(Outcome(found, _by_name(failed)))
+    causes = [getattr(error, "cause", None) for error in errors]
+    return all(getattr(cause, "cls_name", "") == ShardsFailed.__name__ for cause in causes)
+
+
+def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
+    """By the name of each check that did not pass, the name with what it found."""
+    names = [f"{each.asset_key.to_user_string()}: {each.check_name}" for each in evaluations]
+    return {
+        name: f"{name}: {each.description}" if each.description else name
+        for name, each in zip(names, evaluations, strict=True)
+    }

@@ -1,0 +1,267 @@
+"""Several stages as one op of Dagster, whose run takes a stretch of shards and finishes one after another.
+
+run over shards 004 to 005      004: hard_negatives, answer_logprobs, …, policy_rollouts, …, step_rewards
+                                005: the same, by the models that are loaded
+
+Each table of a shard is recorded the moment it is written, so that a run which is cancelled or killed leaves whole
+shards. A shard that fails does not stop the others; the run fails at its end, and names it. An error that every shard
+would meet, such as a missing model, ends the run at once. So does an error that may pass, unless this is the last
+attempt of the step.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from inspect import getdoc
+from threading import Event
+from traceback import format_exception
+from typing import Any
+
+import dagster as dg
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.errors import (
+    CpmiError,
+    EveryShardFails,
+    MissingModel,
+    NoActors,
+    ServerUnreachable,
+    SettingsError,
+    ShardsFailed,
+    StorageError,
+    described,
+    may_pass,
+    with_notes,
+)
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag import presentation
+from cpmi_dagster.resources.dag.materializations import asset_key, is_recorded, materialization
+from cpmi_dagster.resources.dag.run_config import label_config, settings_of_run
+from cpmi_dagster.resources.dag.spec_version import spec_version
+from cpmi_dagster.resources.dag.stage import GPU_POOL, RESOURCES, Stage
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.dag.staleness import Maker
+from cpmi_dagster.resources.dag.step_errors import step_errors
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.side_by_side import side_by_side
+
+LOG = logging.getLogger(__name__)
+OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors, ServerUnreachable)
+"""Errors that every shard would meet."""
+Shown = dg.AssetMaterialization | dg.AssetCheckResult
+"""What Dagster records."""
+
+
+@dataclass(frozen=True)
+class ShardCheck:
+    """A check of a table's finished shards; where it fails as an error, nothing more is made.
+
+    Attributes:
+        table: that is checked.
+        body: checks those of some shards that are made; its name and docstring are the check's.
+    """
+
+    table: str
+    body: Callable[[Lake, Settings, Sequence[str]], dg.AssetCheckResult]
+
+    @property
+    def name(self) -> str:
+        """Of the check, as Dagster shows it."""
+        return self.body.__name__
+
+    @property
+    def spec(self) -> dg.AssetCheckSpec:
+        """The check as Dagster knows it."""
+        return dg.AssetCheckSpec(self.name, asset=asset_key(self.table), description=getdoc(self.body), blocking=True)
+
+
+@dataclass(frozen=True)
+class ShardOp:
+    """Stages that make a shard, one after the other.
+
+    Attributes:
+        name: of the op.
+        stages: in the order in which they run.
+        checks: of the stages' tables.
+    """
+
+    name: str
+    stages: Sequence[Stage]
+    checks: Sequence[ShardCheck]
+
+    def bind(self, settings: Settings, makers: Mapping[str, Maker]) -> dg.AssetsDefinition:
+        """The Dagster assets of these stages under a profile.
+
+        Args:
+            makers: the stages behind all tables.
+        """
+        versions = self._versions(settings, makers)
+        memo: dict[str, Any] = {}
+
+        def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
+            with step_errors(context, settings.orchestration):
+                selected, profile = context.selected_asset_keys, context.resources.settings
+                chosen = [stage for stage in self.stages if selected & set(map(asset_key, stage.tables))]
+                own = settings_of_run(profile, context.op_execution_context.op_config)
+                is_profile = own is profile
+                if not is_profile and len(chosen) < len(self.stages):
+                    raise SettingsError(
+                        f"the launchpad changes settings of {len(chosen)} of the {len(self.stages)} stages of group "
+                        f"`{self.name}`, which read each other's tables; launch the whole group"
+                    )
+                # models know the settings that the launchpad changes
+                models = context.resources.models if is_profile else LanguageModels(own)
+                used = {"settings": own, "models": models}
+                runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in chosen]
+                checks = [check for check in self.checks if check.spec.key in context.selected_asset_check_keys]
+                made_by = versions if is_profile else self._versions(own, makers)
+                try:
+                    yield from _ShardWork(context, runs, checks, made_by).events()
+                finally:
+                    models.end_actors()
+
+        return dg.multi_asset(
+            name=self.name,
+            specs=[
+                presentation.asset_spec(stage, key, versions[key]).replace_attributes(skippable=True)
+                for stage in self.stages
+                for key in stage.tables
+            ],
+            check_specs=[check.spec for check in self.checks],
+            can_subset=True,
+            partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys),
+            backfill_policy=dg.BackfillPolicy.multi_run(settings.orchestration.run_length(settings.shards)),
+            required_resource_keys=RESOURCES,
+            config_schema=label_config(settings),
+            pool=GPU_POOL,
+        )(compute)
+
+    def _versions(self, settings: Settings, makers: Mapping[str, Maker]) -> dict[str, str]:
+        return {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The tables of a shard that a stage has brought up to date; `shown` is what Dagster shows of each."""
+
+    stage: Stage
+    run: StageRun
+    shard: str
+    shown: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class _ShardWork:
+    """The shards of one run.
+
+    Attributes:
+        failures: a sentence per shard that failed while others could be made, and per check that raised.
+        checked: the checks of tables that were made; each runs once more at the end, over all shards.
+        stopped: set where no further table is to be made.
+        costs: what was spent on each table that was made.
+    """
+
+    context: dg.AssetExecutionContext
+    runs: Sequence[tuple[Stage, StageRun]]
+    checks: Sequence[ShardCheck]
+    versions: Mapping[str, str]
+    failures: list[str] = field(default_factory=list)
+    checked: set[ShardCheck] = field(default_factory=set)
+    stopped: Event = field(default_factory=Event)
+    costs: list[Cost] = field(default_factory=list)
+
+    def events(self) -> Iterator[Shown]:
+        """Make the shards; a check that fails as an error ends the run, of which Dagster then says so.
+
+        Raises:
+            ShardsFailed: some could not be made; the message names each.
+            EveryShardFails: the last of those that it names would keep all others from being made.
+        """
+        _, run = self.runs[0]
+        shards, ray = self.context.partition_keys, run.settings.orchestration.ray
+        try:
+            if ray is None:
+                finished = (made for shard in shards for made in self._make(shard))
+            else:
+                run.models.connect_actors()
+                finished = side_by_side(self._make, shards, ray.shards_at_once, run.models.stop_actors)
+            with closing(finished):
+                for made in finished:
+                    # not in the shard's thread, which may be ahead: an event names those that Dagster has of its inputs
+                    yield from self._recorded(made)
+        except CpmiError as error:
+            raise EveryShardFails("; ".join([*self.failures, with_notes(error)])) from error
+        self.context.log.info(f"shards {', '.join(shards)}: {sum(self.costs, Cost.zero())}")
+        yield from (self._result(check) for check in self.checks if check in self.checked)
+        if self.failures:
+            # a check that fails as an error lets no run make more
+            raise (EveryShardFails if self.stopped.is_set() else ShardsFailed)("; ".join(self.failures))
+
+    def _make(self, shard: str) -> Iterator[_Made]:
+        for stage, run in self.runs:
+            if self.stopped.is_set():
+                return
+            try:
+                shown = stage.bring_up_to_date(run, shard)
+            except Exception as error:
+                self._fail(stage, run, shard, error)
+                return
+            yield _Made(stage, run, shard, shown)
+            for check in (check for check in self.checks if check.table in stage.tables):
+                self.checked.add(check)
+                found = self._found(check, run, [shard])
+                if isinstance(found, str):  # its result says so at the end; the shards can be made
+                    self.context.log.warning(f"the check {check.name} fails at {shard}: {found}")
+                elif not found.passed and found.severity == dg.AssetCheckSeverity.ERROR:
+                    self.stopped.set()
+
+    def _fail(self, stage: Stage, run: StageRun, shard: str, error: Exception) -> None:
+        """Keep a failure for the end of the run.
+
+        Raises:
+            EveryShardFails: the other shards would fail as well, or the step is tried again, as time may mend it.
+        """
+        if isinstance(error, NoActors) and self.stopped.is_set():
+            return  # the actors were stopped for another shard
+        failure = f"{stage.name} {shard}: {described(error)}"
+        with stage.named_in_logs(run, shard):
+            ours = isinstance(error, CpmiError)
+            self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
+        # in the last attempt of the step, a shard that keeps failing stops no other
+        is_tried_again = self.context.op_execution_context.retry_number < run.settings.orchestration.retries
+        if isinstance(error, OF_ALL_SHARDS) or (may_pass(error) and is_tried_again):
+            self.stopped.set()
+            raise EveryShardFails(failure) from error
+        self.failures.append(failure)
+
+    def _found(self, check: ShardCheck, run: StageRun, shards: Sequence[str]) -> dg.AssetCheckResult | str:
+        """What a check finds in some shards; the problem where it raises."""
+        try:
+            return check.body(run.lake, run.settings, shards)
+        except Exception as error:
+            LOG.exception("the check %s cannot be made", check.name)
+            return f"it cannot be made: {described(error)}"
+
+    def _result(self, check: ShardCheck) -> dg.AssetCheckResult:
+        """What a check finds in all shards on disk; one that raises has failed, and the run with it."""
+        _, run = self.runs[0]
+        found = self._found(check, run, run.settings.shard_keys)
+        if isinstance(found, str):
+            self.failures.append(f"the check {check.name} of {check.table}: {found}")
+            found = dg.AssetCheckResult(passed=False, description=found)
+        return found._replace(asset_key=asset_key(check.table), check_name=check.name)
+
+    def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
+        """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""
+        instance, inputs = self.context.instance, made.stage.inputs
+        for key in made.stage.tables:
+            record, shown = made.run.lake.intact_record(key, made.shard), made.shown[key]
+            if record is None:
+                continue
+            versions = (record.content, self.versions[key])
+            if "skipped" not in shown and record.cost:
+                self.costs.append(Cost.from_dict(record.cost))
+            if "skipped" not in shown or not is_recorded(instance, key, made.shard, inputs, versions):
+                yield materialization(instance, key, made.shard, inputs, versions, shown)

@@ -1,0 +1,146 @@
+"""The schedule that requests shards which are missing, stale or failed, within the budget of the day.
+
+tick at 10:20, 3 GPUs      000-003 missing, 007 stale, 009 failed once, 012 failed three times
+run requests               000-001, 002-003, 007 in runs of two shards, 009 in a run of its own
+warning                    012 is given up after 3 failed runs
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import dagster as dg
+from dagster._utils.schedules import is_valid_cron_schedule
+
+from cpmi_dagster.contracts.keys import SELECTED
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.automation import INGEST, LABEL, SHARDS_TAG, Job
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.failed_runs import failures_of, range_tags
+from cpmi_dagster.resources.dag.history_owner import claim_history
+from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES, budget_of
+from cpmi_dagster.resources.dag.staleness import Maker, Staleness, staleness_of
+from cpmi_dagster.resources.dag.status import partition_states
+from cpmi_dagster.resources.lake.lake import Lake
+
+NOTHING_TO_DO = "every shard is labelled, or being labelled"
+
+
+@dataclass(frozen=True)
+class ShardDemand:
+    """What is to be labelled now.
+
+    Attributes:
+        fresh: shards that are missing or stale.
+        failed: shards whose last run failed, to be tried again.
+        notes: which shards are given up, and how many are postponed.
+    """
+
+    fresh: Sequence[str]
+    failed: Sequence[str]
+    notes: Sequence[str]
+
+
+def check_schedule(settings: Settings) -> None:
+    """Refuse a schedule that Dagster could not follow.
+
+    Raises:
+        SettingsError: it is not a cron expression.
+    """
+    cron = settings.orchestration.schedule
+    if not is_valid_cron_schedule(cron):
+        raise SettingsError(
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, which is not a cron expression of "
+            "five fields; write one such as */10 * * * *"
+        )
+
+
+def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) -> dg.ScheduleDefinition:
+    """Requests shards whose labels are missing, stale or failed: a few per tick, within the day's GPU-hours.
+
+    Args:
+        makers: the stage behind each table.
+        job: the one that labels shards.
+
+    Raises:
+        SettingsError: the profile's schedule is not a cron expression.
+    """
+    check_schedule(settings)
+
+    @dg.schedule(
+        job=job,
+        cron_schedule=settings.orchestration.schedule,
+        description=(shard_schedule.__doc__ or "").partition("\n")[0],
+    )
+    def missing_or_failed_shards(
+        context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
+    ) -> list[dg.RunRequest] | dg.SkipReason:
+        claim_history(context.instance, settings, dagster_folder(settings))
+        if not lake.exists(SELECTED):
+            return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
+        # what is stale before labeling is not made current by labeling again
+        staleness = staleness_of(settings, {key: makers[key] for key in LABEL_TABLES})
+        tick = context.scheduled_execution_time
+        demand = shard_demand(context.instance, lake, settings, staleness, tick)
+        for note in demand.notes:
+            context.log.warning(note)
+        length = settings.orchestration.run_length(len(demand.fresh))
+        # a failed shard runs alone, so that it stops no other
+        runs = [*stretches(demand.fresh, length), *([shard] for shard in demand.failed)]
+        return [_request(shards, tick) for shards in runs] or dg.SkipReason("; ".join(demand.notes) or NOTHING_TO_DO)
+
+    return missing_or_failed_shards
+
+
+def shard_demand(
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, staleness: Staleness, now: datetime
+) -> ShardDemand:
+    """The shards to label now: no more than a tick and the day's budget allow, failed ones last.
+
+    Args:
+        now: the time of the tick; its day's budget counts.
+    """
+    attempts, notes = settings.orchestration.attempts, []
+    by_table = [partition_states(instance, lake, settings, table, staleness) for table in LABEL_TABLES]
+    states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
+    idle = {shard: found for shard, found in states.items() if "running" not in found}
+    wanted = [shard for shard, found in idle.items() if found & {"missing", "stale", "failed"}]
+    failures = failures_of(instance, settings, wanted, LABEL)
+    fresh = [shard for shard in wanted if not failures[shard] and "failed" not in idle[shard]]
+    failed = [shard for shard in wanted if shard not in fresh and failures[shard] < attempts]
+    if given_up := [shard for shard in wanted if failures[shard] >= attempts]:
+        notes.append(
+            f"given up after {attempts} failed runs: {', '.join(given_up)}; see the error of their last run, correct "
+            "it, then launch them by hand"
+        )
+    chosen = [*fresh, *failed][: settings.orchestration.shards_per_tick]
+    budget = budget_of(lake, settings, now)
+    taken = chosen[: budget.shards(len(states) - len(idle))]
+    if postponed := len(chosen) - len(taken):
+        notes.append(f"{postponed} shards are postponed until tomorrow: {budget}")
+    return ShardDemand(
+        fresh=[shard for shard in taken if shard in fresh],
+        failed=[shard for shard in taken if shard in failed],
+        notes=notes,
+    )
+
+
+def stretches(shards: Sequence[str], length: int) -> Iterator[list[str]]:
+    """Shards in stretches of neighbours, which one Dagster run can take, none longer than `length`."""
+    stretch: list[str] = []
+    for shard in shards:
+        if stretch and (len(stretch) == length or int(shard) != int(stretch[-1]) + 1):
+            yield stretch
+            stretch = []
+        stretch.append(shard)
+    if stretch:
+        yield stretch
+
+
+def _request(shards: Sequence[str], tick: datetime) -> dg.RunRequest:
+    # the tick is in the run key, so that a shard that fails again is requested again
+    key, named = f"{tick.isoformat()} {shards[0]}", {SHARDS_TAG: "-".join(dict.fromkeys([shards[0], shards[-1]]))}
+    if len(shards) == 1:
+        return dg.RunRequest(run_key=key, partition_key=shards[0], tags=named)
+    return dg.RunRequest(run_key=key, tags={**named, **range_tags(shards)})

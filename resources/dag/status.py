@@ -1,0 +1,155 @@
+"""How far a home is: every asset with its partitions done, failed or missing, what labeling cost, what is left."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+import dagster as dg
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
+from cpmi_dagster.resources.dag.failed_runs import PARTITION_TAG, shards_of
+from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
+from cpmi_dagster.resources.dag.staleness import Maker, Staleness, staleness_of
+from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.pace import Pace
+
+LOG = logging.getLogger(__name__)
+State = Literal["done", "stale", "missing", "failed", "running"]
+
+
+@dataclass(frozen=True)
+class AssetStatus:
+    """One asset and its partitions.
+
+    Attributes:
+        key: `group/name`.
+        partitions: state of each partition; an unpartitioned asset has the one partition `all`.
+        rows: rows on disk.
+        cost: of labeling what is done.
+        paces: of the partitions that are begun and not finished.
+    """
+
+    key: str
+    partitions: Mapping[str, State]
+    rows: int
+    cost: Cost
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+
+    def count(self, *states: State) -> int:
+        """Partitions in any of these states."""
+        return sum(state in states for state in self.partitions.values())
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time that other partitions should take, by the mean of those on disk; None where none is.
+
+        Of a partition that is being made, its own pace counts.
+        """
+        made = self.count("done", "stale")
+        begun = (pace for name, pace in self.paces.items() if self.partitions.get(name) == "running")
+        rest = sum(pace.seconds_left or 0 for pace in begun)
+        return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") + rest if made else None
+
+
+def home_status(settings: Settings, makers: Mapping[str, Maker]) -> list[AssetStatus]:
+    """Every asset of a profile's home: its partitions done, stale, failed, missing, and what they cost.
+
+    Looking changes nothing: a run whose process is gone is shown as failed, and left to the next run or the daemon. Of
+    a home that cannot be written, only what is on disk is known.
+    """
+    lake = Lake(settings.home)
+    try:
+        instance = view_instance(settings)
+    except UnwritableHome as error:
+        LOG.warning(f"{error}; shown is what is on disk, not what is stale, running or failed")
+        return [_asset_status(key, _on_disk(lake, settings, key), lake) for key in TABLES]
+    staleness = staleness_of(settings, makers)
+    with storage_errors(settings), instance:
+        interrupted = _interrupted(instance, settings)
+        found = {key: partition_states(instance, lake, settings, key, staleness) for key in TABLES}
+    shown = {key: _without(states, interrupted) for key, states in found.items()}
+    return [_asset_status(key, states, lake) for key, states in shown.items()]
+
+
+def _on_disk(lake: Lake, settings: Settings, key: str) -> dict[str, State]:
+    partitions = partitions_of(key, settings)
+    if partitions is None:
+        return {"all": _state(None, lake.exists(key))}
+    made = lake.partitions(key)
+    return {partition: _state(None, partition in made) for partition in partitions}
+
+
+def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
+    """Partitions whose run has no process any more, and which no other run is making."""
+    folder = dagster_folder(settings)
+    places: dict[bool, set[str]] = {True: set(), False: set()}
+    for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+        run = record.dagster_run
+        named = run.tags.get(PARTITION_TAG)
+        places[is_orphaned(folder, record)].update([named] if named else shards_of(run, settings) or ["all"])
+    return places[True] - places[False]
+
+
+def _without(states: Mapping[str, State], interrupted: set[str]) -> dict[str, State]:
+    """States in which what is no longer running is failed."""
+    return {name: "failed" if state == "running" and name in interrupted else state for name, state in states.items()}
+
+
+def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:
+    done = [name for name, state in states.items() if state in ("done", "stale")]
+    found = (lake.intact_record(key, name if TABLES[key].partitioning else None) for name in done)
+    records = [record for record in found if record]
+    cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
+    paces = lake.paces(key)
+    return AssetStatus(key, states, sum(record.rows for record in records), cost, paces)
+
+
+def partition_states(
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, staleness: Staleness | None = None
+) -> dict[str, State]:
+    """State of each partition of a table; an unpartitioned table has the one partition `all`.
+
+    The lake decides whether rows are there, and whether the profile would still give them; Dagster knows what is
+    running and what failed since.
+    """
+    states = _states(instance, lake, settings, key)
+    for name, state in states.items():
+        if staleness and state == "done" and staleness.of(key, name if TABLES[key].partitioning else None):
+            states[name] = "stale"
+    return states
+
+
+def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
+    partitions = partitions_of(key, settings)
+    if partitions is None:
+        return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
+    definition = dg.StaticPartitionsDefinition(partitions)
+    statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}
+    on_disk = set(lake.partitions(key))
+    return {partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions}
+
+
+def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
+    """The state that its last run left, if that run did not make it; else whether it is on disk."""
+    records = instance.get_asset_records([asset_key(key)])
+    entry = records[0].asset_entry if records else None
+    last, made = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
+    run = instance.get_run_by_id(last) if last and (made is None or made.run_id != last) else None
+    if run is not None and run.is_failure_or_canceled:
+        return "failed"
+    if run is not None and not run.is_finished:
+        return "running"
+    return "done" if on_disk else "missing"
+
+
+def _state(status: Enum | None, on_disk: bool) -> State:
+    if status is not None and status.value in ("IN_PROGRESS", "FAILED"):
+        return "failed" if status.value == "FAILED" else "running"
+    return "done" if on_disk else "missing"

@@ -1,0 +1,1 @@
+"""What is read from outside: files of rows, data sets of a hub."""

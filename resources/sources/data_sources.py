@@ -1,0 +1,135 @@
+"""Where rows come from: local files and folders, the embedded world, or the hub.
+
+Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all such files in name order.
+`miniature:NAME` is a file of the embedded world, which is written to `<home>/world/VERSION-seed-N` at its first use.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from cpmi_dagster.errors import SourceError, first_line
+from cpmi_dagster.files.file_states import changed_while_read, file_digest, file_state
+from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.whole_files import remove_unfinished
+from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.sources.data_files import local_files, read_files
+from cpmi_dagster.resources.sources.hub import HubLock
+from cpmi_dagster.trajectories.rows import Row, Unreadable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HUB_BATCH = 1_000
+
+
+class DataSources:
+    """Reads the rows of a source and says which version of it they are."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._home, self._folder = settings.home, settings.folder
+        self._seed = settings.seed
+        self._limits = settings.sources.limits
+
+    def version(self, source: DataSource) -> dict[str, Any]:
+        """What identifies the rows: hashes of local files, or hub id and commit.
+
+        Raises:
+            SourceError: there is no such file.
+        """
+        read = {"split": source.split, "limit": source.limit}
+        if source.hub is not None:
+            return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
+        return {**read, "files": [file_digest(file) for file in self.files(source)]}
+
+    def stream(self, source: DataSource) -> Iterator[tuple[Row, float]]:
+        """Rows one by one, with the share of the source that has been read; a broken line is an `Unreadable` row.
+
+        Raises:
+            SourceError: the source does not exist, a file of it is damaged, or somebody writes to it meanwhile.
+        """
+        rows = self._hub_rows(source) if source.hub is not None else self._local_rows(source)
+        return islice(rows, source.limit) if source.limit else rows
+
+    def stream_all(self, sources: Sequence[DataSource]) -> Iterator[tuple[Row, float]]:
+        """Rows of several sources, one after the other, with the share of all that has been read; see `stream`."""
+        for number, source in enumerate(sources):
+            for row, share in self.stream(source):
+                yield row, (number + share) / len(sources)
+
+    def records(self, source: DataSource) -> Iterator[Mapping[str, Any]]:
+        """The rows of a source one by one, their values as the source has them.
+
+        Raises:
+            SourceError: the source does not exist, or a line of it is not a JSON object.
+        """
+        for row, _ in self.stream(source):
+            if isinstance(row, Unreadable):
+                raise SourceError(f"{row.place}: {row.reason}; correct or remove it")
+            yield row
+
+    def rows(self, source: DataSource) -> pl.DataFrame:
+        """All rows of a source, in order, with the source's own columns, each of one type.
+
+        Raises:
+            SourceError: the source does not exist, a line of it is not a JSON object, or its text is not UTF-8.
+        """
+        try:
+            return pl.DataFrame(list(self.records(source)), infer_schema_length=None, strict=False)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"{source.place} contains text that is not UTF-8; save it as UTF-8") from error
+
+    def files(self, source: DataSource) -> list[Path]:
+        """The local files of a source; those of the embedded world are written at their first use.
+
+        Raises:
+            SourceError: there is none.
+        """
+        place = str(source.path)
+        path = self._world_file(place.removeprefix(MINIATURE)) if place.startswith(MINIATURE) else Path(place)
+        return local_files(path)
+
+    def _world_file(self, name: str) -> Path:
+        from cpmi_dagster.miniature import WORLD_FILES, WORLD_VERSION, write_world
+
+        if name not in WORLD_FILES:
+            raise SourceError(f"the embedded world has no file `{name}`; it has {', '.join(WORLD_FILES)}")
+        folder = self._folder / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
+        with locked(folder / ".lock"):
+            if not all((folder / file).is_file() for file in WORLD_FILES.values()):
+                for file in WORLD_FILES.values():
+                    remove_unfinished(folder / file)
+                write_world(folder, seed=self._seed)
+        return folder / WORLD_FILES[name]
+
+    def _revision(self, source: DataSource) -> str:
+        return source.revision or HubLock(self._home).revision("dataset", str(source.hub))
+
+    def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
+        files = self.files(source)
+        before = [file_state(file) for file in files]
+        for row, share, _ in read_files(files, self._limits):
+            yield row, share
+        if [file_state(file) for file in files] != before:
+            raise changed_while_read(source.place)
+
+    def _hub_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
+        from datasets import load_dataset
+
+        try:
+            rows = load_dataset(
+                str(source.hub), source.config, split=source.split, revision=self._revision(source)
+            ).with_format("arrow")
+        except (OSError, ValueError) as error:
+            raise SourceError(
+                f"the data set `{source.hub}` cannot be read from the hub: {first_line(error)}"
+            ) from error
+        for start in range(0, len(rows), HUB_BATCH):
+            batch = cast("pa.Table", rows[start : start + HUB_BATCH])
+            for number, row in enumerate(batch.to_pylist(), start=start + 1):
+                yield row, number / len(rows)

@@ -1,0 +1,64 @@
+"""`dagster dev` for a home: the webserver on 127.0.0.1 and the daemon, and what is checked before they start."""
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.json_log import logs_are_json
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.dagster_home import view_instance
+from cpmi_dagster.resources.web.guarded_webserver import AS_MODULE
+from cpmi_dagster.resources.web.own_pages_only import LOCALHOST
+
+WORKSPACE = Path(__file__).parents[2] / "workspace.yaml"
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that a server could not take: another server, perhaps of another home, would answer on it.
+
+    Raises:
+        SettingsError: it is in use, or not ours to take.
+    """
+    try:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((LOCALHOST, port))
+    except OSError as error:
+        found = " (perhaps one of this home that runs already)" if error.errno == errno.EADDRINUSE else ""
+        raise SettingsError(
+            f"--port {port} cannot be used ({error.strerror}); see what answers at http://{LOCALHOST}:{port}{found}, "
+            "or give another port"
+        ) from error
+
+
+def serve_ui(settings: Settings, profile: str | None, port: int, announce: Callable[[], object]) -> None:
+    """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
+
+    Its pages alone may ask the webserver for anything; see `own_pages_only`.
+
+    Args:
+        profile: name or path that the user gave, for the code location.
+        announce: called when the home can be served, just before the webserver starts.
+
+    Raises:
+        SettingsError: see `view_instance`.
+    """
+    with view_instance(settings) as instance:
+        folder = instance.root_directory
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": folder,
+        "CPMI_HOME": str(settings.home),
+        "CPMI_PROFILE": profile or os.environ.get("CPMI_PROFILE") or settings.profile,
+        # `dg dev` replaces `dagster dev`, but takes no workspace file
+        "PYTHONWARNINGS": "ignore:Function `dev_command`",
+    }
+    arguments = ["dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
+    if logs_are_json():
+        arguments += ["--log-format", "json"]
+    announce()
+    os.execve(sys.executable, [sys.executable, *AS_MODULE, *arguments], environment)

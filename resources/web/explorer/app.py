@@ -1,0 +1,123 @@
+"""The explorer as a web application on 127.0.0.1, which answers its own pages only and loads nothing from elsewhere."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.files.whole_files import check_writable
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
+from cpmi_dagster.resources.web.explorer.pages import LONGEST_BODY, Pages
+from cpmi_dagster.resources.web.own_pages_only import LOCALHOST, guard
+
+LOG = logging.getLogger(__name__)
+STATIC = Path(__file__).parent / "static"
+FILE_NAME = "own_labels.jsonl"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
+    """The application.
+
+    Args:
+        settings: the profile whose home is shown.
+        labels: the file of the reader's own labels; by default `own_labels.jsonl` in the home's folder of this machine.
+    """
+    pages = Pages(settings, OwnLabels(labels or settings.folder / FILE_NAME))
+
+    async def judge(request: Request) -> Response:
+        """Keep what a form of the explorer's own pages says of a step."""
+        if not request.headers.get("origin"):
+            raise HTTPException(403, "labels can be changed only from the explorer's own pages")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_BODY:
+                break
+        return await run_in_threadpool(pages.judge, request, body)
+
+    def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return pages.message(request, error.detail, error.status_code)
+
+    def fail(request: Request, error: Exception) -> Response:
+        return pages.message(request, str(error), 503)
+
+    app = Starlette(
+        routes=[
+            Route("/", pages.trajectories),
+            Route("/trajectory/{name:path}", pages.trajectory),
+            Route("/verdict/{name}", judge, methods=["POST"]),
+            Route("/disagreement", pages.disagreement),
+            Route("/disagreement/figures", pages.disagreement_figures),
+            Route("/distributions", pages.distributions),
+            Route("/distributions/figures", pages.distribution_figures),
+            Route("/own-labels", pages.own_labels),
+            Route("/own-labels.jsonl", pages.whole_labels),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        middleware=[Middleware(SafeHeaders)],
+        exception_handlers={HTTPException: refuse, CpmiError: fail},
+    )
+    app.state.pages = pages
+    return guard(app)
+
+
+class SafeHeaders:
+    """Middleware: a browser runs and loads nothing but what the explorer itself serves."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, with the headers."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+def serve_explorer(settings: Settings, port: int, labels: Path | None, announce: Callable[[], object]) -> None:
+    """Serve the explorer on 127.0.0.1 until it is stopped.
+
+    Args:
+        port: a free one.
+        labels: see `explorer`.
+        announce: called when the results are in memory, just before the first request can be answered.
+
+    Raises:
+        SourceError: the file of labels is not one, or cannot be written.
+    """
+    if labels:
+        OwnLabels(labels).all()
+        check_writable(labels)
+    app = explorer(settings, labels)
+    try:
+        app.state.pages.snapshots.current()
+    except CpmiError as error:
+        # the pages say so too, and find a home that is finished later
+        LOG.warning("%s; the pages show the labels once they are there", error)
+    announce()
+    uvicorn.run(app, host=LOCALHOST, port=port, log_level="warning", access_log=False, server_header=False)

@@ -1,0 +1,277 @@
+"""The language models a run uses, loaded once per process, and the engines that sample from them.
+
+models.identity("policy")   Qwen/Qwen3-4B-Base@49e3418fbbbc                                   sampled by transformers
+                            Qwen/Qwen3-4B-Base@49e3418fbbbc@vllm                              sampled by vLLM
+                            Qwen/Qwen3-4B-Base@127.0.0.1:8000/v1                              sampled by a server
+models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1                 scores here, samples there
+"""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.errors import MissingModel, ModelError, NoActors, SettingsError, SourceError
+from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.generation.engine import RolloutEngine
+from cpmi_dagster.models.language_models import (
+    IDENTITY_CHARACTERS,
+    LoadedModel,
+    load_language_model,
+    load_tokenizer,
+    model_folder,
+    model_identity,
+    model_place,
+    reading_identity,
+)
+from cpmi_dagster.models.memory import is_out_of_memory
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.planning.hardware import FLOPS_PER_PARAMETER, peak_flops
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.sources.hub import HubLock
+from cpmi_dagster.resources.workers.gpus import GpuDealer
+
+if TYPE_CHECKING:
+    from cpmi_dagster.resources.workers.ray_actors import ActorPool
+
+Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
+STOPPED = "interrupted; run again to continue where it stopped"
+LABELING_ROLES: tuple[Role, ...] = ("labeler", "rollouts", "prover")
+Weights = tuple[str, str | None, str, str, str | None]
+
+
+class LanguageModels:
+    """Models by role; two roles that name the same model share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._dealer = GpuDealer(settings.orchestration.gpus)
+        self._loaded: dict[Weights, tuple[list[str], LoadedModel]] = {}
+        self._engines: dict[tuple[str, ...], RolloutEngine] = {}
+        self._actors: ActorPool | None = None
+        self._actors_lock = Lock()
+        self._stopped = False
+
+    @cached_property
+    def _lock(self) -> HubLock:
+        return HubLock(self._settings.home)
+
+    def has(self, role: Role) -> bool:
+        """Whether the profile names a model of that role."""
+        return self._settings.models.of(role) is not None
+
+    def spec(self, role: Role) -> LanguageModel:
+        """The profile's model of that role, its hub revision pinned where its weights are loaded here."""
+        model = self._settings.models.of(role)
+        if model is None:
+            raise SettingsError(f"the profile does not set models.{role}; name the model")
+        return self.pinned(model) if _has_weights(self._settings.models.role_of(role), model) else model
+
+    def pinned(self, model: LanguageModel) -> LanguageModel:
+        """A model whose weights are loaded here, its hub revision as the lock file has it."""
+        if model.revision or Path(model_place(model.name)).exists():
+            return model
+        return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
+
+    def device(self, role: Role) -> str:
+        """Where models of that role belong: as the profile says, else the GPU assigned to this process, or the CPU."""
+        wanted = self.spec(role).device
+        return self._dealer.device() if wanted == "auto" else wanted
+
+    @property
+    def actors(self) -> "ActorPool | None":
+        """The processes that make chunks, each with models of its own; None where the profile names none.
+
+        Raises:
+            ActorError: Ray is not installed, its cluster is not reached, or the actors were stopped.
+        """
+        ray = self._settings.orchestration.ray
+        with self._actors_lock:
+            if self._stopped:
+                raise NoActors(STOPPED)
+            if ray is not None and self._actors is None:
+                from cpmi_dagster.resources.workers.ray_actors import ActorPool
+
+                self._actors = ActorPool(ray, self._settings_of_actors())
+            return self._actors
+
+    def connect_actors(self) -> None:
+        """Reach the actors' cluster now, from the main thread, where SIGTERM still ends this process as it should."""
+        _ = self.actors
+
+    def _settings_of_actors(self) -> Settings:
+        """The profile with the revisions that this home uses, so that no actor has to look one up."""
+        named = {role: self.spec(role) for role in LABELING_ROLES if getattr(self._settings.models, role) is not None}
+        models = self._settings.models.model_copy(update=named)
+        orchestration = self._settings.orchestration.model_copy(update={"ray": None})
+        return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
+
+    def stop_actors(self) -> None:
+        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets `NoActors`."""
+        with self._actors_lock:
+            self._stopped = True
+            if self._actors is not None:
+                self._actors.close()
+
+    def end_actors(self) -> None:
+        """End the actors, and with them what they hold of GPUs; others are started when chunks are to be made."""
+        with self._actors_lock:
+            actors, self._actors, self._stopped = self._actors, None, False
+        if actors is not None:
+            actors.close()
+
+    def release(self) -> None:
+        """Drop the models in memory, those of actors too; they are loaded again when needed."""
+        from cpmi_dagster.models.memory import release_memory
+
+        self.end_actors()
+        devices = {loaded.device for _, loaded in self._loaded.values()}
+        self._loaded.clear()
+        self._engines.clear()
+        gc.collect()
+        for device in devices:
+            release_memory(device)
+
+    def other_gpu(self) -> str | None:
+        """The GPU this process works on, as `CUDA_VISIBLE_DEVICES` names it; None for the first, or where none is."""
+        number = int(self._dealer.device().partition(":")[2] or 0)
+        visible = [name for name in environment_variable("CUDA_VISIBLE_DEVICES").split(",") if name]
+        return None if number == 0 else visible[number] if visible else str(number)
+
+    def identity(self, role: Role) -> str:
+        """Name and revision or weights hash, and who samples from it, without loading the model; empty without one."""
+        return _identity(self._settings.models.role_of(role), self.spec(role)) if self.has(role) else ""
+
+    def facts(self, role: Role) -> list[str]:
+        """What of a model rows depend on: identity, precision, and the hash of a folder's config and tokenizer."""
+        with _needed():
+            return [self.identity(role), *_precision_and_reading(self.spec(role))]
+
+    def facts_of(self, model: LanguageModel) -> list[str]:
+        """The same of a model that is named in a recipe."""
+        spec = self.pinned(model)
+        return [model_identity(spec.name, spec.revision), *_precision_and_reading(spec)]
+
+    def load(self, role: Role) -> LoadedModel:
+        """The model and its tokenizer, in memory."""
+        with _needed():
+            weights, facts = self._weights(role), self.facts_of(self.spec(role))
+            if weights not in self._loaded or self._loaded[weights][0] != facts:
+                self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
+                self._loaded[weights] = facts, load_language_model(*weights)
+            return self._loaded[weights][1]
+
+    def _weights(self, role: Role) -> Weights:
+        """What decides which weights a role uses, and where they lie."""
+        spec = self.spec(role)
+        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+        return spec.name, spec.revision, spec.dtype, device, spec.device_map
+
+    def share_of_peak(self, role: Role, cost: Cost) -> float | None:
+        """Share of the card's dense matrix rate that some work of a role's model took, at 2 FLOP a parameter and token.
+
+        None where the model is not loaded here, is not on one GPU, or its card is not in `planning/hardware.yaml`.
+        """
+        found = self._loaded.get(self._weights(role)) if self._loaded and self.has(role) else None
+        if found is None or found[1].device.type != "cuda" or not cost.wall_seconds:
+            return None
+        loaded = found[1]
+        import torch
+
+        peak = peak_flops(torch.cuda.get_device_name(loaded.device), str(loaded.model.dtype).removeprefix("torch."))
+        work = FLOPS_PER_PARAMETER * loaded.model.num_parameters() * cost.forward_tokens
+        return work / cost.wall_seconds / peak if peak else None
+
+    def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
+        """A generation engine on the model of that role, by the library or server that its settings name.
+
+        Raises:
+            SettingsError: the key of an endpoint is missing.
+            ModelError: the model cannot be loaded.
+        """
+        spec = self.spec(role)
+        if spec.engine == "transformers":
+            from cpmi_dagster.generation.transformers_engine import TransformersEngine
+
+            return TransformersEngine(self.load(role), batch_sequences)
+        facts = tuple(self.facts(role))
+        if facts not in self._engines:
+            make = _vllm_engine if spec.engine == "vllm" else _endpoint_engine
+            self._engines[facts] = make(spec, batch_sequences, self.identity(role))
+        return self._engines[facts]
+
+
+@contextmanager
+def _needed() -> Iterator[None]:
+    """Say of an error that a model of the profile cannot be had: what needs it need not be begun."""
+    try:
+        yield
+    except (ModelError, SourceError) as error:
+        if error.__cause__ and is_out_of_memory(error.__cause__):
+            raise  # what holds the memory may end
+        raise MissingModel(str(error)) from error
+
+
+def _has_weights(role: str, spec: LanguageModel) -> bool:
+    """Whether the role needs the model's weights here; those of a model that only samples may be a server's alone."""
+    return spec.engine != "endpoint" or role in ("labeler", "backbone")
+
+
+def _precision_and_reading(spec: LanguageModel) -> list[str]:
+    """The precision, and the hash of config and tokenizer where the model is a folder here."""
+    return [spec.dtype, *filter(None, [reading_identity(spec.name)])]
+
+
+def _identity(role: str, spec: LanguageModel) -> str:
+    """The model, and who samples from it where that is not this process with `transformers`."""
+    model = spec.name if spec.revision is None else f"{spec.name}@{spec.revision[:IDENTITY_CHARACTERS]}"
+    if _has_weights(role, spec):
+        model = model_identity(spec.name, spec.revision)
+    if role == "backbone" or spec.engine == "transformers":
+        return model
+    if spec.endpoint is None:
+        return f"{model}@{spec.engine}"
+    place = urlsplit(spec.endpoint)
+    return f"{model}@{place.netloc}{place.path}{f'#{spec.served_name}' if spec.served_name else ''}"
+
+
+def _vllm_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
+    from cpmi_dagster.generation.vllm_engine import VllmEngine
+
+    return VllmEngine(
+        spec.name, spec.revision, spec.dtype, batch_sequences, identity, gpu_memory_share=spec.gpu_memory_share
+    )
+
+
+def _endpoint_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
+    """The server decides on its batches; `requests_in_flight` bounds the requests sent to it."""
+    from cpmi_dagster.generation.completions_client import Endpoint
+    from cpmi_dagster.generation.endpoint_engine import EndpointEngine
+
+    endpoint = Endpoint(
+        url=str(spec.endpoint),
+        model=spec.served_name or spec.name,
+        api_key=_api_key(spec),
+        timeout_seconds=spec.timeout_seconds,
+        requests_in_flight=spec.requests_in_flight,
+        max_retries=spec.max_retries,
+    )
+    return EndpointEngine(endpoint, identity, partial(load_tokenizer, model_folder(spec.name), spec.revision))
+
+
+def _api_key(spec: LanguageModel) -> str | None:
+    """The endpoint's key, from the environment at the moment it is needed; no profile or fingerprint holds it."""
+    if spec.api_key_variable is None:
+        return None
+    key = environment_variable(spec.api_key_variable)
+    if not key or not key.isascii() or not key.isprintable():
+        raise SettingsError(
+            f"model `{spec.name}` takes its endpoint's key from the environment variable {spec.api_key_variable}, "
+            f"which {'is not printable ASCII' if key else 'is not set'}; set it, or remove `api_key_variable`"
+        )
+    return key
