@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.errors import CpmiError, SourceError
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.lake import queries, query_process
 from cpmi_dagster.resources.lake.database import Database, query
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake, queries, query_process
+from cpmi_dagster.resources.lake.lake import FileRecord, Lake
 from cpmi_dagster.resources.lake.queries import answer, ask
 
 NEGATIVES = "labels/hard_negatives"

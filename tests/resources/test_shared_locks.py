@@ -13,7 +13,8 @@ from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import run_life
 from cpmi_dagster.resources.dag.run_life import hold_run, is_orphaned
-from cpmi_dagster.resources.lake.lake import Lake, postgres_locks, shared_locks
+from cpmi_dagster.resources.lake import postgres_locks, shared_locks
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.postgres_locks import Session
 from cpmi_dagster.resources.lake.shared_locks import SharedLocks, note_locks, noted_locks
 

@@ -12,7 +12,8 @@ from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, columns_of
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.lake import FileRecord, fingerprints
+from cpmi_dagster.resources.lake import fingerprints
+from cpmi_dagster.resources.lake.lake import FileRecord
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
