@@ -84,31 +84,17 @@ SAME_PROBLEM = [
 
 @pytest.mark.parametrize(("question", "reference"), SAME_PROBLEM + [(two, one) for one, two in SAME_PROBLEM])
 def test_wording_and_typesetting_do_not_hide_a_problem(question: str, reference: str):
-    assert (
-        align_questions(pl.DataFrame({"question": [question]}), pl.DataFrame({"question": [reference]})).rows()[0][0]
-        == 0
-    )
+    found = align_questions(pl.DataFrame({"question": [question]}), pl.DataFrame({"question": [reference]}))
+    assert found["reference_row"].to_list() == [0]
 
 
 ANOTHER_PROBLEM = [
     ("Ann gives Bob 3 of her 12 hats. How many has she?", "Bob gives Ann 3 of her 12 hats. How many has she?"),
     ("Ann has 3 more hats than Bob, who has 12.", "Ann has 3 less hats than Bob, who has 12."),
-    (
-        "In how many ways can 3 of 12 books be next to each other?",
-        "In how many ways can 3 of 12 books not be next to each other?",
-    ),
-    (
-        "A rope of 3 feet is cut in 12 equal pieces. How long are they?",
-        "A rope of 3 inches is cut in 12 equal pieces. How long are they?",
-    ),
-    (
-        "After lunch Ann ate 3 of the 12 plums, before it none.",
-        "Before lunch Ann ate 3 of the 12 plums, after it none.",
-    ),
-    (
-        r"For how many integers $n$ is $3 < n \le 12$ a solution?",
-        r"For how many integers $n$ is $3 < n \ge 12$ a solution?",
-    ),
+    ("How often can 3 of 12 books be next to each other?", "How often can 3 of 12 books not be next to each other?"),
+    ("A rope of 3 feet is cut in 12. How long are they?", "A rope of 3 inches is cut in 12. How long are they?"),
+    ("After lunch Ann ate 3 of 12, before it none.", "Before lunch Ann ate 3 of 12, after it none."),
+    (r"How many $n$ have $3 < n \le 12$ as a solution?", r"How many $n$ have $3 < n \ge 12$ as a solution?"),
     (r"Compute $\sin 30^\circ$ exactly.", r"Compute $\cos 30^\circ$ exactly."),
     (r"Compute $\sin 30^\circ$ exactly.", r"Compute $\sin 30$ exactly."),
     ("Compute the value of $3a + 2$ at this place.", "Compute the value of $3 + 2$ at this place."),
@@ -176,13 +162,17 @@ def test_every_parsed_row_is_aligned_or_rejected_with_its_reason():
 
 
 def test_a_row_with_a_gold_answer_needs_no_reference():
-    parsed = parsed_rows("What is $3-x$ when $x=10$?", "Who?", "Who else?").with_columns(
-        task=pl.Series(["MATH", "", ""]),
-        gold_answer=pl.Series(["8", "Ann", None]),
-        source_id=pl.Series(["a7", None, "b1"]),
-        split=pl.Series(["test", None, None]),
+    asked = "What is $3-x$ when $x=10$?"
+    parsed = parsed_rows(asked, "Who?", asked, "Bob?").with_columns(
+        task=pl.Series(["MATH", "", "", ""]),
+        gold_answer=pl.Series(["8", "Ann", None, "Bob"]),
+        source_id=pl.Series(["a7", None, "b1", None]),
+        split=pl.Series(["test", None, None, None]),
     )
-    trajectories, rejected = align_trajectories(parsed, ReferenceIndex(REFERENCES.clear()))
+    mixed, unmatched = align_trajectories(parsed, ReferenceIndex(REFERENCES))
+    assert mixed["gold_answer"].to_list() == ["8", "Ann", "-7", "Bob"] and mixed["task"][2] == "MATH"
+    assert unmatched.is_empty()
+    trajectories, rejected = align_trajectories(parsed[:3], ReferenceIndex(REFERENCES.clear()))
     own = trajectories.select("task", "gold_answer", "match_source", "match_kind", "match_score", "source_id")
     assert own.rows() == [
         ("MATH", "8", "given/test/a7", "given", 1.0, "a7"),
@@ -192,34 +182,9 @@ def test_a_row_with_a_gold_answer_needs_no_reference():
     assert rejected.select("row_number", "stage", "reason").rows() == [(12, "align", NO_REFERENCES)]
 
 
-def test_rows_with_and_without_a_gold_answer_stay_in_order():
-    parsed = parsed_rows("Who?", "What is $3-x$ when $x=10$?", "Who?").with_columns(
-        gold_answer=pl.Series(["Ann", None, "Bob"]), task=pl.lit("")
-    )
-    trajectories, rejected = align_trajectories(parsed, ReferenceIndex(REFERENCES))
-    assert trajectories.select("row_number", "task", "gold_answer").rows() == [
-        (10, "OWN", "Ann"), (11, "MATH", "-7"), (12, "OWN", "Bob"),
-    ]  # fmt: skip
-    assert rejected.is_empty()
-
-
-def test_alignment_of_nothing_is_nothing():
-    trajectories, rejected = align_trajectories(parsed_rows("Who?").clear(), ReferenceIndex(REFERENCES))
-    assert trajectories.is_empty() and rejected.is_empty()
-
-
-def test_whitespace_does_not_change_a_question_id():
-    assert question_id("How many  hats?") == question_id(" How many\nhats?") != question_id("How many cats?")
-
-
 @given(question=st.text(), shards=st.integers(1, 99))
 def test_a_shard_is_one_of_the_partitions(question: str, shards: int):
     assert shard_key(question_id(question), shards) in {f"{shard:03d}" for shard in range(shards)}
-
-
-@given(question=st.text(alphabet=r"ab1 \{}$^_'.,()-[]frcsqt", max_size=40))
-def test_no_question_breaks_alignment(question: str):
-    assert len(align(question)) == 1
 
 
 SENTENCES = st.lists(
@@ -233,11 +198,9 @@ SENTENCES = st.lists(
 def test_a_question_aligns_to_itself(questions: list[str]):
     frame = pl.DataFrame({"question": questions, "answer": [str(number) for number in range(len(questions))]})
     found = align_questions(frame, frame)
-    words = [any(character.isalnum() for character in question) for question in questions]
-    assert all(
-        kind == ("exact" if row is not None else None) and row in (number, None) and (row is not None or not word)
-        for number, ((row, kind, _), word) in enumerate(zip(found.rows(), words, strict=True))
-    )
+    for number, (question, (row, kind, _)) in enumerate(zip(questions, found.rows(), strict=True)):
+        has_words = any(map(str.isalnum, question))
+        assert (row, kind) == (number, "exact") or (not has_words and (row, kind) == (None, None))
 
 
 @given(question=SENTENCES.filter(lambda text: any(map(str.isalnum, text))), added=st.data())
@@ -282,7 +245,4 @@ def test_the_order_of_references_and_of_questions_does_not_matter(order: list[in
 def test_of_references_with_one_text_and_one_answer_the_same_is_taken_in_any_order():
     twins = pl.DataFrame({"question": ["How many?"] * 2, "answer": ["0.5", r"\frac12"], "problem_id": ["1", "2"]})
     asked = pl.DataFrame({"question": ["How  many?"]})
-    assert [
-        align_questions(asked, twins)["reference_row"][0],
-        align_questions(asked, twins[::-1])["reference_row"][0],
-    ] == [0, 1]
+    assert [align_questions(asked, each)["reference_row"][0] for each in (twins, twins[::-1])] == [0, 1]

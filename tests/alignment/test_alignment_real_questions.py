@@ -23,8 +23,7 @@ pytestmark = [
 
 MATH_TRAIN = "math/train.jsonl.gz"
 MATH_TEST = "math/test_without_math500_odd.jsonl.gz"
-PROCESSBENCH_IN_MATH = 477
-PRMBENCH_IN_MATH = 2307
+PRMBENCH, PRMBENCH_IN_MATH = "prmbench/prmtest_classified.even.jsonl.gz", 2307
 
 
 def rows_of(name: str) -> list[dict]:
@@ -64,88 +63,50 @@ def rows_by_text(math_problems: pl.DataFrame) -> dict[str, set[int]]:
     return rows
 
 
-@pytest.fixture(scope="module")
-def prmbench() -> list[dict]:
-    return rows_of("prmbench/prmtest_classified.even.jsonl.gz")
-
-
-def test_exactly_the_problems_of_processbench_that_are_in_math_match(math_index: ReferenceIndex, rows_by_text: dict):
-    problems = [row["problem"] for row in rows_of("processbench/math.even.jsonl.gz")]
-    found = [math_index.find(problem).row for problem in problems]
-    assert sum(row is not None for row in found) == PROCESSBENCH_IN_MATH
-    for problem, row in zip(problems, found, strict=True):
-        truth = rows_by_text.get(without_blanks(problem), set())
+@pytest.mark.parametrize(
+    ("file", "field", "in_math"),
+    [("processbench/math.even.jsonl.gz", "problem", 477), (PRMBENCH, "question", PRMBENCH_IN_MATH)],
+)
+def test_exactly_the_questions_that_are_in_math_match(
+    math_index: ReferenceIndex, rows_by_text: dict, file: str, field: str, in_math: int
+):
+    questions = [row[field] for row in rows_of(file)]
+    found = [math_index.find(question).row for question in questions]
+    assert sum(row is not None for row in found) == in_math
+    for question, row in zip(questions, found, strict=True):
+        truth = rows_by_text.get(without_blanks(question), set())
         assert row in truth if truth else row is None
 
 
-def test_exactly_the_questions_of_prmbench_that_are_in_math_match(
-    math_index: ReferenceIndex, rows_by_text: dict, prmbench: list[dict]
-):
-    found = [math_index.find(row["question"]).row for row in prmbench]
-    assert sum(row is not None for row in found) == PRMBENCH_IN_MATH
-    for row, reference in zip(prmbench, found, strict=True):
-        truth = rows_by_text.get(without_blanks(row["question"]), set())
-        assert reference in truth if truth else reference is None
-
-
-def test_reworded_originals_of_prmbench_match_their_own_problem_and_no_other(
-    math_index: ReferenceIndex, rows_by_text: dict, prmbench: list[dict]
+def test_reworded_originals_of_prmbench_match_their_own_problem_and_modified_ones_one_with_their_numbers(
+    math_index: ReferenceIndex, math_problems: pl.DataFrame, rows_by_text: dict
 ):
     right = 0
-    for row in prmbench:
-        truth = rows_by_text.get(without_blanks(row["question"]), set())
-        found = math_index.find(row["original_question"]).row
-        assert found is None or found in truth
-        right += found is not None
+    for row in rows_of(PRMBENCH):
+        original, modified = (math_index.find(row[f"{kind}_question"]).row for kind in ("original", "modified"))
+        assert original is None or original in rows_by_text.get(without_blanks(row["question"]), set())
+        right += original is not None
+        numbers = normal_key(row["modified_question"]).numbers
+        assert modified is None or normal_key(math_problems["question"][modified]).numbers == numbers
     assert right / PRMBENCH_IN_MATH >= 0.98
 
 
-def test_a_modified_question_of_prmbench_matches_only_a_problem_with_its_numbers(
-    math_index: ReferenceIndex, math_problems: pl.DataFrame, prmbench: list[dict]
-):
-    for row in prmbench:
-        found = math_index.find(row["modified_question"]).row
-        numbers = normal_key(row["modified_question"]).numbers
-        assert found is None or normal_key(math_problems["question"][found]).numbers == numbers
-
-
-@pytest.fixture(scope="module")
-def colliding_groups() -> list[list[dict]]:
-    """MATH train problems that are the same in letters and digits."""
-    groups = defaultdict(list)
+def test_a_problem_that_collides_with_another_in_letters_and_digits_is_given_its_own_answer():
+    problems = defaultdict(list)
     for row in rows_of(MATH_TRAIN):
-        groups[letters_and_digits(row["problem"])].append(row)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def letters_and_digits(question: str) -> str:
-    return re.sub(r"[\W_]+", "", question).lower()
-
-
-def frame_of(group: list[dict]) -> pl.DataFrame:
-    return pl.DataFrame({"question": [row["problem"] for row in group], "answer": [row["answer"] for row in group]})
-
-
-def test_of_nine_colliding_groups_seven_have_answers_written_differently(colliding_groups: list[list[dict]]):
-    written_differently = [len({row["answer"] for row in group}) > 1 for group in colliding_groups]
-    assert (len(colliding_groups), sum(written_differently)) == (9, 7)
-
-
-def test_a_problem_that_collides_with_another_is_given_its_own_answer(colliding_groups: list[list[dict]]):
-    for group in colliding_groups:
-        index = ReferenceIndex(frame_of(group))
+        problems[re.sub(r"[\W_]+", "", row["problem"]).lower()].append(row)
+    groups = {key: group for key, group in problems.items() if len(group) > 1}
+    assert (len(groups), sum(len({row["answer"] for row in group}) > 1 for group in groups.values())) == (9, 7)
+    for key, group in groups.items():
+        # a text shared by problems with different answers decides nothing
+        shared = ReferenceIndex(pl.DataFrame(group).select("answer", question=pl.lit(key)))
+        same_answer = decide(group[0]["answer"], group[-1]["answer"])
+        assert shared.find(key).reason == (None if same_answer else AMBIGUOUS)
+        index = ReferenceIndex(pl.DataFrame(group).select("answer", question="problem"))
         for row in group:
             for question in (row["problem"], f" {row['problem']}\n", row["problem"].replace("$", "")):
                 found = index.find(question)
                 assert found.row is not None and decide(row["answer"], group[found.row]["answer"])
-
-
-def test_a_key_shared_by_problems_with_different_answers_decides_nothing(colliding_groups: list[list[dict]]):
-    for group in colliding_groups:
-        stripped = pl.Series([letters_and_digits(row["problem"]) for row in group])
-        index = ReferenceIndex(frame_of(group).with_columns(question=stripped))
-        same_answer = decide(group[0]["answer"], group[-1]["answer"])
-        assert index.find(stripped[0]).reason == (None if same_answer else AMBIGUOUS)
 
 
 def as_math_shepherd_writes(question: str, rng: random.Random) -> str:

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.alignment.references import read_references, together
-from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -29,18 +28,9 @@ def test_a_math_answer_is_the_last_box_with_its_braces():
     }  # fmt: skip
     problem = read_references([row], "math", "train").row(0, named=True)
     assert problem["answer"] == r"\frac{1}{\sqrt{2}}"
+    empty = {"problem": "What?", "solution": r"Nothing: $\boxed{}$."}
+    assert read_references([empty], "math", "train")["answer"].to_list() == [""]
     assert (problem["problem_id"], problem["level"], problem["subject"]) == ("train/algebra/1", "Level 3", "Algebra")
-
-
-def test_an_empty_box_is_an_empty_answer():
-    rows = [{"problem": "What?", "solution": r"Nothing: $\boxed{}$."}]
-    assert read_references(rows, "math", "train")["answer"].to_list() == [""]
-
-
-@pytest.mark.parametrize("rows", [[{"question": "a"}], [{"question": "a", "answer": "#### 1"}, {"answer": "#### 2"}]])
-def test_a_row_without_its_fields_is_named(rows: list):
-    with pytest.raises(SourceError, match=r"row \d of gsm8k/train has no text in"):
-        read_references(rows, "gsm8k", "train")
 
 
 def test_rows_without_id_are_named_by_the_part_of_the_source_they_stand_in():
@@ -77,31 +67,34 @@ def test_the_answer_of_any_other_set_is_its_own_or_that_of_its_solution(row: dic
 
 
 @pytest.mark.parametrize(
-    ("row", "lacking"), [({"answer": "7"}, "`question` or `problem`"), ({"question": "a"}, "`answer` or `solution`")]
+    ("row", "source", "message"),
+    [
+        ({"question": "a"}, "gsm8k", "row 1 of gsm8k/train has no text in `answer`"),
+        ({"answer": "#### 2"}, "gsm8k", "row 1 of gsm8k/train has no text in `question`"),
+        ({"answer": "7"}, "my_set", "row 1 of my_set/train has no text in `question` or `problem`"),
+        ({"question": "a"}, "my_set", "row 1 of my_set/train has no text in `answer` or `solution`"),
+        *(
+            (
+                {"question": "b", "answer": answer, "solution": "So 7."},
+                "my_set",
+                "row 1 .* gold answer of the wrong kind",
+            )
+            for answer in (True, ["7"], float("nan"))
+        ),
+    ],
 )
-def test_a_row_of_another_set_without_its_fields_is_named(row: dict, lacking: str):
-    with pytest.raises(SourceError, match=f"row 0 of my_set/train has no text in {lacking}; reference problems need"):
-        read_references([row], "my_set", "train")
-
-
-@pytest.mark.parametrize("answer", [True, ["7"], {"value": 7}, float("nan"), float("inf")])
-def test_an_answer_that_is_no_text_or_number_is_refused_by_its_row(answer: object):
-    rows = [{"question": "a", "answer": 7}, {"question": "b", "answer": answer, "solution": "So 7."}]
-    with pytest.raises(SourceError, match=r"row 1 of my_set/train has a gold answer of the wrong kind, .*; write"):
-        read_references(rows, "my_set", "train")
+def test_a_row_that_cannot_be_read_is_named(row: dict, source: str, message: str):
+    with pytest.raises(SourceError, match=message):
+        read_references([{"question": "a", "answer": "#### 7"}, row], source, "train")
 
 
 def test_two_problems_with_one_id_are_refused():
     rows = [{"question": "a", "answer": "1"}, {"question": "b", "answer": "2"}]
     train, test = (read_references(rows, "my_set", split) for split in ("train", "test"))
     assert together([train, test]).height == 4
-    assert together([]).is_empty()
+    assert together([read_references([], "math", "train")]).is_empty()
     with pytest.raises(SourceError, match="two problems of my_set/test have the id `0`; give the rows an `id`"):
         together([train, test, test])
-
-
-def test_no_rows_give_no_problems():
-    assert read_references([], "math", "train").schema == ReferenceProblems.create_empty().schema
 
 
 @needs_data

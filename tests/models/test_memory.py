@@ -11,12 +11,4 @@ def test_what_fitted_is_tried_for_a_while_and_then_twice_as_much(monkeypatch):
     remember_size(remembered, "rows", 16)
     assert [size_that_fits(remembered, "rows", 64) for _ in range(7)] == [16, 16, 32, 32, 64, 64, 64]
     remember_size(remembered, "rows", 32)
-    assert size_that_fits(remembered, "rows", 64) == 32
-
-
-def test_a_size_that_fits_is_never_more_than_what_is_asked_for():
-    remembered = {}
-    remember_size(remembered, "rows", 16)
-    assert size_that_fits(remembered, "rows", 8) == 8
-    assert size_that_fits(remembered, "rows", 64) == 16
-    assert size_that_fits(remembered, "others", 64) == 64
+    assert [size_that_fits(remembered, *asked) for asked in (("rows", 64), ("rows", 8), ("others", 64))] == [32, 8, 64]

@@ -74,15 +74,12 @@ def test_pickled_weights_are_not_read(folder, monkeypatch):
         load_language_model(str(folder), device="cpu")
 
 
-@pytest.mark.parametrize(
-    "name", ["../other.safetensors", "/tmp/other.safetensors", "a/b.safetensors", "..", 3, "w.bin"]
-)
+@pytest.mark.parametrize("name", ["../other.safetensors", "a/b.safetensors", 3, "w.bin"])
 def test_an_index_that_leads_out_of_the_folder_is_refused(folder, name):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"lm_head.weight": name}}))
-    with pytest.raises(ModelError, match=r"index\.json names the file .*; weights are \*\.safetensors files"):
-        model_on_disk(str(folder))
-    with pytest.raises(ModelError, match=r"index\.json names the file"):
-        load_language_model(str(folder), device="cpu")
+    for read in (model_on_disk, load_language_model):
+        with pytest.raises(ModelError, match=r"index\.json names the file .*; weights are \*\.safetensors files"):
+            read(str(folder))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": 3}', "[" * 100_000])
@@ -102,14 +99,8 @@ def change_weights(folder: Path, change) -> None:
     ("change", "message"),
     [
         (lambda weights: weights.pop(DOWN), f"lacks weights: {DOWN};"),
-        (
-            lambda weights: weights.update(foreign=weights[DOWN].clone()),
-            "does not use: foreign;",
-        ),
-        (
-            lambda weights: weights.update({DOWN: weights[DOWN][:, 1:].contiguous()}),
-            f"of another shape: {DOWN} ",
-        ),
+        (lambda weights: weights.update(foreign=weights[DOWN].clone()), "does not use: foreign;"),
+        (lambda weights: weights.update({DOWN: weights[DOWN][:, 1:].contiguous()}), f"of another shape: {DOWN} "),
     ],
 )
 def test_weights_that_are_not_those_of_the_model_are_refused_by_name(folder, change, message):
@@ -118,7 +109,7 @@ def test_weights_that_are_not_those_of_the_model_are_refused_by_name(folder, cha
         load_language_model(str(folder), device="cpu")
 
 
-@pytest.mark.parametrize("text", ["", "null", '{"a": []}', '{"a": {}}', '[[1, 2], ["a", "b"]]', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", '{"a": {}}', "[" * 100_000])
 def test_a_note_of_digests_that_is_none_is_refused(folder, text):
     (folder / DIGESTS).write_text(text)
     with pytest.raises(ModelError, match="is not as training wrote it"):
@@ -138,11 +129,8 @@ def test_masks_that_earlier_versions_of_transformers_saved_are_no_foreign_weight
         ("config.json", "[" * 100_000),
         ("config.json", {"hidden_size": "x"}),
         ("config.json", {"num_attention_heads": 0}),
-        ("config.json", {"vocab_size": 0}),
         ("config.json", {"dtype": "banana"}),
-        ("config.json", {"layer_types": ["banana"]}),
         ("config.json", {"quantization_config": {"quant_method": "gptq", "bits": 4}}),
-        ("tokenizer.json", "[]"),
         ("tokenizer.json", "[" * 100_000),
         ("tokenizer_config.json", "[]"),
         ("tokenizer_config.json", {"tokenizer_class": 3}),

@@ -5,7 +5,7 @@ import pytest
 
 from cpmi_dagster.contracts.tables import Cpmi80k
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.rewards.dataset import cpmi_80k, step_lists, training_examples
+from cpmi_dagster.rewards.dataset import cpmi_80k, training_examples
 
 TRAJECTORIES = pl.DataFrame(
     {
@@ -33,10 +33,6 @@ def steps(column: str) -> pl.DataFrame:
             column: [0.2, 0.1, 0.3, 0.9],
         }
     )
-
-
-def test_step_values_stand_in_the_order_of_the_steps():
-    assert step_lists(steps("reward"), "reward", "cpmi").rows() == [("t1", [0.3]), ("t2", [0.1, 0.2])]
 
 
 def test_the_data_set_has_a_row_per_labelled_trajectory_with_negatives_by_rank():

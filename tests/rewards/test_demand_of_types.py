@@ -26,9 +26,3 @@ def test_methods_are_billed_and_controls_are_not():
     billed = set(Rewards(types=tuple(REWARD_TYPES)).methods)
     assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge"} <= billed
     assert not {"position", "step_surprisal", "other_gold", "uniform", "cpmi_prover", "math_shepherd"} & billed
-
-
-def test_free_controls_ask_for_nothing():
-    free = [entry.name for entry in REWARD_TYPES.values() if entry.is_free]
-    assert {"position", "final_answer", "final_answer_position", "step_length"} == set(free)
-    assert demand_of(free, "marginal", 4) == Demand()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts import contexts
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
 from cpmi_dagster.errors import ScoringError, SettingsError
-from cpmi_dagster.rewards.formulas import Evidence, merge
+from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import step_rewards
@@ -86,32 +86,15 @@ CONTROL_MEANS = {
 PROVER_MEANS = {("question", -1): (-2.0, -2.0), ("step", 0): (-2.0, -3.0), ("step", 1): (-3.0, -2.0)}
 
 
-def logprobs() -> pl.DataFrame:
+def logprobs(table=AnswerLogprobs, means=MEANS, templates=2) -> pl.DataFrame:
+    """A table of log-probabilities from mean ones; keys of `CONTROL_MEANS` begin with the control."""
     rows = []
-    for template, (context, step), rank in product(range(2), MEANS, range(3)):
-        mean = MEANS[context, step][rank]
-        if template == 1 and rank == 0:
-            mean = GOLD_UNDER_TEMPLATE_1.get((context, step), mean)
-        rows.append(("t1", template, context, step, rank, mean * TOKENS, TOKENS))
-    return AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
-
-
-def control_logprobs() -> pl.DataFrame:
-    rows = [
-        ("t1", 0, context, step, rank, mean * TOKENS, TOKENS, control)
-        for (control, context, step), means in CONTROL_MEANS.items()
-        for rank, mean in enumerate(means)
-    ]
-    return ControlLogprobs.cast(pl.DataFrame(rows, schema=ControlLogprobs.column_names(), orient="row"))
-
-
-def prover_logprobs() -> pl.DataFrame:
-    rows = [
-        ("t1", 0, *context, rank, mean * TOKENS, TOKENS)
-        for context, means in PROVER_MEANS.items()
-        for rank, mean in enumerate(means)
-    ]
-    return AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+    for template, ((*control, context, step), values) in product(range(templates), means.items()):
+        for rank, mean in enumerate(values):
+            if template == 1 and rank == 0:
+                mean = GOLD_UNDER_TEMPLATE_1.get((context, step), mean)
+            rows.append(("t1", template, context, step, rank, mean * TOKENS, TOKENS, *control))
+    return table.cast(pl.DataFrame(rows, schema=table.column_names(), orient="row"))
 
 
 def rollouts(correct: dict[str, dict[int, str]]) -> pl.DataFrame:
@@ -155,8 +138,8 @@ def rewards_of(
         default_conditioning=chosen.default_conditioning,
         alpha=chosen.alpha,
         seed=seed,
-        control_logprobs=control_logprobs(),
-        prover_logprobs=prover_logprobs(),
+        control_logprobs=logprobs(ControlLogprobs, CONTROL_MEANS, 1),
+        prover_logprobs=logprobs(AnswerLogprobs, PROVER_MEANS, 1),
     )
     frame = step_rewards(evidence, chosen.types)
     StepRewards.validate(frame)
@@ -190,15 +173,14 @@ def test_the_default_conditioning_is_a_setting():
     assert rewards_of("cpmi", default_conditioning="prefix")["cpmi"] == rewards_of("cpmi_prefix")["cpmi_prefix"]
 
 
-def test_random_rewards_follow_the_first_step_and_lie_in_the_unit_interval():
-    rewards = rewards_of("rand_merge")["rand_merge"]
-    assert [rewards["t1"][0], rewards["t2"][0]] == [0.75, 0.0]
-    assert 0 <= rewards["t1"][1] < 1 and rewards["t1"][1] != rewards["t2"][1]
-
-
-def test_random_rewards_depend_on_the_seed_and_not_on_the_order_of_trajectories():
-    assert rewards_of("rand_merge", trajectories=TRAJECTORIES.reverse()) == rewards_of("rand_merge")
-    assert rewards_of("rand_merge", seed=1) != rewards_of("rand_merge")
+@pytest.mark.parametrize("reward_type", ["rand_merge", "uniform"])
+def test_random_rewards_depend_on_the_seed_and_not_on_the_order_of_trajectories(reward_type):
+    rewards = rewards_of(reward_type)
+    assert rewards_of(reward_type, trajectories=TRAJECTORIES.reverse()) == rewards
+    assert rewards_of(reward_type, seed=1) != rewards
+    values = rewards[reward_type]
+    assert [len(each) for each in values.values()] == [2, 2] and values["t1"][1] != values["t2"][1]
+    assert reward_type == "uniform" or (values["t1"][0], values["t2"][0]) == (0.75, 0.0)
 
 
 def test_random_rewards_are_uniform():
@@ -208,25 +190,13 @@ def test_random_rewards_are_uniform():
     assert values.std() == pytest.approx(12**-0.5, abs=0.01)
 
 
-def test_the_uniform_control_is_seeded_and_covers_every_step():
-    uniform = rewards_of("uniform")["uniform"]
-    assert uniform == rewards_of("uniform", trajectories=TRAJECTORIES.reverse())["uniform"]
-    assert [len(values) for values in uniform.values()] == [2, 2]
-    assert uniform != rewards_of("uniform", seed=1)["uniform"]
-
-
 @hypothesis_settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(-20, 0), min_size=3, max_size=6), st.lists(st.floats(-20, 0), min_size=3, max_size=6))
 def test_contrasts_order_as_their_names_say_and_agree_on_one_negative(before, after):
     """max is at most logsumexp, which is at most max + log M; all contrasts are one where M = 1."""
 
     def shifts(count: int) -> dict[str, float]:
-        rows = [
-            ("t1", 0, context, step, rank, mean * TOKENS, TOKENS)
-            for context, step, means in (("question", -1, before), ("step", 0, after))
-            for rank, mean in enumerate(means[:count])
-        ]
-        frame = AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+        frame = logprobs(AnswerLogprobs, {("question", -1): before[:count], ("step", 0): after[:count]}, 1)
         return {name: contrast_shifts(frame, "marginal", name)["shift"].item() for name in CONTRASTS}
 
     alone = shifts(2)
@@ -242,15 +212,16 @@ def test_a_conditioning_that_was_not_scored_is_an_error_that_says_what_to_add():
         rewards_of("cpmi_leave_one_out", scores=scores)
 
 
-def test_missing_prover_rollouts_are_an_error_that_names_the_trajectory():
-    without_question = {"t1": {1: "11", 2: "00"}, "t2": PROVER_CORRECT["t2"]}
-    with pytest.raises(ScoringError, match=r"`t1` lacks prover rollouts.*step 0"):
-        rewards_of("pav", prover=without_question)
-
-
-def test_missing_policy_rollouts_of_a_merge_are_an_error_that_names_the_trajectory():
-    with pytest.raises(ScoringError, match=r"`t1` lacks policy rollouts.*step 0"):
-        rewards_of("cpmi_merge1", policy={"t2": CORRECT["t2"]})
+@pytest.mark.parametrize(
+    ("reward_type", "rollouts", "message"),
+    [
+        ("pav", {"prover": {**PROVER_CORRECT, "t1": {1: "11", 2: "00"}}}, r"`t1` lacks prover rollouts.*step 0"),
+        ("cpmi_merge1", {"policy": {"t2": CORRECT["t2"]}}, r"`t1` lacks policy rollouts.*step 0"),
+    ],
+)
+def test_missing_rollouts_are_an_error_that_names_the_trajectory(reward_type, rollouts, message):
+    with pytest.raises(ScoringError, match=message):
+        rewards_of(reward_type, **rollouts)
 
 
 def test_a_merge_does_not_need_the_rollouts_of_later_steps():
@@ -262,11 +233,7 @@ def test_without_scored_trajectories_only_rollouts_give_rewards():
     scores, rows = template_scores(logprobs(), CONDITIONINGS).head(0), logprobs().head(0)
     rewards = rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", scores=scores, logprobs_=rows)
     assert set(rewards) == {"mc"}
-
-
-def test_gold_only_needs_no_hard_negatives():
     gold = logprobs().filter(pl.col("answer_rank") == 0)
-    scores = template_scores(logprobs(), CONDITIONINGS).head(0)
     assert rewards_of("gold_only", scores=scores, logprobs_=gold) == rewards_of("gold_only")
 
 
@@ -280,13 +247,3 @@ def test_rewards_do_not_depend_on_the_order_of_templates_or_rows(random):
     shuffled, straight = rewards_of(*types, scores=renamed), rewards_of(*types, scores=scores)
     for reward_type in types:
         assert shuffled[reward_type]["t1"] == pytest.approx(straight[reward_type]["t1"], abs=1e-12)
-
-
-@hypothesis_settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(-3, 3)), min_size=1, max_size=8), st.integers(1, 4))
-def test_a_merge_is_the_first_rewards_up_to_its_step_and_the_others_after_it(pairs, steps):
-    key = {"trajectory_id": ["t"] * len(pairs), "step_index": list(range(len(pairs)))}
-    first = pl.DataFrame({**key, "reward": [pair[0] for pair in pairs]})
-    rest = pl.DataFrame({**key, "reward": [pair[1] for pair in pairs]})
-    merged = merge(first, rest, steps).sort("step_index")["reward"].to_list()
-    assert merged == [pair[0] for pair in pairs[:steps]] + [pair[1] for pair in pairs[steps:]]

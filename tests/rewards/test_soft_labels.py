@@ -48,14 +48,12 @@ def test_probabilities_stay(reward_type):
     assert labels_of(rewards_of(reward_type, [0.0, 0.25, 1.0]))[reward_type] == [0.0, 0.25, 1.0]
 
 
-def test_each_reward_type_is_normalised_by_itself():
-    labels = labels_of(rewards_of("cpmi", [1.0, 2.0, 3.0]), rewards_of("gold_only", [10.0, 20.0, 30.0]))
-    assert labels["cpmi"] == pytest.approx(labels["gold_only"])
-
-
-def test_a_merge_keeps_its_mc_part_and_normalises_the_rest_by_itself():
+def test_each_type_and_each_part_of_a_merge_is_normalised_by_itself():
     merged = rewards_of("cpmi_merge1", [0.75, 1.0, 2.0, 3.0], steps=[0, 1, 2, 3])
-    assert labels_of(merged)["cpmi_merge1"] == pytest.approx([0.75, sigmoid(-1), 0.5, sigmoid(1)], abs=1e-6)
+    labels = labels_of(rewards_of("cpmi", [1.0, 2.0, 3.0]), rewards_of("gold_only", [10.0, 20.0, 30.0]), merged)
+    expected = pytest.approx([sigmoid(-1), 0.5, sigmoid(1)], abs=1e-6)
+    assert labels["cpmi"] == expected and labels["gold_only"] == expected
+    assert labels["cpmi_merge1"][1:] == expected and labels["cpmi_merge1"][0] == 0.75
 
 
 def test_a_merge_with_pav_normalises_that_part_as_pav_itself():
@@ -80,10 +78,6 @@ def test_without_spread_the_median_is_a_half_and_the_rest_saturates():
     assert labels_of(rewards_of("pav", rewards), clip=6)["pav"] == pytest.approx(
         [sigmoid(-6), 0.5, 0.5, 0.5, sigmoid(6)]
     )
-
-
-def test_no_rewards_give_no_labels():
-    assert soft_labels(rewards_of("cpmi", [1.0]).head(0), Options()).is_empty()
 
 
 @hypothesis_settings(max_examples=40, deadline=None)

@@ -20,8 +20,3 @@ def test_the_summary_has_a_row_for_each_type_that_rewards_some_step():
         "| cpmi | 1 | -1.5 | -1.5 | -1.5 | -1.5 | █ |",
         f"| mc | 2 | 0.5 | 0.25 | 0.75 | 0.75 | █{'·' * 14}█ |",
     ]
-
-
-def test_a_shard_without_rewards_has_the_head_alone():
-    empty = pl.DataFrame(schema={"reward_type": pl.String, "reward": pl.Float64})
-    assert len(reward_summary(empty).splitlines()) == 2

@@ -28,26 +28,16 @@ def test_every_step_template_and_conditioning_gets_a_score(qwen3):
     assert result.rejected.is_empty()
 
 
-def test_both_scorers_agree(qwen3):
-    options = {"templates": 1, "conditionings": ("marginal", "leave_one_out")}
-    tree = score_trajectories(FRAME, qwen3, **options)
-    reference = score_trajectories(FRAME, qwen3, scorer="reference", **options)
-    assert (tree["cpmi"] - reference["cpmi"]).abs().max() < 1e-4
-
-
 def test_a_model_folder_is_loaded(qwen3, tmp_path):
     qwen3.model.save_pretrained(tmp_path)
     qwen3.tokenizer.save_pretrained(tmp_path)
-    loaded = score_trajectories(FRAME, tmp_path, templates=1, device="cpu", dtype="float32")
+    numbered = FRAME.with_columns(id=pl.Series([7, 8]))
+    loaded = score_trajectories(numbered, tmp_path, templates=1, device="cpu", dtype="float32")
+    assert set(loaded["id"]) == {"7", "8"}
     given = score_trajectories(FRAME, qwen3, templates=1)
     assert (loaded["cpmi"] - given["cpmi"]).abs().max() < 1e-6
     with pytest.raises(ModelError, match="does not exist"):
         score_trajectories(FRAME, tmp_path / "nowhere")
-
-
-def test_numbers_are_welcome_as_ids(qwen3):
-    numbered = FRAME.with_columns(id=pl.Series([7, 8]))
-    assert set(score_trajectories(numbered, qwen3, templates=1)["id"]) == {"7", "8"}
 
 
 @pytest.mark.parametrize(
@@ -69,9 +59,9 @@ def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, w
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
     [
-        ("steps", [], "has no steps"),
+        ("steps", None, "has no steps"),
         ("negative_answers", [""], "hard negative 1 is empty"),
-        ("gold_answer", "", "the gold answer is empty"),
+        ("gold_answer", None, "the gold answer is empty"),
         ("question", None, "has no question"),
     ],
 )

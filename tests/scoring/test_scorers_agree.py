@@ -32,16 +32,7 @@ def assert_same(left, right):
 
 @pytest.mark.parametrize(
     ("architecture", "config"),
-    [
-        ("qwen3", {}),
-        ("qwen2", {}),
-        ("llama", {}),
-        ("llama", {"bos": True}),
-        ("mistral", {"sliding_window": None}),
-        ("gemma", {}),
-        ("gemma2", {"sliding_window": 512, "final_logit_softcapping": 5.0}),
-        ("gpt2", {}),
-    ],
+    [("llama", {}), ("gemma2", {"sliding_window": 512, "final_logit_softcapping": 5.0}), ("gpt2", {})],
 )
 def test_trees_and_single_sequences_agree(build_model, trajectories, negatives, architecture, config):
     model = build_model(architecture, **config)
@@ -83,14 +74,6 @@ def test_packing_does_not_change_a_value(qwen3, trajectories, negatives, row_tok
 def test_the_order_of_trajectories_and_negatives_does_not_change_a_value(qwen3, trajectories, negatives):
     forward = scored(qwen3, trajectories, negatives)
     assert forward.equals(scored(qwen3, trajectories.reverse(), negatives.reverse()))
-
-
-def test_larger_rows_of_a_shared_question_cost_fewer_tokens(qwen3, trajectories, negatives):
-    costs = [
-        answer_logprobs(trajectories, negatives, qwen3, Scoring(**values)).cost.forward_tokens
-        for values in ({"row_tokens": 4096}, {"row_tokens": 128}, {"scorer": "reference"})
-    ]
-    assert costs[0] < costs[1] < costs[2] / 5
 
 
 # few letters, so that steps repeat and answers begin with one another

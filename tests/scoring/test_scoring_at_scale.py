@@ -20,7 +20,7 @@ from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.planned import forward_tokens
 from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.tree_scorer import LONGEST_ROW, bytes_per_token, in_float32, row_budget
+from cpmi_dagster.scoring.tree_scorer import LONGEST_ROW, bytes_per_token, row_budget
 from cpmi_dagster.scoring.windows import LARGEST_WINDOW, WINDOW_TRAJECTORIES, ahead, slices
 
 pytestmark = pytest.mark.slow
@@ -50,11 +50,23 @@ def memory_for(monkeypatch):
     return limit
 
 
+def test_other_errors_of_a_model_are_not_taken_for_a_shortage_of_memory(qwen3, trajectories, negatives, monkeypatch):
+    def fail(self, row):
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    answer_logprobs(trajectories, negatives, qwen3, SCORING)
+    monkeypatch.setattr(MaskReader, "logprobs", fail)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        answer_logprobs(trajectories, negatives, qwen3, SCORING)
+
+
 def test_out_of_memory_halves_the_rows_and_changes_no_value(qwen3, trajectories, negatives, memory_for):
     model = replace(qwen3)
     plenty = answer_logprobs(trajectories, negatives, model, SCORING)
     memory_for(230)
-    short = answer_logprobs(trajectories, negatives, model, SCORING)
+    advanced = []
+    short = answer_logprobs(trajectories, negatives, model, SCORING, progress=advanced.append)
+    assert (min(advanced) >= 0, sum(advanced)) == (True, trajectories.height)
     assert row_budget(model) <= 230
     assert largest_difference(short.logprobs, plenty.logprobs) < 1e-5
     assert short.cost.forward_tokens > plenty.cost.forward_tokens
@@ -67,32 +79,21 @@ def test_no_memory_at_all_is_an_error_that_says_what_to_do(qwen3, trajectories, 
         answer_logprobs(trajectories, negatives, qwen3, SCORING)
 
 
-def test_other_errors_of_a_model_are_not_taken_for_a_shortage_of_memory(qwen3, trajectories, negatives, monkeypatch):
-    answer_logprobs(trajectories, negatives, qwen3, SCORING)
-
-    def fail(self, row):
-        raise RuntimeError("CUDA error: device-side assert triggered")
-
-    monkeypatch.setattr(MaskReader, "logprobs", fail)
-    with pytest.raises(RuntimeError, match="device-side assert"):
-        answer_logprobs(trajectories, negatives, qwen3, SCORING)
-
-
-def half_model(qwen3, dtype):
-    return replace(qwen3, model=deepcopy(qwen3.model).to(dtype))
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.05), (torch.float16, 0.01)])
 def test_half_precision_is_close_whatever_the_packing(qwen3, trajectories, negatives, dtype, tolerance):
     if dtype is torch.bfloat16 and "ATEN_CPU_CAPABILITY" in os.environ:
         pytest.skip("torch 2.13 picks bfloat16 kernels by processor, whatever ATEN_CPU_CAPABILITY says, and fails")
-    model = half_model(qwen3, dtype)
+    model = replace(qwen3, model=deepcopy(qwen3.model).to(dtype))
     found = [answer_logprobs(trajectories, negatives, qwen3, SCORING).logprobs]
     for row_tokens in (128, 400, 4096):
         scoring = SCORING.model_copy(update={"row_tokens": row_tokens})
         found.append(answer_logprobs(trajectories, negatives, model, scoring).logprobs)
     for one, other in combinations(found, 2):
         assert ((one["logprob_sum"] - other["logprob_sum"]).abs() / one["token_count"]).max() < tolerance
+
+
+OVERFLOWING = frame_of([("good", "q", "How many?", ["1 + 1"], "2"), ("big", "Q", "How many %?", ["%", "1"], "2")])
+LISTED = negatives_of({"good": ["3"], "big": ["3"]})
 
 
 def overflowing(qwen3):
@@ -107,29 +108,18 @@ def overflowing(qwen3):
 
 
 def test_what_half_precision_cannot_hold_is_scored_in_float32(qwen3):
-    frame = frame_of([("good", "q", "How many?", ["1 + 1"], "2"), ("big", "Q", "How many %?", ["%", "1"], "2")])
-    listed = negatives_of({"good": ["3"], "big": ["3"]})
     model = overflowing(qwen3)
     weights = {name: tensor.clone() for name, tensor in model.model.state_dict().items()}
     with torch.inference_mode():
         ids = model.tokenizer("How many %?", return_tensors="pt")["input_ids"]
         assert not model.model(ids).logits.isfinite().all()
-    result = answer_logprobs(frame, listed, model, SCORING)
+    result = answer_logprobs(OVERFLOWING, LISTED, model, SCORING)
     assert result.rejected.is_empty()
     assert all(torch.equal(tensor, weights[name]) for name, tensor in model.model.state_dict().items())
     wide = replace(model, model=deepcopy(model.model).float())
-    expected = answer_logprobs(frame, listed, wide, SCORING).logprobs
+    expected = answer_logprobs(OVERFLOWING, LISTED, wide, SCORING).logprobs
     mine = result.logprobs.filter(pl.col("trajectory_id") == "big")
     assert largest_difference(mine, expected.filter(pl.col("trajectory_id") == "big")) < 1e-3
-
-
-def test_widening_a_model_leaves_what_was_float32_alone(qwen3):
-    model = half_model(qwen3, torch.bfloat16).model
-    model.model.norm.float()
-    with in_float32(model):
-        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    assert model.model.norm.weight.dtype == torch.float32
-    assert model.lm_head.weight.dtype == torch.bfloat16
 
 
 @given(st.lists(st.integers(1, 400), max_size=8), st.randoms(use_true_random=False))
@@ -160,15 +150,6 @@ def test_an_item_is_made_while_the_one_before_it_is_used():
     assert list(ahead(iter(()))) == []
 
 
-def test_an_error_while_windows_are_made_reaches_the_caller():
-    def broken():
-        yield 1
-        raise ModelError("no such tokenizer")
-
-    with pytest.raises(ModelError, match="no such tokenizer"):
-        list(ahead(broken()))
-
-
 @pytest.mark.parametrize(
     "values",
     [{}, {"row_tokens": 200}, {"reader": "flex"}, {"reader": "masked"}, {"scorer": "reference", "templates": 1}],
@@ -186,15 +167,6 @@ def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, ne
     assert plain < padded == answer_logprobs(trajectories, negatives, qwen3, flex).cost.forward_tokens
 
 
-def test_progress_never_goes_back_when_rows_are_halved(qwen3, trajectories, negatives, memory_for):
-    model, advanced = replace(qwen3), []
-    answer_logprobs(trajectories, negatives, model, SCORING)
-    memory_for(230)
-    answer_logprobs(trajectories, negatives, model, SCORING, progress=advanced.append)
-    assert min(advanced) >= 0
-    assert sum(advanced) == trajectories.height
-
-
 def test_without_memory_for_float32_an_overflow_is_rejected_by_id_and_the_rest_goes_on(qwen3, monkeypatch):
     @contextmanager
     def no_room(model):
@@ -202,9 +174,7 @@ def test_without_memory_for_float32_an_overflow_is_rejected_by_id_and_the_rest_g
         yield
 
     monkeypatch.setattr("cpmi_dagster.scoring.tree_scorer.in_float32", no_room)
-    frame = frame_of([("good", "q", "How many?", ["1 + 1"], "2"), ("big", "Q", "How many %?", ["%", "1"], "2")])
-    listed = negatives_of({"good": ["3"], "big": ["3"]})
-    result = answer_logprobs(frame, listed, overflowing(qwen3), SCORING)
+    result = answer_logprobs(OVERFLOWING, LISTED, overflowing(qwen3), SCORING)
     assert "big" in result.rejected["trajectory_id"]
     assert "not a finite number; score it in float32" in result.rejected["reason"][0]
 

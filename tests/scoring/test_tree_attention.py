@@ -29,13 +29,9 @@ def test_a_model_without_full_attention_is_refused_with_the_reason(build_model, 
 @pytest.mark.parametrize(
     ("architecture", "config"),
     [
-        ("qwen3", {}),
-        ("qwen2", {}),
-        ("llama", {}),
         ("gpt2", {}),
         ("mistral", {"sliding_window": None}),
         ("mistral", {"sliding_window": 100}),
-        ("gemma2", {"sliding_window": 100}),
     ],
 )
 def test_a_model_that_sees_the_whole_branch_is_accepted(build_model, architecture, config):

@@ -37,14 +37,6 @@ def corpus(*kinds: tuple[str, str, int, int]) -> pl.DataFrame:
 PLENTY = corpus(("GSM8K", "mixed", 20, 4), ("GSM8K", "good", 20, 4), ("MATH", "mixed", 20, 4), ("MATH", "bad", 20, 4))
 
 
-def test_ratios_are_exact_where_supply_allows():
-    result = select_trajectories(PLENTY, Selection(trajectories=100), seed=0, shards=4)
-    assert result.shortfalls == []
-    assert Counter(result.selected["task"]) == {"GSM8K": 50, "MATH": 50}
-    assert Counter(result.selected["composition"]) == {"mixed": 70, "pure": 30}
-    assert set(result.selected["shard"]) <= {"000", "001", "002", "003"}
-
-
 def test_a_shortage_shrinks_the_set_and_is_named():
     few = corpus(("GSM8K", "mixed", 30, 4), ("GSM8K", "good", 30, 4), ("MATH", "mixed", 5, 2), ("MATH", "bad", 5, 2))
     result = select_trajectories(few, Selection(trajectories=100), seed=0, shards=4)
@@ -124,10 +116,24 @@ def test_every_question_gives_its_first_before_any_gives_its_second():
     assert picks == {1: 8, 3: 4}
 
 
+def test_ratios_are_exact_where_supply_allows_and_the_statistics_show_them():
+    selection = Selection(trajectories=100)
+    result = select_trajectories(PLENTY, selection, seed=0, shards=4)
+    assert result.shortfalls == []
+    assert set(result.selected["shard"]) <= {"000", "001", "002", "003"}
+    rows = dataset_statistics(result.selected, PLENTY, selection).rows()
+    found = {name: (target, actual) for name, target, actual in rows}
+    assert (found["trajectories"], found["gsm8k_share"]) == ((100, 100), (0.5, 0.5))
+    assert found["mixed_share"] == (0.7, pytest.approx(0.7))
+    assert (found["steps"], found["max_steps"]) == ((None, 200), (None, 2))
+    others = [select_trajectories(PLENTY, selection, seed, 4).selected for seed in (1, 2)]
+    assert not any(other.equals(result.selected) for other in others)
+
+
 def test_nothing_to_choose_from_is_an_empty_choice():
     result = select_trajectories(PLENTY.clear(), Selection(trajectories=10), seed=0, shards=4)
-    assert result.selected.is_empty()
-    assert result.shortfalls
+    assert result.selected.is_empty() and result.shortfalls
+    assert dataset_statistics(result.selected, PLENTY, Selection(trajectories=10))["actual"].sum() == 0
 
 
 supplies = st.tuples(*[st.integers(0, 12)] * 4)
@@ -165,25 +171,3 @@ def _fits(there: dict, size: int, gsm8k_mixed: int) -> bool:
     gsm8k, mixed = size // 2, size * 7 // 10
     cells = (gsm8k_mixed, gsm8k - gsm8k_mixed, mixed - gsm8k_mixed, size - gsm8k - mixed + gsm8k_mixed)
     return all(0 <= count <= there[cell] for count, cell in zip(cells, CELLS, strict=True))
-
-
-def test_another_seed_makes_another_choice():
-    results = [select_trajectories(PLENTY, Selection(trajectories=40), seed, 4) for seed in range(3)]
-    choices = {tuple(result.selected["trajectory_id"]) for result in results}
-    assert len(choices) == 3
-
-
-def test_statistics_show_the_aim_beside_what_is_there():
-    selection = Selection(trajectories=100)
-    selected = select_trajectories(PLENTY, selection, seed=0, shards=4).selected
-    table = {row["statistic"]: row for row in dataset_statistics(selected, PLENTY, selection).iter_rows(named=True)}
-    assert (table["trajectories"]["target"], table["trajectories"]["actual"]) == (100, 100)
-    assert (table["gsm8k_share"]["target"], table["gsm8k_share"]["actual"]) == (0.5, 0.5)
-    assert table["mixed_share"]["actual"] == pytest.approx(0.7)
-    assert (table["steps"]["target"], table["steps"]["actual"]) == (None, 200)
-    assert table["max_steps"]["actual"] == 2
-
-
-def test_statistics_of_an_empty_choice_are_zero():
-    empty = select_trajectories(PLENTY.clear(), Selection(trajectories=10), 0, 4).selected
-    assert dataset_statistics(empty, PLENTY, Selection(trajectories=10))["actual"].sum() == 0
