@@ -20,8 +20,8 @@ SCHEMES = ("s3", "gs", "az")
 STORE_NAME = re.compile(r"[A-Za-z0-9][\w.\-/]*", re.ASCII)
 HASH_CHARACTERS = 8
 
-# patterns of files, codes and queries of URLs, and what DuckDB takes for a slash
-MEANS_MORE = re.compile(r"[%?*\[\]\\\x00-\x1f\x7f]")
+# characters that DuckDB, Polars or SQLite read as a pattern, a code or query of a URL, or a separator
+UNUSABLE_IN_PATHS = re.compile(r"[%?*\[\]\\\x00-\x1f\x7f]")
 
 
 def expanded(path: str | Path) -> Path:
@@ -45,7 +45,7 @@ def folder_for_all(path: str | Path) -> Path:
         SettingsError: it holds a character that one of them takes for a pattern, a separator or a code.
     """
     folder = expanded(path).absolute()
-    if found := MEANS_MORE.search(str(folder)):
+    if found := UNUSABLE_IN_PATHS.search(str(folder)):
         raise SettingsError(
             f"the home {folder} contains the character {found[0]!r}, which DuckDB, Polars or SQLite cannot handle "
             "in paths; set CPMI_HOME to a folder without it"

@@ -36,11 +36,11 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.examples import training_set
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
-from cpmi_dagster.prm.settings import PAPERS_HEAD, Head, Lora, Objective, Training
+from cpmi_dagster.prm.settings import DEFAULT_HEAD, Head, Lora, Objective, Training
 from cpmi_dagster.prm.trainer import CurvePoint, ProgressReporter, StepTrainer, learning_curve, training_arguments
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
-UNKEPT = ".checkpoints"
+BEST_WEIGHTS = ".checkpoints"
 """Where the best weights are kept during a training without checkpoints."""
 
 Backbone = LanguageModel | LoadedModel | Path | str
@@ -57,7 +57,7 @@ class Job:
     backbone: Backbone
     seed: int
     checkpoints: Path | None = None
-    head: Head = PAPERS_HEAD
+    head: Head = DEFAULT_HEAD
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
             job.seed,
             validate=bool(data.validation),
             on_cpu=start.on_cpu,
-            saves=job.checkpoints or folder / UNKEPT,
+            saves=job.checkpoints or folder / BEST_WEIGHTS,
         )
         loss = objective(job.objective, training.pqm_margin)
         rate = training.head_learning_rate
@@ -127,7 +127,7 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         # every process takes part in putting together the weights that FSDP keeps in parts
         whole = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
         if trainer.is_world_process_zero():
-            shutil.rmtree(folder / UNKEPT, ignore_errors=True)
+            shutil.rmtree(folder / BEST_WEIGHTS, ignore_errors=True)
             _save(start if whole is None else _start(job), whole, folder)
     return Fitted(
         learning_curve(trainer.state.log_history), data.train_steps, trainer.seconds, start.identity, data.truncated

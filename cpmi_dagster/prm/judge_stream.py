@@ -19,7 +19,7 @@ from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines
 from cpmi_dagster.files.json_lines import DECODER, open_json_lines, parse_line
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.prm.judging import (
-    HOLDS,
+    EXPECTED_FIELDS,
     STANDARD,
     JudgedFile,
     JudgeRequest,
@@ -64,7 +64,7 @@ def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> Ju
         taken.write(line)
         taken.flush()
 
-    with nullcontext(given) if reads else open_json_lines(request.input, HOLDS) as stream:
+    with nullcontext(given) if reads else open_json_lines(request.input, EXPECTED_FIELDS) as stream:
         if not writes:
             check_writable(request.output)
         model = load_judge(request.prm, request.device, request.dtype)

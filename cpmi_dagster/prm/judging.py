@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
 STANDARD = "-"
 """In place of a file: standard input or output."""
-HOLDS = "id, question and steps"
+EXPECTED_FIELDS = "id, question and steps"
 REPLACED = ("probabilities", "first_error", "reason")
 
 
@@ -93,10 +93,10 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         ModelError: the folder holds no reward model, or the device is not there.
         ScoringError: a score is not a finite number.
     """
-    lines = list(read_json_lines(request.input, Solution, HOLDS))
+    lines = list(read_json_lines(request.input, Solution, EXPECTED_FIELDS))
     solutions = [solution for _, solution in lines]
     if not lines:
-        raise SourceError(f"{request.input} has no lines; give JSON Lines with {HOLDS}")
+        raise SourceError(f"{request.input} has no lines; give JSON Lines with {EXPECTED_FIELDS}")
     places: dict[tuple[str, str], str] = {}
     for place, solution in lines:
         fields = solution.model_extra or {}

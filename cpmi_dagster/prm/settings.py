@@ -21,7 +21,7 @@ from cpmi_dagster.models.settings import LanguageModel
 
 Objective = Literal["bce", "mse", "pqm"]
 Head = Literal["two_layer", "linear"]
-PAPERS_HEAD: Head = "two_layer"
+DEFAULT_HEAD: Head = "two_layer"
 
 
 class Lora(Frozen):
@@ -107,8 +107,8 @@ class Recipe(Frozen):
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
     # left out where it is the paper's: recipes from before there was another keep their fingerprints
     head: Head = Field(
-        default=PAPERS_HEAD,
-        exclude_if=lambda head: head == PAPERS_HEAD,
+        default=DEFAULT_HEAD,
+        exclude_if=lambda head: head == DEFAULT_HEAD,
         description="the paper's two layers, or one, which transformers and vLLM load by themselves once exported",
     )
     seed: int = Field(default=0, ge=0, lt=2**31, description="added to the profile's: repeats show what is noise")
@@ -137,4 +137,4 @@ class Recipe(Frozen):
 
     @property
     def _is_plain_but_for_seed(self) -> bool:
-        return self.backbone is None and not self.training and self.head == PAPERS_HEAD
+        return self.backbone is None and not self.training and self.head == DEFAULT_HEAD

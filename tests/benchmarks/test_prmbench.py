@@ -115,26 +115,30 @@ def test_an_error_step_past_the_end_changes_no_figure():
     assert one.equals(other)
 
 
+def f1_pair(valid, probabilities, threshold):
+    """F1 of wrong and of right steps."""
+    passed = probabilities >= threshold
+    kinds = ((~valid, ~passed), (valid, passed))
+    return [2 * (truth & said).sum() / max(1, truth.sum() + said.sum()) for truth, said in kinds]
+
+
+def objective(protocol, *judged):
+    """What a protocol maximises."""
+    return f1_pair(*judged)[0] if protocol == "released" else sum(f1_pair(*judged))
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 10).map(lambda n: n / 10), st.booleans()), min_size=1, max_size=30))
 def test_the_threshold_of_each_protocol_is_the_best_of_all(steps):
     probabilities, valid = np.array([p for p, _ in steps]), np.array([v for _, v in steps])
     thresholds = candidate_thresholds(probabilities)
 
-    def f1(truth, judged):
-        return 2 * (truth & judged).sum() / max(1, truth.sum() + judged.sum())
-
-    def of_wrong_steps(threshold):
-        return f1(~valid, probabilities < threshold)
-
-    def of_both(threshold):
-        return f1(valid, probabilities >= threshold) + of_wrong_steps(threshold)
-
-    for protocol, score in (("released", of_wrong_steps), ("best", of_both)):
+    for protocol in ("released", "best"):
         questions, weights = np.zeros(len(steps), dtype=np.intp), np.array([[1.0], [3.0]])
         chosen = best_thresholds(probabilities, valid, questions, weights, thresholds, protocol)
-        best = max(score(threshold) for threshold in np.linspace(0, 1.05, 22))
-        assert [score(thresholds[place]) for place in chosen] == pytest.approx([best, best])
+        best = max(objective(protocol, valid, probabilities, threshold) for threshold in np.linspace(0, 1.05, 22))
+        found = [objective(protocol, valid, probabilities, thresholds[place]) for place in chosen]
+        assert found == pytest.approx([best, best])
 
 
 def sixth_wrong(scores):
@@ -188,13 +192,8 @@ def overall_by_loop(rows, protocol):
     steps = [(step not in row["error_steps"], p) for row in rows for step, p in enumerate(row["probability"])]
     valid, probabilities = np.array([valid for valid, _ in steps]), np.array([p for _, p in steps])
 
-    def f1_pair(threshold):
-        passed = probabilities >= threshold
-        kinds = ((~valid, ~passed), (valid, passed))
-        return [2 * (truth & said).sum() / max(1, truth.sum() + said.sum()) for truth, said in kinds]
-
-    pairs = [f1_pair(threshold) for threshold in np.linspace(0.05, 1.05, 11)]
-    return sum(max(pairs, key=lambda pair: pair[0] if protocol == "released" else sum(pair))) / 2
+    best = max(np.linspace(0.05, 1.05, 11), key=lambda threshold: objective(protocol, valid, probabilities, threshold))
+    return sum(f1_pair(valid, probabilities, best)) / 2
 
 
 @pytest.mark.parametrize("protocol", ["released", "best"])
