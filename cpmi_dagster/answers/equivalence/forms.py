@@ -92,7 +92,7 @@ _MEMBERSHIP = re.compile(r"[A-Za-z]\s*\\in(?![A-Za-z])\s*")
 _MATRIX = re.compile(
     r"(?P<factor>[^&\[]*?)\\begin\{([pbB]?matrix|array)\}(?:\{[lcr|]*\})?(?P<entries>.*)\\end\{\2\}", re.DOTALL
 )
-_LIST_COMMA = re.compile(r"\s*(?:,|;)?\s*(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])\s*|\s*[,;]\s*")
+_LIST_COMMA = re.compile(r" ?[,;]? ?(?<![A-Za-z\\])(?:and|or)(?![A-Za-z]) ?| ?[,;] ?")
 _WORDS = re.compile(r"[A-Za-z](?:[A-Za-z '’.]|(?<=[A-Za-z]{2})-(?=[A-Za-z]{2}))*")
 _UNREADABLE_SIDES = re.compile(r"\\(?:in|equiv)(?![A-Za-z])|\\begin|\\dots|\|")
 _CHOICE = re.compile(r"(?:\(([A-J])\)|([A-J])[).:])\s+(\S.*)", re.DOTALL)

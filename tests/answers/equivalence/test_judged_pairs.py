@@ -105,6 +105,7 @@ DIFFERENT = [
     (r"\$50", "50 cents"), ("€50", r"\$50"), ("50 €", "£50"), (r"\$5, \$6", "5 cents, 6 cents"),
     (r"\$3 million", r"\$3"),
     (r"\$5 per hour", r"\$5 per day"),
+    (r"\frac{1}{3^{98}}", r"\frac{1}{4^{98}}"), (r"1/3 + 1/(3 \cdot 2^{2003})", r"1/3 - 1/(3 \cdot 2^{2003})"),
     # only algebra tells
     (r"\binom{4025}{2012}", r"\binom{4025}{2012}+1"), (r"10^{400}+\sin 1", r"10^{400}+\cos 1"), (r"\sqrt{x^2}", "x"),
     (r"\frac{1}{2} \max A + 3", r"\frac{3}{2} \max A + 3"), (r"\lfloor 2.5 \rfloor", "3"), ("x < 3", "y < 3"),

@@ -13,7 +13,7 @@ from cpmi_dagster.answers.equivalence.units import size_of, split_unit
     ("one", "other", "expected"),
     [
         (r"\sin 2x", r"2\sin x\cos x", True), (r"\sin 2x", r"2\sin x", False), (r"\sqrt{x^{2}}", "x", None),
-        (r"\log 100", "2", True), (r"e^{i\pi}", "-1", True), (r"10^{400}+1", "10^{400}", None),
+        (r"\log 100", "2", True), (r"e^{i\pi}", "-1", True), (r"10^{400}+1", "10^{400}", False),
         (r"\frac{1}{1000!}", r"\frac{1}{1001!}", False), (r"\tan \pi", r"\sin \pi", None),
     ],
 )  # fmt: skip
