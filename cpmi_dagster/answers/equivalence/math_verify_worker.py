@@ -48,7 +48,8 @@ def parsed(formula: str) -> list[Any]:
     Left to itself, math-verify looks for an answer in a text and takes a part of it, such as its last number.
     """
     whole = [LatexExtractionConfig(boxed_match_priority=-1)]
-    return parse(f"${formula}$", whole, fallback_mode="no_fallback", parsing_timeout=None)
+    # None is no alarm of its own
+    return parse(f"${formula}$", whole, fallback_mode="no_fallback", parsing_timeout=None)  # pyright: ignore[reportArgumentType]
 
 
 def solved(formula: str) -> tuple[set[Any], Any]:
