@@ -53,7 +53,10 @@ def read_references(
         name = f"{config}/{number}" if config else str(number)
         where = f"row {name} of {source}/{split}"
         question, solution, answer = _published(row, source, where) if source in PUBLISHED else _other(row, where)
-        problem_id, level, subject = (_first_present(row, fields) for fields in (ID_FIELDS, ("level",), SUBJECT_FIELDS))
+        problem_id, level, subject = (
+            next((encodable(str(row[field])) for field in fields if row.get(field) is not None), None)
+            for fields in (ID_FIELDS, ("level",), SUBJECT_FIELDS)
+        )
         problems.append((source, split, problem_id or name, question, solution, answer, level, subject))
     return pl.DataFrame(problems, schema=ReferenceProblems.create_empty().schema, orient="row")
 
@@ -114,7 +117,3 @@ def _text(row: Mapping[str, Any], field: str) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number_text(value)
     return encodable(value).strip() if isinstance(value, str) else None
-
-
-def _first_present(row: Mapping[str, Any], fields: tuple[str, ...]) -> str | None:
-    return next((encodable(str(row[field])) for field in fields if row.get(field) is not None), None)

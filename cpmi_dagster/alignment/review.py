@@ -12,7 +12,6 @@ Everything comes from the tables; nothing is aligned again.
 """
 
 import re
-from dataclasses import dataclass
 
 import polars as pl
 from rapidfuzz import fuzz, process
@@ -38,39 +37,21 @@ _EXAMPLE_COLUMNS = {
 }
 
 
-@dataclass(frozen=True)
-class AlignmentReview:
-    """The alignment of a corpus, as tables to be read.
-
-    Attributes:
-        match_kinds: `match_kind`, `rows`, `questions`, `share` of all rows; strictest kind first.
-        rejections: `stage`, `reason` (what differs from row to row as `…`), `rows`, `questions`, `share`, `example`.
-        misses: questions in no reference; `question`, `reason`, `rows`, `nearest`, `nearest_source`, `similarity`.
-        conflicts: questions that fit references with different answers; columns as in `misses`.
-        fuzzy_matches: `match_score`, `question`, `reference`, `match_source`, `rows`; lowest score first.
-    """
-
-    match_kinds: pl.DataFrame
-    rejections: pl.DataFrame
-    misses: pl.DataFrame
-    conflicts: pl.DataFrame
-    fuzzy_matches: pl.DataFrame
-
-    def tables(self) -> dict[str, pl.DataFrame]:
-        """The parts by their titles."""
-        return {
-            "How questions were matched": self.match_kinds,
-            "Rejected rows": self.rejections,
-            "Questions in no reference": self.misses,
-            "Questions that fit references with different answers": self.conflicts,
-            "Fuzzy matches, most doubtful first": self.fuzzy_matches,
-        }
+AlignmentReview = dict[str, pl.DataFrame]
+"""The alignment of a corpus, as tables to be read, by their titles."""
 
 
 def review_alignment(
     trajectories: pl.DataFrame, rejected: pl.DataFrame, references: pl.DataFrame, examples: int = EXAMPLES
 ) -> AlignmentReview:
-    """Summarize an alignment: counts, and up to `examples` rows of each kind where a person should look."""
+    """Summarize an alignment: counts, and up to `examples` rows of each kind where a person should look.
+
+    Returns:
+        match kinds: `match_kind`, `rows`, `questions`, `share` of all rows; strictest kind first.
+        rejected rows: `stage`, `reason` (what differs from row to row as `…`), `rows`, `questions`, `share`, `example`.
+        misses and conflicts: `question`, `reason`, `rows`, `nearest`, `nearest_source`, `similarity`.
+        fuzzy matches: `match_score`, `question`, `reference`, `match_source`, `rows`; lowest score first.
+    """
     rows = max(trajectories.height + rejected.height, 1)
     places = pl.col("match_kind").replace_strict(MATCH_KINDS, range(len(MATCH_KINDS)), default=len(MATCH_KINDS))
     match_kinds = trajectories.group_by("match_kind").agg(rows=pl.len(), questions=pl.col("question_id").n_unique())
@@ -83,19 +64,20 @@ def review_alignment(
         .head(examples)
         .join(wordings.unique("match_source", keep="first"), on="match_source", how="left", maintain_order="left")
     )
-    return AlignmentReview(
-        match_kinds=match_kinds.with_columns(share=pl.col("rows") / rows).sort(places),
-        rejections=_rejections(rejected, rows),
-        misses=_examples(rejected, NO_MATCH, references, examples),
-        conflicts=_examples(rejected, AMBIGUOUS, references, examples),
-        fuzzy_matches=fuzzy_matches.select("match_score", "question", "reference", "match_source", "rows"),
-    )
+    columns = ["match_score", "question", "reference", "match_source", "rows"]
+    return {
+        "How questions were matched": match_kinds.with_columns(share=pl.col("rows") / rows).sort(places),
+        "Rejected rows": _rejections(rejected, rows),
+        "Questions in no reference": _examples(rejected, NO_MATCH, references, examples),
+        "Questions that fit references with different answers": _examples(rejected, AMBIGUOUS, references, examples),
+        "Fuzzy matches, most doubtful first": fuzzy_matches.select(columns),
+    }
 
 
 def render_review(review: AlignmentReview) -> str:
-    """The review as Markdown: one heading and one table for each of its parts that has rows."""
+    """The review as Markdown: one heading and one table for each table that has rows."""
     parts = []
-    for title, frame in review.tables().items():
+    for title, frame in review.items():
         lines = [frame.columns, ["---"] * frame.width, *(map(_cell, row) for row in frame.iter_rows())]
         if frame.height:
             parts.append("\n".join([f"### {title}\n", *(f"| {' | '.join(cells)} |" for cells in lines)]))

@@ -116,7 +116,6 @@ def render_report(
     has_truth = bool(frames["label_quality"]["measured"].count())
     papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
     labels = [name for name in ARTIFACTS if name not in (*papers, *OF_MODELS)]
-    review = alignment.tables() if alignment else {}
     conditionings = "; ".join(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
@@ -132,7 +131,7 @@ def render_report(
         groups=[[_section(name, frames[name], inputs) for name in names] for names in (labels, papers, OF_MODELS)],
         has_truth=has_truth,
         opened=OPEN if has_truth else OPEN_WITHOUT_TRUTH,
-        alignment={title: plain_table(frame) for title, frame in review.items() if frame.height},
+        alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
         conditionings=conditionings[0].upper() + conditionings[1:],
         provenance=plain_table(provenance),
         versions=versions,

@@ -34,20 +34,17 @@ REJECTED = pl.DataFrame(
 )
 
 
-@pytest.fixture
-def review():
-    return review_alignment(TRAJECTORIES, REJECTED, REFERENCES)
+KINDS, REJECTIONS, MISSES, CONFLICTS, FUZZY = review_alignment(TRAJECTORIES, REJECTED, REFERENCES).values()
 
 
-def test_every_row_is_counted_once_in_kinds_and_rejections(review):
-    assert review.match_kinds.rows() == [("exact", 2, 1, 0.2), ("fuzzy", 2, 2, 0.2)]
-    assert review.rejections.select("stage", "reason", "rows", "questions").rows() == [
-        ("align", NO_MATCH, 3, 2),
-        ("parse", "step … of … is empty", 2, 1),
-        ("align", AMBIGUOUS, 1, 1),
+def test_every_row_is_counted_once_in_kinds_and_rejections():
+    assert KINDS.rows() == [("exact", 2, 1, 0.2), ("fuzzy", 2, 2, 0.2)]
+    assert REJECTIONS.drop("share").rows() == [
+        ("align", NO_MATCH, 3, 2, NO_MATCH),
+        ("parse", "step … of … is empty", 2, 1, "step 1 of 3 is empty"),
+        ("align", AMBIGUOUS, 1, 1, AMBIGUOUS),
     ]
-    assert review.rejections["example"].to_list() == [NO_MATCH, "step 1 of 3 is empty", AMBIGUOUS]
-    assert review.match_kinds["share"].sum() + review.rejections["share"].sum() == pytest.approx(1.0)
+    assert KINDS["share"].sum() + REJECTIONS["share"].sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -66,25 +63,24 @@ def test_reasons_are_the_same_but_for_what_belongs_to_a_row(reason: str, general
     assert general_reason(reason) == general
 
 
-def test_misses_show_the_nearest_reference_and_what_cost_most_rows_first(review):
-    assert review.misses.select("question", "rows", "nearest_source").row(0) == ("How many cats?", 2, "math/train/a/2")
-    assert review.conflicts["question"].to_list() == ["What is shown?"]
+def test_misses_show_the_nearest_reference_and_what_cost_most_rows_first():
+    assert MISSES.select("question", "rows", "nearest_source").row(0) == ("How many cats?", 2, "math/train/a/2")
+    assert CONFLICTS["question"].to_list() == ["What is shown?"]
 
 
-def test_fuzzy_matches_show_both_wordings_lowest_score_first(review):
-    assert review.fuzzy_matches["match_score"].to_list() == [0.88, 0.95]
-    assert review.fuzzy_matches["reference"].to_list() == ["Find the value of $|x|$."] * 2
-    shorter = review_alignment(TRAJECTORIES, REJECTED, REFERENCES, examples=1)
-    assert (shorter.misses.height, shorter.conflicts.height, shorter.fuzzy_matches.height) == (1, 1, 1)
+def test_fuzzy_matches_show_both_wordings_lowest_score_first():
+    assert FUZZY["match_score"].to_list() == [0.88, 0.95]
+    assert FUZZY["reference"].to_list() == ["Find the value of $|x|$."] * 2
 
 
-def test_markdown_keeps_one_line_per_row_whatever_the_questions_hold(review):
-    text = render_review(review)
+def test_no_table_of_examples_is_longer_than_asked_for():
+    _, _, *examples = review_alignment(TRAJECTORIES, REJECTED, REFERENCES, examples=1).values()
+    assert [frame.height for frame in examples] == [1, 1, 1]
+
+
+def test_markdown_keeps_one_line_per_row_whatever_the_questions_hold():
+    text = render_review(review_alignment(TRAJECTORIES, REJECTED, REFERENCES))
     tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     assert [len(table) - 2 for table in tables] == [2, 3, 2, 1, 2]
     assert "| Find a value of $&#124;x&#124;$. |" in text
-
-
-def test_an_alignment_of_nothing_has_nothing_to_show():
-    review = review_alignment(TRAJECTORIES.clear(), REJECTED.clear(), REFERENCES.clear())
-    assert render_review(review) == ""
+    assert render_review(review_alignment(TRAJECTORIES.clear(), REJECTED.clear(), REFERENCES.clear())) == ""

@@ -68,25 +68,14 @@ def random_model(architecture: str, bos: bool = False, **settings: Any) -> Loade
     return LoadedModel(model, byte_level_bpe(bos=bos), f"random:{architecture}", config.max_position_embeddings)
 
 
+SHELLS = "Ana has 48 shells and finds half as many. How many?"
 AWKWARD = [
     # ragged steps, a repeated step, a step that states an answer, answers that are prefixes of one another
-    (
-        "t1",
-        "q1",
-        "Ana has 48 shells and finds half as many. How many?",
-        ["48 / 2 = 24", "48 / 2 = 24", "Sum: 72."],
-        "7",
-    ),
+    ("t1", "q1", SHELLS, ["48 / 2 = 24", "48 / 2 = 24", "Sum: 72."], "7"),
     # shares question and first step with t1, and ends in the very words of the target
-    ("t2", "q1", "Ana has 48 shells and finds half as many. How many?", ["48 / 2 = 24", "The answer is: 72"], "72"),
+    ("t2", "q1", SHELLS, ["48 / 2 = 24", "The answer is: 72"], "72"),
     # one step only, with leading tokens of t1's
-    (
-        "t3",
-        "q1",
-        "Ana has 48 shells and finds half as many. How many?",
-        ["48 / 2 = 25 and so on, at some length"],
-        "72",
-    ),
+    ("t3", "q1", SHELLS, ["48 / 2 = 25 and so on, at some length"], "72"),
     ("t4", "q2", r"What is $\frac{1}{2} + {q}$?", [" It is  ", "", "é – 0.5 "], r"\frac{1}{2}"),
 ]
 AWKWARD_NEGATIVES = {"t1": ["72", "720", "7200"], "t2": ["74", "72 ", "7"], "t3": ["74"], "t4": ["-1", "1", "1", "2"]}
