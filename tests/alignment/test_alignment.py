@@ -187,6 +187,11 @@ def test_a_shard_is_one_of_the_partitions(question: str, shards: int):
     assert shard_key(question_id(question), shards) in {f"{shard:03d}" for shard in range(shards)}
 
 
+@given(question=st.text(alphabet=r"ab1 \{}$^_'.,()-[]frcsqt", max_size=40))
+def test_no_question_breaks_alignment(question: str):
+    assert len(align(question)) == 1
+
+
 SENTENCES = st.lists(
     st.sampled_from(["Find", "hats", r"$\frac{1}{2}$", "3", "-", "+", "<", "x", "if", "Ann", "12", "=", "(", ")", "."]),
     min_size=2,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts import contexts
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
 from cpmi_dagster.errors import ScoringError, SettingsError
-from cpmi_dagster.rewards.formulas import Evidence
+from cpmi_dagster.rewards.formulas import Evidence, merge
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import step_rewards
@@ -247,3 +247,11 @@ def test_rewards_do_not_depend_on_the_order_of_templates_or_rows(random):
     shuffled, straight = rewards_of(*types, scores=renamed), rewards_of(*types, scores=scores)
     for reward_type in types:
         assert shuffled[reward_type]["t1"] == pytest.approx(straight[reward_type]["t1"], abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(-3, 3)), min_size=1, max_size=8), st.integers(1, 4))
+def test_a_merge_is_the_first_rewards_up_to_its_step_and_the_others_after_it(pairs, steps):
+    key = {"trajectory_id": ["t"] * len(pairs), "step_index": list(range(len(pairs)))}
+    first, rest = (pl.DataFrame({**key, "reward": [pair[side] for pair in pairs]}) for side in (0, 1))
+    merged = merge(first, rest, steps).sort("step_index")["reward"].to_list()
+    assert merged == [pair[0] for pair in pairs[:steps]] + [pair[1] for pair in pairs[steps:]]
