@@ -18,7 +18,7 @@ from pathlib import Path
 import cpmi_dagster.definitions
 from cpmi_dagster.resources.web import dagster_server
 assert dagster_server.WORKSPACE.is_file(), dagster_server.WORKSPACE
-print(Path(dagster_server.__file__).parents[2])
+print(Path(dagster_server.__file__).parents[3])
 """
 
 
