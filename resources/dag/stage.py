@@ -157,7 +157,7 @@ class Stage(Maker):
                 if not self._is_made_by_another(run, partition):
                     raise
                 return self._skip(run, partition, began)
-        if not all(run.database.shows(key) for key in self.tables):
+        if not run.database.shows(*self.tables):
             run.database.publish()
         seconds = time.monotonic() - began
         run.progress.finish(self.name, partition, sum(record.rows for record in records), seconds, skipped=False)

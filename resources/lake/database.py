@@ -16,6 +16,7 @@ another's write-ahead log beside it is published again.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -141,25 +142,33 @@ class Database:
         """The files of the home that `publish` makes; none where each machine has its own."""
         return [FILE_NAME] if self._lake.folder == self._lake.home else []
 
-    def shows(self, key: str) -> bool:
-        """Whether a table's rows are seen as they are written, with the columns it has now: whether it is a view."""
-        is_view = TABLES[key].group not in RESULT_GROUPS or key not in self._stored()
-        return is_view and self.path.is_file() and self._has_empty(TABLES[key])
+    def shows(self, *keys: str) -> bool:
+        """Whether rows of these tables are seen once written: all are views with today's columns and partitions."""
+        if not self.path.is_file() or not all(self._has_empty(TABLES[key]) for key in keys):
+            return False
+        views = self._views()
+        return all(key in views and self._is_view_of(views[key], TABLES[key]) for key in keys)
+
+    def _is_view_of(self, sql: str, table: Table) -> bool:
+        """Whether a published view names the files of the partitions that the profile has."""
+        if self._settings is None or not table.partitioning:
+            return True
+        published = set(re.findall(rf"'({table.partitioning}=[^']*\.parquet)'", sql))
+        named = partitions_of(table.key, self._settings) or ()
+        return published == {Path(name_of(table.key, partition)).name for partition in named}
 
     def _is_database(self) -> bool:
         with self.path.open("rb") as file:
             return file.read(12).endswith(MAGIC)
 
-    def _stored(self) -> set[str]:
-        """The results that the file holds as they were when it was published."""
+    def _views(self) -> dict[str, str]:
+        """The SQL of the views in the file, by table; none where it cannot be opened."""
         try:
             with duckdb.connect(str(self.path), read_only=True) as connection:
-                rows = connection.sql(
-                    "select schema_name, table_name from duckdb_tables() where not internal"
-                ).fetchall()
+                rows = connection.sql("select schema_name, view_name, sql from duckdb_views() where not internal")
+                return {f"{group}/{name}": sql for group, name, sql in rows.fetchall()}
         except duckdb.Error:
-            return {key for key, table in TABLES.items() if table.group in RESULT_GROUPS}
-        return {f"{group}/{name}" for group, name in rows}
+            return {}
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -177,8 +186,8 @@ class Database:
             raise LakeError(
                 f"{self.path} is damaged, and there are no results to publish it from; run `cpmi run` first"
             )
-        if not all(self.shows(key) for key, table in TABLES.items() if table.group not in RESULT_GROUPS):
-            # files that were deleted, or a version whose views know nothing of moved homes
+        if not self.shows(*(key for key, table in TABLES.items() if table.group not in RESULT_GROUPS)):
+            # files that were deleted, or a profile with other partitions
             try:
                 self.publish()
             except StorageError as error:

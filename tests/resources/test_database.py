@@ -267,6 +267,22 @@ def test_a_recipe_that_the_profile_does_not_name_any_more_is_kept_and_not_shown(
     assert lake.partitions(key) == sorted([named, "of_last_week"])
 
 
+def test_a_recipe_that_is_new_in_the_profile_is_shown_without_being_published(lake, tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    added = settings.recipes[0].model_copy(update={"name": "new"})
+    more = settings.model_copy(update={"recipes": [*settings.recipes, added]})
+    key = "benchmarks/prmbench_predictions"
+    row = {"category": "c", "problem_id": "p", "step_index": 0, "probability": 0.5}
+    Database(lake, settings).publish()
+    lake.write(pl.DataFrame([row | {"recipe": "new"}]), FileRecord(key, "new", "f", "r", "m", "1"))
+    for profile, expected in ((more, [("new",)]), (settings, []), (more, [("new",)])):
+        database = Database(lake, profile)
+        assert not database.shows(key)
+        with database.reader() as connection:
+            assert connection.sql("select recipe from benchmarks.prmbench_predictions").fetchall() == expected
+        assert database.shows(key)
+
+
 def test_a_copy_of_a_file_beside_it_adds_no_rows(tmp_path):
     settings = load_settings("miniature", tmp_path)
     lake = Lake(settings.home)

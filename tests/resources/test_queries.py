@@ -122,7 +122,7 @@ WRAPPERS = (
 def home(tmp_path: Path) -> Path:
     lake = Lake(tmp_path / "home")
     lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "m", "1"))
-    Database(lake).publish()
+    Database(lake, load_settings("miniature", lake.home)).publish()
     (tmp_path / "home" / "dagster").mkdir()
     (tmp_path / "home" / "dagster" / "secret.txt").write_text(SECRET)
     (tmp_path / "outside").mkdir()
