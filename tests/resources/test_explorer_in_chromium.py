@@ -143,7 +143,8 @@ def test_figures_follow_the_page(page):
 def test_reward_types_are_chosen_by_ticking_them(page, address):
     page.goto(f"/trajectory/{identifier(3)}?types=mc")
     page.locator("summary", has_text="Reward types").click()
-    page.locator("input[value=cpmi]").check()
+    # not `check`, which looks at the box again while the page that it asked for replaces it
+    page.locator("input[type=checkbox][value=cpmi]").click()
     playwright.expect(page.locator("table.steps th", has_text="cpmi")).to_be_visible()
     playwright.expect(page).to_have_url(re.compile("types=mc.*types=cpmi|types=cpmi.*types=mc"))
 
