@@ -17,7 +17,7 @@ another's write-ahead log beside it is published again.
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -144,10 +144,18 @@ class Database:
 
     def shows(self, *keys: str) -> bool:
         """Whether rows of these tables are seen once written: all are views with today's columns and partitions."""
-        if not self.path.is_file() or not all(self._has_empty(TABLES[key]) for key in keys):
+        try:
+            with duckdb.connect(str(self.path), read_only=True) as connection:
+                return self._are_shown(connection, keys)
+        except duckdb.Error:
             return False
-        views = self._views()
-        return all(key in views and self._is_view_of(views[key], TABLES[key]) for key in keys)
+
+    def _are_shown(self, connection: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> bool:
+        found = connection.sql("select schema_name, view_name, sql from duckdb_views() where not internal").fetchall()
+        views = {f"{group}/{name}": sql for group, name, sql in found}
+        return all(
+            key in views and self._is_view_of(views[key], TABLES[key]) and self._has_empty(TABLES[key]) for key in keys
+        )
 
     def _is_view_of(self, sql: str, table: Table) -> bool:
         """Whether a published view names the files of the partitions that the profile has."""
@@ -160,15 +168,6 @@ class Database:
     def _is_database(self) -> bool:
         with self.path.open("rb") as file:
             return file.read(12).endswith(MAGIC)
-
-    def _views(self) -> dict[str, str]:
-        """The SQL of the views in the file, by table; none where it cannot be opened."""
-        try:
-            with duckdb.connect(str(self.path), read_only=True) as connection:
-                rows = connection.sql("select schema_name, view_name, sql from duckdb_views() where not internal")
-                return {f"{group}/{name}": sql for group, name, sql in rows.fetchall()}
-        except duckdb.Error:
-            return {}
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -186,15 +185,18 @@ class Database:
             raise LakeError(
                 f"{self.path} is damaged, and there are no results to publish it from; run `cpmi run` first"
             )
-        if not self.shows(*(key for key, table in TABLES.items() if table.group not in RESULT_GROUPS)):
+        connection = self._opened()
+        if not self._are_shown(connection, (key for key, table in TABLES.items() if table.group not in RESULT_GROUPS)):
             # files that were deleted, or a profile with other partitions
+            connection.close()
             try:
                 self.publish()
             except StorageError as error:
                 if not self.path.is_file():
                     raise
                 LOG.warning("the results are shown as an earlier version published them: %s", error)
-        with self._opened() as connection:
+            connection = self._opened()
+        with connection:
             yield connection
 
     def another(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
