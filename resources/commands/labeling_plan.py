@@ -6,7 +6,7 @@
 
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, groupby
 from math import ceil, lcm
 from operator import attrgetter
@@ -25,6 +25,7 @@ from cpmi_dagster.resources.dag.stage_run import asked_for, in_labeling_order
 from cpmi_dagster.resources.dag.staleness import Maker, Staleness, staleness_of
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.hub import HubLock
+from cpmi_dagster.rewards.costs import Measured
 
 FEWEST_CHUNKS = 2
 ROLLOUTS = {"policy_rollouts", "prover_rollouts"}
@@ -77,7 +78,35 @@ def plan(
         role: planned_model(role, spec, spec.revision or revisions.get(f"model {spec.name}"), parameters.get(role))
         for role, spec in specs.items()
     }
-    counter = LabelCounter(compared, models, card)
+    counted, guesses = _counted(lake, settings, compared, makers, LabelCounter(compared, models, card), units, advance)
+    labelled = None
+    if hardware is None:
+        current = staleness_of(settings, makers)
+        finished = [shard for shard in shards if _is_current(lake, current, COSTS, shard)]
+        labelled = lake.read(COSTS, finished) if finished else None
+    return make_plan(
+        counted,
+        sum(shards.values()),
+        sum(ceil(size / chunk_length) for size in shards.values()),
+        settings,
+        {role: model.name for role, model in models.items()},
+        card,
+        gpus or _cards(settings),
+        guesses,
+        labelled,
+    )
+
+
+def _counted(
+    lake: Lake,
+    settings: Settings,
+    compared: Settings,
+    makers: Mapping[str, Maker],
+    counter: LabelCounter,
+    units: Sequence[Unit],
+    advance: Callable[[int, int], None],
+) -> tuple[list[tuple[int, Measured]], set[str]]:
+    """The trajectories and counts of each unit, and the labeling assets whose text had to be guessed for some."""
     counted, current = [], staleness_of(compared, makers)
     guesses: set[str] = set()
     for shard, own in groupby(units, key=attrgetter("shard")):
@@ -103,22 +132,7 @@ def plan(
     guesses &= {asset for asset, is_asked in compared.demand.asks_for.items() if is_asked}
     if not settings.negatives.samples:
         guesses.discard("hard_negatives")
-    labelled = None
-    if hardware is None:
-        current = staleness_of(settings, makers)
-        finished = [shard for shard in shards if _is_current(lake, current, COSTS, shard)]
-        labelled = lake.read(COSTS, finished) if finished else None
-    return make_plan(
-        counted,
-        sum(shards.values()),
-        sum(ceil(size / chunk_length) for size in shards.values()),
-        settings,
-        {role: model.name for role, model in models.items()},
-        card,
-        gpus or _cards(settings),
-        guesses,
-        labelled,
-    )
+    return counted, guesses
 
 
 def choose_units(shards: Mapping[str, int], chunk_length: int, sample: int, seed: int) -> list[Unit]:
