@@ -66,32 +66,20 @@ def operand_value(operand: Operand, results: Sequence[Quantity]) -> Quantity:
 
 
 def check_range(value: Quantity) -> Quantity:
-    """The value itself, if it is of a size that this world writes.
-
-    Raises:
-        UndefinedResult: The value is too large or its denominator is.
-    """
+    """The value itself; UndefinedResult where it or its denominator is too large for this world."""
     if abs(value.coefficient) > LARGEST_VALUE or value.coefficient.denominator > LARGEST_DENOMINATOR:
         raise UndefinedResult(f"{value} is outside the world's range")
     return value
 
 
 def work_out(operation: Operation, results: Sequence[Quantity]) -> Quantity:
-    """The result of one operation, given the results so far.
-
-    Raises:
-        UndefinedResult: It has no result in this world.
-    """
+    """The result of one operation, given the results so far; UndefinedResult where it has none in this world."""
     left, right = operand_value(operation.left, results), operand_value(operation.right, results)
     return check_range(apply(operation.operator, left, right))
 
 
 def run_plan(operations: Sequence[Operation]) -> list[Quantity]:
-    """The result of every operation, in order.
-
-    Raises:
-        UndefinedResult: Some operation has no result in this world.
-    """
+    """The result of every operation, in order; UndefinedResult where one has none in this world."""
     results: list[Quantity] = []
     for operation in operations:
         results.append(work_out(operation, results))

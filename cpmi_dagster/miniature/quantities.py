@@ -7,7 +7,6 @@ r"""Exact numbers of the miniature world: a fraction times a square root, and th
 Results are exact, so that a solution's correctness never depends on rounding.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -52,71 +51,32 @@ def surd(coefficient: Fraction, radicand: int) -> Quantity:
     return Quantity(coefficient, radicand)
 
 
-def _add(left: Quantity, right: Quantity) -> Quantity:
-    if left.coefficient == 0 or right.coefficient == 0:
-        return right if left.coefficient == 0 else left
-    if left.radicand != right.radicand:
-        raise UndefinedResult(f"the roots of {left.radicand} and {right.radicand} do not add up to one root")
-    return surd(left.coefficient + right.coefficient, left.radicand)
-
-
-def _subtract(left: Quantity, right: Quantity) -> Quantity:
-    return _add(left, Quantity(-right.coefficient, right.radicand))
-
-
-def _multiply(left: Quantity, right: Quantity) -> Quantity:
-    return surd(left.coefficient * right.coefficient, left.radicand * right.radicand)
-
-
-def _divide(left: Quantity, right: Quantity) -> Quantity:
-    if right.coefficient == 0:
-        raise UndefinedResult("division by zero")
-    return surd(left.coefficient / (right.coefficient * right.radicand), left.radicand * right.radicand)
-
-
-def _remainder(left: Quantity, right: Quantity) -> Quantity:
-    if not (left.is_whole and right.is_whole and right.coefficient > 0):
-        raise UndefinedResult("a remainder needs integers and a positive divisor")
-    return Quantity(left.coefficient % right.coefficient)
-
-
-def _square_root(left: Quantity, _right: Quantity) -> Quantity:
-    if left.radicand != 1 or left.coefficient < 0:
-        raise UndefinedResult("only a non-negative fraction has a square root here")
-    under = left.coefficient
-    return surd(Fraction(1, under.denominator), under.numerator * under.denominator)
-
-
-OPERATORS: dict[str, Callable[[Quantity, Quantity], Quantity]] = {
-    "+": _add,
-    "-": _subtract,
-    "*": _multiply,
-    "/": _divide,
-    "mod": _remainder,
-    "sqrt": _square_root,
-}
-
-
 def apply(operator: str, left: Quantity, right: Quantity) -> Quantity:
-    """The exact result of one operation.
-
-    Args:
-        operator: A key of `OPERATORS`; `sqrt` ignores the right operand.
-        left: First operand.
-        right: Second operand.
+    """The exact result of one operation: `+`, `-`, `*`, `/`, `mod`, or `sqrt`, which ignores the right operand.
 
     Raises:
         UndefinedResult: The result cannot be written as a fraction times a square root.
     """
-    return OPERATORS[operator](left, right)
+    one, other = left.coefficient, right.coefficient
+    match operator:
+        case "+" | "-":
+            other = -other if operator == "-" else other
+            if one and other and left.radicand != right.radicand:
+                raise UndefinedResult(f"the roots of {left.radicand} and {right.radicand} do not add up to one root")
+            return surd(one + other, left.radicand if one else right.radicand)
+        case "*":
+            return surd(one * other, left.radicand * right.radicand)
+        case "/" if other:
+            return surd(one / (other * right.radicand), left.radicand * right.radicand)
+        case "mod" if left.is_whole and right.is_whole and other > 0:
+            return Quantity(one % other)
+        case "sqrt" if left.radicand == 1 and one >= 0:
+            return surd(Fraction(1, one.denominator), one.numerator * one.denominator)
+    raise UndefinedResult(f"{left} {operator} {right} has no result of this form")
 
 
 def as_decimal(quantity: Quantity) -> str:
-    """The way a word problem writes a number: `12`, `0.25`, `-3.5`.
-
-    Raises:
-        UndefinedResult: The number needs more than two decimals.
-    """
+    """The way a word problem writes a number: `12`, `0.25`, `-3.5`; UndefinedResult beyond two decimals."""
     hundredths = quantity.coefficient * 100
     if quantity.radicand != 1 or hundredths.denominator != 1:
         raise UndefinedResult(f"{quantity} needs more than two decimals")

@@ -7,7 +7,7 @@ The marks @work, @left, @right and @result in a sentence are replaced, never for
 """
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from cpmi_dagster.miniature.plans import Earlier, Operation, Problem, check_range, operand_value, work_out
@@ -87,50 +87,39 @@ class SolutionWriter:
     steps: list[Step] = field(default_factory=list)
 
     def write(self, operation: Operation, kind: ErrorKind | None = None, result: Quantity | None = None) -> None:
-        """Add a step.
+        """Add a step; UndefinedResult where the operation has no result in this world.
 
         Args:
             operation: What the solver calculates.
-            kind: How the solver goes wrong in this step.
+            kind: How the solver goes wrong in this step; it also does where it builds on a wrong result.
             result: What the solver gets; the true result if absent.
-
-        Raises:
-            UndefinedResult: The operation has no result in this world.
         """
-        result = check_range(result) if result else work_out(operation, self.results)
-        text = self._sentence(self._choose(operation.sentences), operation, result)
-        kind = kind or self._inherited(operation)
-        self._keep(result, kind and "consequence")
+        text, result = self._written(operation, result)
+        operands = [operand for operand in (operation.left, operation.right) if isinstance(operand, Earlier)]
+        inherited = [self.wrong[operand.index] for operand in operands if operand.index in self.wrong]
+        kind = kind or ("dropped" if "dropped" in inherited else next(iter(inherited), None))
+        if kind:
+            self.wrong[len(self.results)] = "consequence"
+        self.results.append(result)
         self._add(text, kind)
 
     def leave_out(self, operation: Operation) -> None:
         """Leave a step out: its left operand passes for its result."""
-        self._keep(operand_value(operation.left, self.results), "dropped")
+        self.wrong[len(self.results)] = "dropped"
+        self.results.append(operand_value(operation.left, self.results))
 
     def remark(self, operation: Operation, result: Quantity | None = None) -> None:
-        """Add a step whose result nothing uses.
-
-        Args:
-            operation: What the solver calculates beside the plan.
-            result: What the solver gets, if it is wrong.
-
-        Raises:
-            UndefinedResult: The operation has no result in this world.
-        """
-        written = check_range(result) if result else work_out(operation, self.results)
-        self._add(self._sentence(self._choose(operation.sentences), operation, written), "aside" if result else None)
+        """Add a step whose result nothing uses; with a `result` it is a wrong one."""
+        self._add(self._written(operation, result)[0], "aside" if result else None)
 
     def go_back(self, index: int) -> None:
-        """Notice that the result of an operation is off, and set it right; what came after it is to be done again.
-
-        Raises:
-            UndefinedResult: The operation has no result in this world.
-        """
-        operation, mistaken = self.problem.operations[index], self.results[index]
+        """Notice that the result of an operation is off, and set it right; what came after it is to be done again."""
+        operation, mistaken = self.problem.operations[index], self.problem.write(self.results[index])
         del self.results[index:]
         self.wrong = {earlier: kind for earlier, kind in self.wrong.items() if earlier < index}
-        sentence = f"{self._choose(CHECKS)}{operation.sentences[0].rstrip('.')}, not {self._quoted(mistaken)}."
-        self.write(Operation(operation.left, operation.operator, operation.right, (sentence,)))
+        quoted = mistaken if self.problem.task == "GSM8K" else f"${mistaken}$"
+        sentence = f"{self._choose(CHECKS)}{operation.sentences[0].rstrip('.')}, not {quoted}."
+        self.write(replace(operation, sentences=(sentence,)))
 
     def solution(self) -> Solution:
         """What has been written."""
@@ -140,38 +129,20 @@ class SolutionWriter:
         left = len(self.problem.operations) - len(self.results)
         self.steps.append(Step(text, kind, is_sound=not self.wrong, operations_left=left))
 
-    def _keep(self, result: Quantity, wrong_for_later: ErrorKind | None) -> None:
-        if wrong_for_later:
-            self.wrong[len(self.results)] = wrong_for_later
-        self.results.append(result)
-
-    def _inherited(self, operation: Operation) -> ErrorKind | None:
-        """What goes wrong in a step because of the results it uses."""
-        operands = (operation.left, operation.right)
-        kinds: list[ErrorKind | None] = [
-            self.wrong.get(operand.index) for operand in operands if isinstance(operand, Earlier)
-        ]
-        if "dropped" in kinds:
-            return "dropped"
-        return next((kind for kind in kinds if kind), None)
-
     def _choose(self, sentences: tuple[str, ...]) -> str:
         return sentences[0] if self.wording is None else self.wording.choice(sentences)
 
-    def _quoted(self, quantity: Quantity) -> str:
-        written = self.problem.write(quantity)
-        return written if self.problem.task == "GSM8K" else f"${written}$"
-
-    def _sentence(self, sentence: str, operation: Operation, result: Quantity) -> str:
+    def _written(self, operation: Operation, result: Quantity | None) -> tuple[str, Quantity]:
+        """A sentence that states an operation, and its result: the given one, else the true one."""
+        result = check_range(result) if result else work_out(operation, self.results)
+        text = self._choose(operation.sentences)
         operands = (operation.left, operation.right)
         left, right = (self.problem.write(operand_value(operand, self.results)) for operand in operands)
         outcome = self.problem.write(result)
-        return (
-            sentence.replace("@work", write_work(self.problem, operation.operator, left, right, outcome))
-            .replace("@left", left)
-            .replace("@right", right)
-            .replace("@result", outcome)
-        )
+        work = write_work(self.problem, operation.operator, left, right, outcome)
+        for mark, written in (("@work", work), ("@left", left), ("@right", right), ("@result", outcome)):
+            text = text.replace(mark, written)
+        return text, result
 
 
 def solve(problem: Problem, wording: random.Random | None = None) -> Solution:
