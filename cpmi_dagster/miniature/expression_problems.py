@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 
 from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan
-from cpmi_dagster.miniature.quantities import Quantity, UndefinedResult, as_latex, rational, whole
+from cpmi_dagster.miniature.quantities import UndefinedResult, as_latex, rational, whole
 from cpmi_dagster.miniature.word_problems import STANDARD, Difficulty, draw_length
 
 Draft = tuple[str, list[Operation]]
@@ -53,22 +53,16 @@ def _add(
     return Earlier(len(operations) - 1)
 
 
-def _draw_fraction(rng: random.Random) -> Quantity:
-    denominator = rng.choice(DENOMINATORS)
-    return rational(rng.randint(1, denominator * 2 - 1), denominator)
-
-
 def make_fraction_sum(rng: random.Random, length: int, scale: int) -> Draft:
     """A sum and difference of fractions, worked from left to right."""
-    terms = [_draw_fraction(rng) for _ in range(length + 1)]
+    drawn = (rng.choice(DENOMINATORS) for _ in range(length + 1))
+    terms = [rational(rng.randint(1, denominator * 2 - 1), denominator) for denominator in drawn]
     signs = [rng.choice("+-") for _ in range(length)]
-    expression = as_latex(terms[0]) + "".join(
-        sign + as_latex(term) for sign, term in zip(signs, terms[1:], strict=True)
-    )
-    operations = [
-        Operation(Earlier(index - 1) if index else terms[0], sign, terms[index + 1], PLAIN)
-        for index, sign in enumerate(signs)
-    ]
+    operations: list[Operation] = []
+    expression, total = as_latex(terms[0]), terms[0]
+    for sign, term in zip(signs, terms[1:], strict=True):
+        expression += sign + as_latex(term)
+        total = _add(operations, total, sign, term, PLAIN)
     return f"What is the value of ${expression}$? Express your answer as a common fraction.", operations
 
 
@@ -89,21 +83,19 @@ def make_linear_equation(rng: random.Random, length: int, scale: int) -> Draft:
     """A linear equation in x; with five or more operations it has brackets on the left."""
     a, b, c = rng.randint(5, 9 * scale), rng.randint(2, 12), rng.randint(2, 4)
     x, e = rng.randint(2, 9), rng.randint(2, 12)
-    coefficient = Operation(whole(a), "-", whole(c), FACTOR_OF_X)
+    operations: list[Operation] = []
     if length < 5:
-        d = (a - c) * x + b
-        constant = Operation(whole(d), "-", whole(b), RIGHT_SIDE)
-        quotient = Operation(Earlier(1), "/", Earlier(0), VALUE_OF_X)
-        return f"Solve for $x$: ${a}x+{b}={c}x+{d}$.", [coefficient, constant, quotient]
-    d = (a - c) * x + a * b + e
-    operations = [
-        Operation(whole(a), "*", whole(b), EXPANSION),
-        Operation(Earlier(0), "+", whole(e), LEFT_CONSTANT),
-        coefficient,
-        Operation(whole(d), "-", Earlier(1), RIGHT_SIDE),
-        Operation(Earlier(3), "/", Earlier(2), VALUE_OF_X),
-    ]
-    return f"Solve for $x$: ${a}(x+{b})+{e}={c}x+{d}$.", operations
+        left, right = f"{a}x+{b}", (a - c) * x + b
+        factor = _add(operations, a, "-", c, FACTOR_OF_X)
+        constant: Operand = whole(b)
+    else:
+        left, right = f"{a}(x+{b})+{e}", (a - c) * x + a * b + e
+        expanded = _add(operations, a, "*", b, EXPANSION)
+        constant = _add(operations, expanded, "+", e, LEFT_CONSTANT)
+        factor = _add(operations, a, "-", c, FACTOR_OF_X)
+    other_side = _add(operations, right, "-", constant, RIGHT_SIDE)
+    _add(operations, other_side, "/", factor, VALUE_OF_X)
+    return f"Solve for $x$: ${left}={c}x+{right}$.", operations
 
 
 def make_root_sum(rng: random.Random, length: int, scale: int) -> Draft:

@@ -55,13 +55,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Holdings:
-    """What some people have of one thing.
-
-    Attributes:
-        things: what is counted, in the plural.
-        facts: one statement about each person's amount.
-        amounts: what follows for each person's amount.
-    """
+    """What some people have of one thing: a statement about each person's amount, and the bounds that follow."""
 
     things: str
     facts: tuple[Fact, ...]
@@ -76,37 +70,28 @@ class Claim(NamedTuple):
     verdict: Verdict
 
 
-Relation = Literal["more", "fewer", "times", "together"]
-RELATIONS: tuple[Relation, ...] = get_args(Relation)
-
-
-def _amount_by_relation(
-    relation: Relation, name: str, other: str, other_amount: int, things: str, rng: random.Random
-) -> tuple[int, Fact]:
-    """A person's amount, and the fact that states it in terms of another's amount."""
-    match relation:
-        case "more":
-            b = rng.randint(2, 60)
-            amount, text, formula = other_amount + b, f"{b} more {things} than {other}", f"{of(other)} + {b}"
-        case "fewer":
-            b = rng.randint(1, max(1, other_amount // 2))
-            amount, text, formula = other_amount - b, f"{b} fewer {things} than {other}", f"{of(other)} - {b}"
-        case "times":
-            b = rng.randint(2, 5)
-            amount, text, formula = other_amount * b, f"{b} times as many {things} as {other}", f"{b} * {of(other)}"
-        case "together":
-            amount = rng.randint(5, 150)
-            total = amount + other_amount
-            return amount, Fact(f"{name} and {other} have {total} {things} together.",
-                                f"{of(name)} + {of(other)} = {total}")  # fmt: skip
-    return amount, Fact(f"{name} has {text}.", f"{of(name)} = {formula}")
+RELATIONS = ("more", "fewer", "times", "together")
 
 
 def _draw_related(name: str, amounts: Mapping[str, int], things: str, rng: random.Random) -> tuple[int, Fact]:
     """An amount for a person, stated in terms of one of the amounts that are fixed already."""
     while True:
         other = rng.choice(list(amounts))
-        amount, fact = _amount_by_relation(rng.choice(RELATIONS), name, other, amounts[other], things, rng)
+        known = amounts[other]
+        relation = rng.choice(RELATIONS)
+        if relation == "together":
+            amount = rng.randint(5, 150)
+            text = f"{name} and {other} have {amount + known} {things} together."
+            fact = Fact(text, f"{of(name)} + {of(other)} = {amount + known}")
+        else:
+            highest = {"more": 60, "fewer": max(1, known // 2), "times": 5}[relation]
+            b = rng.randint(1 if relation == "fewer" else 2, highest)
+            amount, words, formula = {
+                "more": (known + b, f"{b} more {things} than", f"{of(other)} + {b}"),
+                "fewer": (known - b, f"{b} fewer {things} than", f"{of(other)} - {b}"),
+                "times": (known * b, f"{b} times as many {things} as", f"{b} * {of(other)}"),
+            }[relation]
+            fact = Fact(f"{name} has {words} {other}.", f"{of(name)} = {formula}")
         if 0 < amount <= LARGEST:
             return amount, fact
 

@@ -14,7 +14,7 @@ follows. For people about whom the story contradicts itself, only the contradict
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, get_args
 
 from cpmi_dagster.miniature.story_themes import NAMES, THEMES
@@ -94,51 +94,38 @@ def label_of(stated: Property, derived: set[Property]) -> Label:
 def draw_story(rng: random.Random) -> Story:
     """A story that has enough statements of every label."""
     while True:
-        numbers, properties = _draw_rules(rng)
+        low, high, divisor = rng.randint(15, 45), rng.randint(46, 80), rng.choice((3, 5, 7))
+        names = rng.sample(PROPERTIES, len(PROPERTIES))
+        numbered, derived = names[:OF_NUMBERS], names[OF_NUMBERS:]
+        # every number is even or odd: were both to give one property, it would hold for people without a number too
+        conditions: tuple[tuple[str, Callable[[int], bool], str], ...] = (
+            ("an even number of {}", lambda number: number % 2 == 0, numbered[0]),
+            ("an odd number of {}", lambda number: number % 2 == 1, numbered[1]),
+            (f"more than {high} {{}}", lambda number, high=high: number > high, rng.choice(numbered)),
+            (f"fewer than {low} {{}}", lambda number, low=low: number < low, rng.choice(numbered)),
+            (f"a multiple of {divisor} {{}}", lambda number, by=divisor: number % by == 0, rng.choice(numbered)),
+        )
+        numbers = [NumberRule(text, applies, Property(name, rng.random() < 0.6)) for text, applies, name in conditions]
+        properties = [
+            PropertyRule(Property(rng.choice(numbered)), Property(name, rng.random() < 0.7)) for name in derived
+        ]
         *known, unknown = (name for name, _ in rng.sample(NAMES, PEOPLE))
         people = {**{name: rng.randint(2, LARGEST) for name in known}, unknown: None}
-        statements = _statements(people, numbers, properties)
+        statements: dict[Label, list[str]] = {label: [] for label in LABELS}
+        for name, number in people.items():
+            found = follows(number, numbers, properties)
+            is_contradictory = any(one.opposite in found for one in found)
+            for stated in (Property(one, holds) for one in PROPERTIES for holds in (True, False)):
+                label = label_of(stated, found)
+                if not is_contradictory or label == "self_contradiction":
+                    statements[label].append(f"{name} is {stated}.")
         if all(len(statements[label]) >= STATEMENTS_OF_A_LABEL for label in LABELS):
             break
     things = rng.choice(rng.choice(THEMES).things)
     facts = [f"{name} has {'some' if number is None else number} {things}." for name, number in people.items()]
-    of_numbers = [f"If someone has {rule.condition.format(things)}, then he is {rule.then}." for rule in numbers]
-    rules = of_numbers + [f"If someone is {rule.given}, then he is {rule.then}." for rule in properties]
+    rules = [f"If someone has {rule.condition.format(things)}, then he is {rule.then}." for rule in numbers]
+    rules += [f"If someone is {rule.given}, then he is {rule.then}." for rule in properties]
     chosen: list[tuple[str, Label]] = [
         (text, label) for label in LABELS for text in rng.sample(statements[label], STATEMENTS_OF_A_LABEL)
     ]
     return Story(tuple(rng.sample(facts, len(facts))), tuple(rng.sample(rules, len(rules))), tuple(chosen))
-
-
-def _draw_rules(rng: random.Random) -> tuple[list[NumberRule], list[PropertyRule]]:
-    low, high, divisor = rng.randint(15, 45), rng.randint(46, 80), rng.choice((3, 5, 7))
-    names = rng.sample(PROPERTIES, len(PROPERTIES))
-    numbered, derived = names[:OF_NUMBERS], names[OF_NUMBERS:]
-    # every number is even or odd: were both to give one property, it would hold for people without a number too
-    conditions: tuple[tuple[str, Callable[[int], bool], str], ...] = (
-        ("an even number of {}", lambda number: number % 2 == 0, numbered[0]),
-        ("an odd number of {}", lambda number: number % 2 == 1, numbered[1]),
-        (f"more than {high} {{}}", lambda number: number > high, rng.choice(numbered)),
-        (f"fewer than {low} {{}}", lambda number: number < low, rng.choice(numbered)),
-        (f"a multiple of {divisor} {{}}", lambda number: number % divisor == 0, rng.choice(numbered)),
-    )
-    numbers = [
-        NumberRule(condition, applies, Property(name, rng.random() < 0.6)) for condition, applies, name in conditions
-    ]
-    properties = [PropertyRule(Property(rng.choice(numbered)), Property(name, rng.random() < 0.7)) for name in derived]
-    return numbers, properties
-
-
-def _statements(
-    people: Mapping[str, int | None], numbers: list[NumberRule], properties: list[PropertyRule]
-) -> dict[Label, list[str]]:
-    """Every statement that may be made, by its label."""
-    found: dict[Label, list[str]] = {label: [] for label in LABELS}
-    for name, number in people.items():
-        derived = follows(number, numbers, properties)
-        is_contradictory = any(one.opposite in derived for one in derived)
-        for stated in (Property(one, holds) for one in PROPERTIES for holds in (True, False)):
-            label = label_of(stated, derived)
-            if not is_contradictory or label == "self_contradiction":
-                found[label].append(f"{name} is {stated}.")
-    return found

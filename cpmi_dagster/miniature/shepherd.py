@@ -58,11 +58,8 @@ def estimate_labels(problem: Problem, solution: Solution, skill: float, rng: ran
 
 def attempt(problem: Problem, skill: float, rng: random.Random) -> Attempt:
     """One solver's try; a solver without skill slips in the first step."""
-    solution = (
-        draw_solution(problem, rng, rng.random() < skill * RIGHT_SHARE)
-        if skill
-        else make_mistake(problem, rng, index=0)
-    )
+    is_right = skill > 0 and rng.random() < skill * RIGHT_SHARE
+    solution = draw_solution(problem, rng, is_right) if skill else make_mistake(problem, rng, index=0)
     return Attempt(problem, solution, estimate_labels(problem, solution, skill, rng))
 
 
@@ -91,16 +88,6 @@ def shepherd_row(one: Attempt, question: str) -> JsonRow:
     marked = "\n".join(f"{step} {STEP_MARK}" for step in steps)
     labelled = "\n".join(f"{step} {'+' if label else '-'}" for step, label in zip(steps, one.labels, strict=True))
     return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}
-
-
-def truth_row(row_number: int, solution: Solution) -> JsonRow:
-    """What is truly so about each step of a row."""
-    return {
-        "row_number": row_number,
-        "correct": list(solution.correct),
-        "kind": [step.kind for step in solution.written],
-        "operations_left": [step.operations_left for step in solution.written],
-    }
 
 
 def irregular_rows() -> list[JsonRow]:
@@ -134,5 +121,11 @@ def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[J
         if number % RESPACED_EVERY == 0:  # a doubled space, as careless copies have it
             question = question.replace(". ", ".  ", 1)
         rows.append(shepherd_row(entry, question))
-        truth.append(truth_row(number, entry.solution))
+        solution = entry.solution
+        truth.append({
+            "row_number": number,
+            "correct": list(solution.correct),
+            "kind": [step.kind for step in solution.written],
+            "operations_left": [step.operations_left for step in solution.written],
+        })  # fmt: skip
     return rows, truth

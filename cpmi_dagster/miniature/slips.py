@@ -68,29 +68,10 @@ class Aside:
     result: Quantity | None = None
 
 
-def _miscalculate(problem: Problem, index: int, rng: random.Random) -> Slip:
-    """The result is off by a little."""
-    right = run_plan(problem.operations)[index]
-    return Slip(index, problem.operations[index], "calculation", _miss(right, rng))
-
-
 def _miss(right: Quantity, rng: random.Random) -> Quantity:
     """A number beside the right one, in units of its own denominator and root."""
     offset = Fraction(rng.choice(OFFSETS), right.coefficient.denominator)
     return surd(right.coefficient + offset, right.radicand)
-
-
-def _check_swappable(operation: Operation) -> None:
-    if operation.operator not in SWAPPABLE_OPERATORS:
-        raise ImpossibleSlip(f"{operation.operator} is not confused with another operator")
-
-
-def _mistake_operator(problem: Problem, index: int, rng: random.Random) -> Slip:
-    """Another operator between the same operands."""
-    operation = problem.operations[index]
-    _check_swappable(operation)
-    others = [operator for operator in SWAPPABLE_OPERATORS if operator != operation.operator]
-    return Slip(index, replace(operation, operator=rng.choice(others)), "operator")
 
 
 def _given_numbers(problem: Problem) -> list[Quantity]:
@@ -99,42 +80,34 @@ def _given_numbers(problem: Problem) -> list[Quantity]:
     return [operand for operand in operands if isinstance(operand, Quantity)]
 
 
-def _mistake_operand(problem: Problem, index: int, rng: random.Random) -> Slip:
-    """Another number in place of one operand, of the left one only if the question gave it."""
-    operation = problem.operations[index]
-    _check_swappable(operation)
-    in_sight: list[Operand] = [*map(Earlier, range(index)), *_given_numbers(problem)]
-    operand = rng.choice(in_sight)
-    if isinstance(operation.left, Quantity) and rng.random() < 0.5:
-        return Slip(index, replace(operation, left=operand), "operand")
-    return Slip(index, replace(operation, right=operand), "operand")
-
-
-def _drop(problem: Problem, index: int, _rng: random.Random) -> Slip:
-    """The step is left out."""
-    if index == len(problem.operations) - 1:
-        raise ImpossibleSlip("the last step cannot be dropped")
-    return Slip(index, None, "dropped")
-
-
-DRAWS = {"calculation": _miscalculate, "operand": _mistake_operand, "operator": _mistake_operator, "dropped": _drop}
-
-
 def draw_slip(problem: Problem, kind: SlipKind, index: int, rng: random.Random) -> Slip:
     """A slip of the given kind at one operation.
 
     Raises:
         ImpossibleSlip: The kind does not apply there, such as another operator for a square root.
     """
-    return DRAWS[kind](problem, index, rng)
+    operation = problem.operations[index]
+    if kind == "calculation":
+        return Slip(index, operation, kind, _miss(run_plan(problem.operations)[index], rng))
+    if kind == "dropped":
+        if index == len(problem.operations) - 1:
+            raise ImpossibleSlip("the last step cannot be dropped")
+        return Slip(index, None, kind)
+    if operation.operator not in SWAPPABLE_OPERATORS:
+        raise ImpossibleSlip(f"{operation.operator} is not confused with another operator")
+    if kind == "operator":
+        others = [operator for operator in SWAPPABLE_OPERATORS if operator != operation.operator]
+        return Slip(index, replace(operation, operator=rng.choice(others)), kind)
+    in_sight: list[Operand] = [*map(Earlier, range(index)), *_given_numbers(problem)]
+    operand = rng.choice(in_sight)
+    # the left one is mistaken only where the question gave it
+    if isinstance(operation.left, Quantity) and rng.random() < 0.5:
+        return Slip(index, replace(operation, left=operand), kind)
+    return Slip(index, replace(operation, right=operand), kind)
 
 
 def draw_aside(problem: Problem, index: int, rng: random.Random, is_wrong: bool) -> Aside:
-    """A calculation beside the plan, with two of the question's numbers.
-
-    Raises:
-        UndefinedResult: It has no result in this world.
-    """
+    """A calculation beside the plan, with two of the question's numbers; UndefinedResult where it has no result."""
     left, right = (rng.choice(_given_numbers(problem)) for _operand in range(2))
     operation = Operation(left, rng.choice("+*"), right, ASIDES[problem.task])
     return Aside(index, operation, _miss(apply(operation.operator, left, right), rng) if is_wrong else None)
@@ -145,8 +118,7 @@ def solve_with_slips(
 ) -> Solution:
     """The solution of a solver who slips where asked, at each operation once; `wording` as in `solve`.
 
-    Raises:
-        UndefinedResult: A step has no result in this world.
+    UndefinedResult where a step has no result in this world.
     """
     writer = SolutionWriter(problem, wording)
     waiting, remarks = {slip.index: slip for slip in slips}, {aside.index: aside for aside in asides}
@@ -188,17 +160,12 @@ def make_mistake(
             continue
         if solution.answer != problem.answer and _is_believable(problem, solution):
             return solution
-    always_fits = _miscalculate(problem, len(problem.operations) - 1, rng)
+    always_fits = draw_slip(problem, "calculation", len(problem.operations) - 1, rng)
     return solve_with_slips(problem, [always_fits], wording=rng)
 
 
 def _draw_noticed(problem: Problem, rng: random.Random) -> Slip:
-    """A slip to go back to: one that wrote a wrong number.
-
-    Raises:
-        ImpossibleSlip: It would not.
-        UndefinedResult: It has no result in this world.
-    """
+    """A slip to go back to: one that wrote a wrong number; ImpossibleSlip where it would not."""
     index = rng.randrange(len(problem.operations))
     slip = draw_slip(problem, rng.choice(SLIP_KINDS), index, rng)
     right = run_plan(problem.operations)

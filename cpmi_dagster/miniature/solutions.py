@@ -96,8 +96,9 @@ class SolutionWriter:
         """
         text, result = self._written(operation, result)
         operands = [operand for operand in (operation.left, operation.right) if isinstance(operand, Earlier)]
-        inherited = [self.wrong[operand.index] for operand in operands if operand.index in self.wrong]
-        kind = kind or ("dropped" if "dropped" in inherited else next(iter(inherited), None))
+        inherited: list[ErrorKind] = [self.wrong[operand.index] for operand in operands if operand.index in self.wrong]
+        if kind is None and inherited:
+            kind = "dropped" if "dropped" in inherited else inherited[0]
         if kind:
             self.wrong[len(self.results)] = "consequence"
         self.results.append(result)

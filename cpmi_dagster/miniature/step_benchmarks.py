@@ -13,7 +13,7 @@ rows have none, since their modified process is another correct one:
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpmi_dagster.miniature.held_out import QuestionPool
 from cpmi_dagster.miniature.plans import Problem
@@ -39,8 +39,7 @@ def processbench_row(subset: str, number: int, problem: Problem, rng: random.Ran
     }
 
 
-@dataclass(frozen=True)
-class Modification:
+class Modification(NamedTuple):
     """A modified process, which of its steps are wrong (from 1), why, and its question if that changed too."""
 
     process: list[str]

@@ -69,90 +69,52 @@ class Story:
         return sentence
 
 
-def _possible_numbers(kind: EventKind, amount: int, scale: int) -> tuple[Sequence[int], Sequence[int]]:
-    """What @b and @c of an event may be: no @b where none fits the running amount, no @c where the event has none."""
-    match kind:
-        case "add":
-            return range(2, 9 * scale + 1), ()
-        case "subtract":
-            return range(2, min(amount - 1, 9 * scale + 1)), ()
-        case "times":
-            return range(2, 3 + scale), ()
-        case "share":
-            return [divisor for divisor in DIVISORS if amount % divisor == 0 and amount // divisor >= 2], ()
-        case "add_groups":
-            return range(2, 3 * scale + 1), range(2, 6)
-        case "subtract_groups":
-            return range(2, 5), range(2, 5)
-        case "lose_percent":
-            return [percentage for percentage in PERCENTAGES if amount * percentage % 100 == 0], ()
-        case "add_multiple":
-            return range(2, 4), ()
-
-
-def _calculations(kind: EventKind, b: int, c: int, story: Story) -> list[tuple[Operand, str, Operand]]:
-    """The calculations of an event, as (left, operator, right): a part first, where the event has one."""
-    match kind:
-        case "add_groups" | "subtract_groups":
-            part = (whole(b), "*", whole(c))
-        case "lose_percent":
-            part = (story.current, "*", rational(b, 100))
-        case "add_multiple":
-            part = (story.current, "*", whole(b))
-        case _:
-            return [(story.current, OPERATORS[kind], whole(b))]
-    return [part, (story.current, OPERATORS[kind], Earlier(len(story.operations)))]
-
-
 def _add_event(story: Story, event: Event, rng: random.Random) -> None:
-    """Draw an event's numbers and add it to the story.
-
-    Raises:
-        NoRoom: It does not fit the running amount; the story is left as it was.
-    """
-    b_choices, c_choices = _possible_numbers(event.kind, story.amount, story.difficulty.scale)
-    if not b_choices:
+    """Draw an event's numbers and add it to the story; where it does not fit the running amount, NoRoom."""
+    amount, scale = story.amount, story.difficulty.scale
+    numbers: dict[EventKind, Sequence[int]] = {
+        "add": range(2, 9 * scale + 1),
+        "subtract": range(2, min(amount - 1, 9 * scale + 1)),
+        "times": range(2, 3 + scale),
+        "share": [divisor for divisor in DIVISORS if amount % divisor == 0 and amount // divisor >= 2],
+        "add_groups": range(2, 3 * scale + 1),
+        "subtract_groups": range(2, 5),
+        "lose_percent": [percentage for percentage in PERCENTAGES if amount * percentage % 100 == 0],
+        "add_multiple": range(2, 4),
+    }
+    group_sizes = {"add_groups": range(2, 6), "subtract_groups": range(2, 5)}
+    if not numbers[event.kind]:
         raise NoRoom
-    b, c = rng.choice(b_choices), rng.choice(c_choices) if c_choices else 0
-    if event.kind == "subtract_groups" and b * c > story.amount - 2:
+    b = rng.choice(numbers[event.kind])
+    c = rng.choice(group_sizes[event.kind]) if event.kind in group_sizes else 0
+    if event.kind == "subtract_groups" and b * c > amount - 2:
         raise NoRoom
+    parts: dict[EventKind, tuple[Operand, Operand]] = {
+        "add_groups": (whole(b), whole(c)),
+        "subtract_groups": (whole(b), whole(c)),
+        "lose_percent": (story.current, rational(b, 100)),
+        "add_multiple": (story.current, whole(b)),
+    }
+    calculations: list[tuple[Operand, str, Operand]] = [(story.current, OPERATORS[event.kind], whole(b))]
+    if event.kind in parts:
+        left, right = parts[event.kind]
+        part = Earlier(len(story.operations))
+        calculations = [(left, "*", right), (story.current, OPERATORS[event.kind], part)]
     operations = [
-        Operation(left, operator, right, tuple(story.fill(wording) for wording in wordings))
-        for (left, operator, right), wordings in zip(_calculations(event.kind, b, c, story), event.steps, strict=True)
+        Operation(*calculation, tuple(story.fill(wording) for wording in wordings))
+        for calculation, wordings in zip(calculations, event.steps, strict=True)
     ]
-    amount = run_plan((*story.operations, *operations))[-1]
-    if not amount.is_whole or not 2 <= amount.coefficient <= LARGEST_AMOUNT * story.difficulty.scale:
+    result = run_plan((*story.operations, *operations))[-1]
+    if not result.is_whole or not 2 <= result.coefficient <= LARGEST_AMOUNT * scale:
         raise NoRoom
-    text = story.fill(event.text).replace("@a", str(story.amount)).replace("@b", str(b))
+    text = story.fill(event.text).replace("@a", str(amount)).replace("@b", str(b))
     story.sentences.append(text.replace("@c", str(c)))
     story.operations += operations
-    story.amount = int(amount.coefficient)
-
-
-def _cast(theme: Theme, rng: random.Random) -> tuple[dict[str, str], dict[str, str]]:
-    """Two people with a friend each, who count the same things; the second knows the @first."""
-    things, people = rng.choice(theme.things), rng.sample(NAMES, 4)
-    first, second = (
-        {
-            "name": name,
-            "friend": friend,
-            "first": people[0][0],
-            "things": things,
-            "he": pronoun,
-            "He": pronoun.capitalize(),
-            "him": "him" if pronoun == "he" else "her",
-        }
-        for (name, pronoun), (friend, _pronoun) in (people[:2], people[2:])
-    )
-    return first, second
+    story.amount = int(result.coefficient)
 
 
 def _tell(story: Story, theme: Theme, length: int, rng: random.Random) -> None:
-    """Add an opening and events of `length` operations in all.
-
-    Raises:
-        NoRoom: The events drawn do not fit.
-    """
+    """Add an opening and events of `length` operations in all; NoRoom where the events drawn do not fit."""
     story.start, story.amount = len(story.operations), rng.randint(3, 20 * story.difficulty.scale)
     openings = [event for event in theme.openings if len(event.steps) <= length]
     if not openings:
@@ -162,27 +124,18 @@ def _tell(story: Story, theme: Theme, length: int, rng: random.Random) -> None:
         _add_event(story, rng.choice([event for event in theme.events if len(event.steps) <= left]), rng)
 
 
-def _compare(story: Story, event: Event, first: Earlier, first_amount: int) -> None:
-    """Ask about both people; a difference needs the first to have more.
-
-    Raises:
-        NoRoom: It is not so.
-    """
-    if event.kind == "subtract" and first_amount <= story.amount:
-        raise NoRoom
-    sentences = tuple(story.fill(wording) for wording in event.steps[0])
-    story.operations.append(Operation(first, OPERATORS[event.kind], story.current, sentences))
-    story.sentences.append(story.fill(event.text))
-
-
 def _try_story(rng: random.Random, difficulty: Difficulty, length: int) -> Problem:
-    """One story with `length` operations, of one person or of two.
-
-    Raises:
-        NoRoom: The events drawn do not fit.
-    """
+    """One story with `length` operations, of one person or of two; NoRoom where the events drawn do not fit."""
     theme = rng.choice(THEMES)
-    cast, second_cast = _cast(theme, rng)
+    things, people = rng.choice(theme.things), rng.sample(NAMES, 4)
+    # two people with a friend each, who count the same things; the second knows the @first
+    cast, second_cast = (
+        {
+            "name": name, "friend": friend, "first": people[0][0], "things": things,
+            "he": pronoun, "He": pronoun.capitalize(), "him": "him" if pronoun == "he" else "her",
+        }
+        for (name, pronoun), (friend, _pronoun) in (people[:2], people[2:])
+    )  # fmt: skip
     story = Story(cast, difficulty)
     if theme.of_two and length >= FEWEST_OPERATIONS_OF_TWO and rng.random() < SHARE_OF_TWO:
         first_length = rng.randint(1, length - 2)
@@ -190,7 +143,12 @@ def _try_story(rng: random.Random, difficulty: Difficulty, length: int) -> Probl
         first, first_amount = Earlier(first_length - 1), story.amount
         story.cast = second_cast
         _tell(story, theme, length - 1 - first_length, rng)
-        _compare(story, rng.choice(theme.of_two), first, first_amount)
+        event = rng.choice(theme.of_two)
+        if event.kind == "subtract" and first_amount <= story.amount:
+            raise NoRoom
+        sentences = tuple(story.fill(wording) for wording in event.steps[0])
+        story.operations.append(Operation(first, OPERATORS[event.kind], story.current, sentences))
+        story.sentences.append(story.fill(event.text))
     else:
         _tell(story, theme, length, rng)
         story.sentences.append(story.fill(rng.choice(theme.questions)))

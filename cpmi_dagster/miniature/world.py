@@ -56,67 +56,52 @@ class WorldSize:
     logic_stories: int = 9
 
 
-def _training_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
+def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[JsonRow]]:
+    """Every file's rows, by the keys of `WORLD_FILES`; the seed decides everything."""
+    size = size or WorldSize()
+    pool, rng = QuestionPool(seed), random.Random(seed + 1)
+    # references, and Math-Shepherd's attempts at some of them
     gsm8k = pool.draw("GSM8K", size.references // 2)
     math = pool.draw("MATH", size.references - len(gsm8k))
     half = size.shepherd_questions // 2
     questions = rng.sample(gsm8k, half) + rng.sample(math, size.shepherd_questions - half)
     rows, truth = shepherd_files(all_attempts(questions, size.too_hard, size.attempts, rng), rng)
+    # question sets
+    count = size.test_questions
+    words = pool.draw("GSM8K", count // 2) + pool.draw("GSM8K", count - count // 2, LONG)
+    expressions, hard = pool.draw("MATH", count), pool.draw("MATH", count, HARD)
+    mmlu = [mmlu_stem_row(problem, rng) for problem in rng.sample(pool.draw_both(count), count)]
+    # step benchmarks
+    subsets = {
+        "gsm8k": pool.draw("GSM8K", size.processbench),
+        "math": pool.draw("MATH", size.processbench),
+        "olympiadbench": pool.draw("MATH", size.processbench, HARD),
+        "omnimath": pool.draw_both(size.processbench, HARD),
+    }
+    processbench = {
+        f"processbench_{subset}": [
+            processbench_row(subset, number, problem, rng) for number, problem in enumerate(drawn)
+        ]
+        for subset, drawn in subsets.items()
+    }
+    prmbench = prmbench_rows(pool, size.prmbench, rng)
+    # logic sets, FOLIO and LogiQA 2.0 with the three verdicts in turn
+    logic = random.Random(seed + 2)
+    turns: list[Verdict] = [VERDICTS[number % len(VERDICTS)] for number in range(count)]
     return {
         "math_shepherd": rows,
         "step_truth": truth,
         "gsm8k_train": [gsm8k_row(problem) for problem in gsm8k],
         "math_train": [math_row(problem) for problem in math],
-    }
-
-
-def _question_set_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
-    count = size.test_questions
-    words = pool.draw("GSM8K", count // 2) + pool.draw("GSM8K", count - count // 2, LONG)
-    return {
         "gsm8k_test": [gsm8k_row(problem) for problem in words],
-        "math500_test": [math500_row(problem, number) for number, problem in enumerate(pool.draw("MATH", count))],
-        "omni_math_test": [omni_math_row(problem) for problem in pool.draw("MATH", count, HARD)],
-        "mmlu_stem_test": [mmlu_stem_row(problem, rng) for problem in rng.sample(pool.draw_both(count), count)],
-    }
-
-
-def _logic_rows(size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
-    """FOLIO and LogiQA 2.0 with the three verdicts in turn, and LogicNLI."""
-    turns: list[Verdict] = [VERDICTS[number % len(VERDICTS)] for number in range(size.test_questions)]
-    return {
-        "folio_validation": [folio_row(verdict, rng) for verdict in turns],
-        "logiqa2_test": [logiqa2_row(number, verdict, rng) for number, verdict in enumerate(turns)],
-        "logicnli_test": [logicnli_row(number, rng) for number in range(size.logic_stories)],
-    }
-
-
-def _step_benchmark_rows(pool: QuestionPool, size: WorldSize, rng: random.Random) -> dict[str, list[JsonRow]]:
-    count = size.processbench
-    problems = {
-        "gsm8k": pool.draw("GSM8K", count),
-        "math": pool.draw("MATH", count),
-        "olympiadbench": pool.draw("MATH", count, HARD),
-        "omnimath": pool.draw_both(count, HARD),
-    }
-    subsets = {
-        f"processbench_{subset}": [
-            processbench_row(subset, number, problem, rng) for number, problem in enumerate(drawn)
-        ]
-        for subset, drawn in problems.items()
-    }
-    return {**subsets, "prmbench": prmbench_rows(pool, size.prmbench, rng)}
-
-
-def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[JsonRow]]:
-    """Every file's rows, by the keys of `WORLD_FILES`; the seed decides everything."""
-    size = size or WorldSize()
-    pool, rng = QuestionPool(seed), random.Random(seed + 1)
-    return {
-        **_training_rows(pool, size, rng),
-        **_question_set_rows(pool, size, rng),
-        **_step_benchmark_rows(pool, size, rng),
-        **_logic_rows(size, random.Random(seed + 2)),
+        "math500_test": [math500_row(problem, number) for number, problem in enumerate(expressions)],
+        "omni_math_test": [omni_math_row(problem) for problem in hard],
+        "mmlu_stem_test": mmlu,
+        **processbench,
+        "prmbench": prmbench,
+        "folio_validation": [folio_row(verdict, logic) for verdict in turns],
+        "logiqa2_test": [logiqa2_row(number, verdict, logic) for number, verdict in enumerate(turns)],
+        "logicnli_test": [logicnli_row(number, logic) for number in range(size.logic_stories)],
     }
 
 
