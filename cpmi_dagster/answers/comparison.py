@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from pydantic import Field, PrivateAttr, model_validator
 
 from cpmi_dagster.answers.verdicts import decide, equivalent, is_equivalent
+from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.text import cut
 
@@ -52,11 +53,18 @@ class Comparison:
         Raises:
             SettingsError: the user's function raises, or returns something else than True or False.
         """
-        return (
-            is_equivalent(gold, candidate)
-            if self.function is None
-            else self._by_function(self.function, gold, candidate)
-        )
+        if self.function is None:
+            return is_equivalent(gold, candidate)
+        try:
+            verdict = self.function(gold, candidate)
+        except (Exception, SystemExit) as error:  # the function is not ours
+            problem = f"it raised {type(error).__name__}: {first_line(error)}"
+        else:
+            if isinstance(verdict, bool | np.bool_):
+                return bool(verdict)
+            problem = f"it returned {cut(repr(verdict), LONGEST_SHOWN)}, which is neither True nor False"
+        gold, candidate = (cut(repr(answer), LONGEST_SHOWN) for answer in (gold, candidate))
+        raise SettingsError(f"`{self.name}` cannot compare the answers {gold} and {candidate}: {problem}; correct it")
 
     def each(self, golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
         """`same` of many pairs, in order; each different pair is compared once."""
@@ -73,18 +81,6 @@ class Comparison:
     def different(self, one: str, other: str) -> bool:
         """Whether two answers differ in either order; a function of the user's is asked in the order given alone."""
         return not self.same(one, other) and (self.function is not None or not self.same(other, one))
-
-    def _by_function(self, function: Callable[[str, str], Any], gold: str, candidate: str) -> bool:
-        try:
-            verdict = function(gold, candidate)
-        except (Exception, SystemExit) as error:  # the function is not ours
-            problem = f"it raised {type(error).__name__}: {first_line(error)}"
-        else:
-            if isinstance(verdict, bool | np.bool_):
-                return bool(verdict)
-            problem = f"it returned {cut(repr(verdict), LONGEST_SHOWN)}, which is neither True nor False"
-        gold, candidate = (cut(repr(answer), LONGEST_SHOWN) for answer in (gold, candidate))
-        raise SettingsError(f"`{self.name}` cannot compare the answers {gold} and {candidate}: {problem}; correct it")
 
 
 BUILT_IN = Comparison()
@@ -115,11 +111,24 @@ def load_comparison(name: str, folder: str | None, digest: str) -> Comparison:
     source = file.read_bytes()
     if hashlib.sha256(source).hexdigest() != digest:
         raise SettingsError(f"{file} has changed since the profile was read; run again")
-    module, _, function = name.partition(":")
-    found = getattr(_imported(module, folder, file, source, digest), function, None)
+    name_of_module, _, function = name.partition(":")
+    if folder and folder not in sys.path:
+        sys.path.append(folder)  # for what the module imports from its own folder, also when it is called
+    try:
+        # a name of its own: no other module of that name is taken for it, and it for no other
+        spec = importlib.util.spec_from_file_location(f"{name_of_module}_{digest[:12]}", file)
+        module = importlib.util.module_from_spec(cast("ModuleSpec", spec))
+        sys.modules[module.__name__] = module
+        # run from its source: Python's cache of compiled files misses changes within a second
+        exec(compile(source, str(file), "exec"), module.__dict__)
+    except Exception as error:  # whatever the module does when it is imported
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        problem = f"the module `{name_of_module}` ({file}) cannot be imported: {reason}; correct it"
+        raise SettingsError(problem) from error
+    found = getattr(module, function, None)
     if not callable(found):
         problem = f"has no `{function}`" if found is None else f"has a `{function}` that cannot be called"
-        raise SettingsError(f"the module `{module}` {problem}; name a function of {file}")
+        raise SettingsError(f"the module `{name_of_module}` {problem}; name a function of {file}")
     return Comparison(name, found)
 
 
@@ -142,17 +151,33 @@ def _file_of(name: str, folder: str | None) -> Path:
     return Path(str(spec.origin))
 
 
-def _imported(name: str, folder: str | None, file: Path, source: bytes, digest: str) -> ModuleType:
-    """The module, run from its source: Python's cache of compiled files misses changes within a second."""
-    if folder and folder not in sys.path:
-        sys.path.append(folder)  # for what the module imports from its own folder, also when it is called
-    try:
-        # a name of its own: no other module of that name is taken for it, and it for no other
-        spec = importlib.util.spec_from_file_location(f"{name}_{digest[:12]}", file)
-        module = importlib.util.module_from_spec(cast("ModuleSpec", spec))
-        sys.modules[module.__name__] = module
-        exec(compile(source, str(file), "exec"), module.__dict__)
-    except Exception as error:  # whatever the module does when it is imported
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        raise SettingsError(f"the module `{name}` ({file}) cannot be imported: {reason}; correct it") from error
-    return module
+class Answers(Frozen):
+    """How the answers of problems are compared, wherever a run compares some."""
+
+    equivalent: str | None = Field(
+        default=None, description="`module:function` of the gold answer and another; the built-in equivalence if null"
+    )
+    folder: str | None = Field(
+        default=None, description="where its module is looked for first; the folder of the profile that names it"
+    )
+    _digest: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _can_be_loaded(self) -> "Answers":
+        if self.equivalent:
+            try:
+                self._digest = module_digest(self.equivalent, self.folder)
+                load_comparison(self.equivalent, self.folder, self._digest)
+            except SettingsError as error:
+                raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def comparison(self) -> Comparison:
+        """The function that the profile names, loaded once in every process; else the built-in equivalence."""
+        return load_comparison(self.equivalent, self.folder, self._digest) if self.equivalent else BUILT_IN
+
+    @property
+    def identity(self) -> dict[str, str] | None:
+        """The function's name and the sha256 of its module's file; None for the built-in equivalence."""
+        return {"function": self.equivalent, "sha256": self._digest} if self.equivalent else None

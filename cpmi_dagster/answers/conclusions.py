@@ -66,7 +66,16 @@ def _value(sentence: str) -> str | None:
     masked = _VALUE.sub(lambda value: " " * len(value.group()), sentence)
     chosen = [value for value in found if value["bold"]][-1:]
     for start in [*(verb.end() for verb in reversed(list(_VERB.finditer(masked)))), 0]:
-        chosen = chosen or _joined([value for value in found if value.start() >= start and _is_stated(value, start)])
+        if chosen:
+            break
+        # a letter that is not right behind the verb is no answer
+        behind = [value for value in found if value.start() >= start
+                  and (re.search(r"\d", value.group()) or not sentence[start : value.start()].strip())]  # fmt: skip
+        chosen = behind[:1]
+        for value, following in pairwise(behind):
+            if not _JOINT.fullmatch(sentence[value.end() : following.start()]):
+                break
+            chosen.append(following)
     if not chosen:
         return None
     start, end = chosen[0].start(), chosen[-1].end()
@@ -77,21 +86,6 @@ def _value(sentence: str) -> str | None:
     values = [_bare(value["bold"] or value.group()) for value in chosen]
     joint = " or " if _OTHERWISE.search(masked[start:end]) else ", "
     return joint.join(value for value in values if value) if all(values) else None
-
-
-def _is_stated(value: re.Match[str], start: int) -> bool:
-    """Whether a value can be an answer: a letter that is not right behind the verb is none."""
-    return bool(re.search(r"\d", value.group())) or not value.string[start : value.start()].strip()
-
-
-def _joined(values: list[re.Match[str]]) -> list[re.Match[str]]:
-    """The first value, and those that `and`, `or` or a comma join to it."""
-    joined = values[:1]
-    for value, following in pairwise(values):
-        if not _JOINT.fullmatch(value.string[value.end() : following.start()]):
-            break
-        joined.append(following)
-    return joined
 
 
 def _bare(value: str) -> str | None:

@@ -39,11 +39,18 @@ def announced_answer(text: str) -> str | None:
     boxed = boxed_answer(text)
     statements = list(_STATEMENT.finditer(text))
     stated = max((found.start() for found in statements if found["mark"]), default=-1)
-    if boxed and (stated < 0 or stated < _last_box(text)):
+    if boxed and stated < max(text.rfind("\\boxed"), text.rfind("\\fbox")):
         return boxed
     end = len(text)
     for statement in reversed(statements):
-        if answer := _stated_answer(text[statement.end() : end]):
+        # a displayed formula, or the line up to the next sentence
+        rest = text[statement.end() : end].lstrip(" \t\r\n:*")
+        if displayed := _DISPLAYED.match(rest):
+            answer = unwrapped(displayed.group(1))
+        else:
+            line = _NEXT_SENTENCE.split(rest.split("\n", maxsplit=1)[0], maxsplit=1)[0].strip(" \t\r*")
+            answer = unwrapped(boxed_answer(line) or line)
+        if answer:
             return answer
         end = statement.start()
     return boxed or None
@@ -53,16 +60,3 @@ def hash_answer(text: str) -> str | None:
     """What follows the last `####`, to the end of its line; None without one."""
     _, mark, rest = text.rpartition("####")
     return rest.strip().split("\n")[0].strip() if mark else None
-
-
-def _last_box(text: str) -> int:
-    return max(text.rfind("\\boxed"), text.rfind("\\fbox"))
-
-
-def _stated_answer(rest: str) -> str:
-    """The answer right behind its announcement: a displayed formula, or the line up to the next sentence."""
-    rest = rest.lstrip(" \t\r\n:*")
-    if displayed := _DISPLAYED.match(rest):
-        return unwrapped(displayed.group(1))
-    line = _NEXT_SENTENCE.split(rest.split("\n", maxsplit=1)[0], maxsplit=1)[0].strip(" \t\r*")
-    return unwrapped(boxed_answer(line) or line)

@@ -25,10 +25,17 @@ def boxed_answer(text: str) -> str | None:
 
 def unwrapped(answer: str) -> str:
     """Without the boxes, fences, bold and stops around the whole of it, in whatever order they stand."""
-    answer = without_stops(answer)
-    while (inside := _inside(answer)) is not None:
-        answer = without_stops(inside)
-    return answer
+    while True:
+        answer = without_stops(answer)
+        if fenced := _FENCED.fullmatch(answer):
+            answer = next(text for text in fenced.group("math", "inline", "displayed", "bold") if text is not None)
+        elif box := _BOX.match(answer):
+            content, end = _boxed(answer, box.end())
+            if end != len(answer):
+                return answer
+            answer = content
+        else:
+            return answer
 
 
 def without_stops(text: str) -> str:
@@ -51,31 +58,16 @@ def closing_brace(text: str, start: int) -> int:
     return len(text)
 
 
-def _inside(text: str) -> str | None:
-    """What the fences, the stars or the box around a whole text hold."""
-    if fenced := _FENCED.fullmatch(text):
-        return next(text for name in ("math", "inline", "displayed", "bold") if (text := fenced[name]) is not None)
-    if (box := _BOX.match(text)) is None:
-        return None
-    content, end = _boxed(text, box.end())
-    return content if end == len(text) else None
-
-
 def _boxed(text: str, start: int) -> tuple[str, int]:
     """What a box holds whose content starts at `start`, and where it ends: behind the text if it is not closed."""
-    if text[start : start + 1] != "{":
-        content = _unbraced(text, start)
-        return without_stops(content), start + len(content)
-    end = closing_brace(text, start + 1)
-    return text[start + 1 : end].strip(), end + 1
-
-
-def _unbraced(text: str, start: int) -> str:
-    """A run without blanks, with the groups in braces that belong to it."""
+    if text[start : start + 1] == "{":
+        end = closing_brace(text, start + 1)
+        return text[start + 1 : end].strip(), end + 1
+    # a run without blanks, with the groups in braces that belong to it
     position = start
     while True:
         run = _UNBRACED.match(text, position)
         position = run.end() if run else position
         if text[position : position + 1] != "{":
-            return text[start:position]
+            return without_stops(text[start:position]), position
         position = min(closing_brace(text, position + 1) + 1, len(text))

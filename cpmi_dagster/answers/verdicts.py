@@ -11,13 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from cpmi_dagster.answers.equivalence import math_verify
-from cpmi_dagster.answers.equivalence.expressions import (
-    Undecidable,
-    is_rounded,
-    read_expression,
-    real_value,
-    same,
-)
+from cpmi_dagster.answers.equivalence.expressions import Undecidable, is_rounded, read_expression, real_value, same
 from cpmi_dagster.answers.equivalence.forms import (
     INTERVALS,
     LIST,
@@ -104,7 +98,15 @@ def compare(gold: Form, candidate: Form) -> bool | None:
         case (Words(text), Quantity() as other) | (Quantity() as other, Words(text)):
             return len(text) == 1 and other.text.strip("() ").lower() == text
         case Collection(), Collection():
-            return _compare_collections(gold, candidate)
+            if len(gold.items) != len(candidate.items):
+                return False
+            kinds = {gold.brackets, candidate.brackets}
+            if kinds <= {LIST, SET}:
+                return _compare_unordered(gold.items, candidate.items)
+            if len(kinds) > 1 and kinds != {TUPLE, LIST}:
+                return False
+            verdicts = {compare(first, second) for first, second in zip(gold.items, candidate.items, strict=True)}
+            return False if False in verdicts else None if None in verdicts else True
         case InBase(), InBase():
             return gold == candidate
         case (InBase(digits), Quantity() as other) | (Quantity() as other, InBase(digits)):
@@ -162,18 +164,6 @@ def _with_letter_as_unit(quantity: Quantity) -> Quantity:
         return quantity
     value, unit = found
     return replace(quantity, value=read_expression(value), unit=unit, text=value)
-
-
-def _compare_collections(gold: Collection, candidate: Collection) -> bool | None:
-    if len(gold.items) != len(candidate.items):
-        return False
-    kinds = {gold.brackets, candidate.brackets}
-    if kinds <= {LIST, SET}:
-        return _compare_unordered(gold.items, candidate.items)
-    if len(kinds) > 1 and kinds != {TUPLE, LIST}:
-        return False
-    verdicts = {compare(first, second) for first, second in zip(gold.items, candidate.items, strict=True)}
-    return False if False in verdicts else None if None in verdicts else True
 
 
 def _compare_unordered(golds: tuple[Form, ...], candidates: tuple[Form, ...]) -> bool | None:

@@ -91,7 +91,21 @@ def read_expression(text: str) -> Value:
 
 def same(one: Value, other: Value) -> bool | None:
     """Whether two values are the same; None where they differ at a negative letter alone, or may have lost digits."""
-    verdicts = [_equal(*pair) for pair in zip(one, other, strict=True)]
+    verdicts: list[bool | None] = []
+    for left, right in zip(one, other, strict=True):
+        if isinstance(left, Fraction) and isinstance(right, Fraction):
+            verdicts.append(left == right)
+            continue
+        left, right = _inexact(left), _inexact(right)
+        size, difference = max(_mp.mag(left), _mp.mag(right)), _mp.mag(left - right)
+        # what rounding left of zero; smaller numbers than that are products or powers
+        may_be_noise = LEAST_NOISE < size < LARGEST_NOISE
+        if difference == -_mp.inf or difference < size - AGREEING_BITS:
+            # a small term may have been lost beside a huge one
+            is_sure = size < AGREEING_BITS and (difference == -_mp.inf or not may_be_noise)
+            verdicts.append(True if is_sure else None)
+        else:
+            verdicts.append(None if may_be_noise else False)
     return False if False in verdicts[:POSITIVE_POINTS] else True if all(verdicts) else None
 
 
@@ -103,11 +117,6 @@ def real_value(value: Value) -> float | None:
         return None
 
 
-def as_rational(value: Value) -> Fraction | None:
-    """The value of a rational constant; None for anything else."""
-    return value[0] if isinstance(value[0], Fraction) and value[1:] == value[:-1] else None
-
-
 def is_rounded(decimal: Value, places: int, exact: Value) -> bool:
     """Whether a decimal of so many places is the rounded, or cut-off, value of a real constant that is not whole."""
     if real_value(exact) is None or _mp.isint(_inexact(exact[0])):
@@ -117,9 +126,17 @@ def is_rounded(decimal: Value, places: int, exact: Value) -> bool:
 
 
 def _tokens(text: str) -> list[str]:
-    text = _MIXED.sub(_mixed_number, text.rstrip())
+    def mixed_number(mixed: re.Match[str]) -> str:
+        whole, top, bottom = (part for part in mixed.groups() if part is not None)
+        return f"({whole}+{top}/{bottom})" if int(top) < int(bottom) else mixed[0]
+
+    def repeating_decimal(decimal: re.Match[str]) -> str:
+        whole, start, repeating = decimal.groups()
+        return f"({whole or 0}.{start or 0}+{int(repeating)}/{10 ** len(start + repeating) - 10 ** len(start)})"
+
+    text = _MIXED.sub(mixed_number, text.rstrip())
     if "\\" in text:
-        text = _INVERSE.sub(r"\\arc\1 ", _REPEATING.sub(_repeating_decimal, text))
+        text = _INVERSE.sub(r"\\arc\1 ", _REPEATING.sub(repeating_decimal, text))
     tokens, position, text = [], 0, _BARS.sub(r"\\abs(\1)", text)
     while position < len(text):
         if (found := _TOKEN.match(text, position)) is None:
@@ -129,35 +146,8 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-def _mixed_number(mixed: re.Match[str]) -> str:
-    whole, top, bottom = (part for part in mixed.groups() if part is not None)
-    return f"({whole}+{top}/{bottom})" if int(top) < int(bottom) else mixed[0]
-
-
-def _repeating_decimal(decimal: re.Match[str]) -> str:
-    whole, start, repeating = decimal.groups()
-    return f"({whole or 0}.{start or 0}+{int(repeating)}/{10 ** len(start + repeating) - 10 ** len(start)})"
-
-
 def _is_letter(token: str) -> bool:
     return (token[:1].isalpha() or token in _LETTERS) and token not in _CONSTANTS
-
-
-def _equal(one: Number, other: Number) -> bool | None:
-    """Whether two numbers are equal.
-
-    Returns:
-        None where a small term may have been lost beside a huge one, or where the numbers may be what rounding left of
-        zero; smaller ones than that are products or powers.
-    """
-    if isinstance(one, Fraction) and isinstance(other, Fraction):
-        return one == other
-    one, other = _inexact(one), _inexact(other)
-    size, difference = max(_mp.mag(one), _mp.mag(other)), _mp.mag(one - other)
-    may_be_noise = LEAST_NOISE < size < LARGEST_NOISE
-    if difference == -_mp.inf or difference < size - AGREEING_BITS:
-        return True if size < AGREEING_BITS and (difference == -_mp.inf or not may_be_noise) else None
-    return None if may_be_noise else False
 
 
 def _inexact(number: Number) -> Number:

@@ -120,12 +120,22 @@ def _read(text: str) -> Form:
         return _read_quantity(text)
     if choice := _CHOICE.fullmatch(text):
         return Choice((choice[1] or choice[2]).lower(), _read(choice[3]))
-    if words := _read_words(text):
-        return words
+    words = " ".join(text.lower().strip(" .'’-").split())
+    if words in _NUMBER_WORDS:
+        return _read_quantity(str(_NUMBER_WORDS.index(words)))
+    if words in {"yes", "no"} or words in _SAME_VERDICT:
+        return Words(_SAME_VERDICT.get(words, words))
+    is_name = len(text) == 1 or (len(text) <= 3 and text.islower() and text.isalpha())
+    if _WORDS.fullmatch(text) and not is_name:
+        parts = [part for part in _LIST_COMMA.split(words) if part]
+        return Words(words) if len(parts) < 2 else Collection(LIST, tuple(map(Words, parts)))
     if _CONDITION.search(text):
         return Condition()
     if matrix := _MATRIX.fullmatch(text):
-        return _read_matrix(matrix["factor"].strip(), matrix["entries"])
+        rows = [row.split("&") for row in matrix["entries"].split("\\\\") if row.strip()]
+        if factor := matrix["factor"].strip():
+            rows = [[f"{'-1' if factor == '-' else factor}({entry})" for entry in row] for row in rows]
+        return Collection(MATRIX, tuple(_each("row", row) for row in rows))
     if in_base := _IN_BASE.fullmatch(text):
         return InBase(in_base[1], in_base[2])
     if member := _MEMBERSHIP.match(text):
@@ -145,7 +155,15 @@ def _read(text: str) -> Form:
         return _each(RATIO, _RATIO.split(text))
     if "=" in text and not _UNREADABLE_SIDES.search(text):
         return _read_sides([side.strip() for side in text.split("=")])
-    return _read_signs(text) if _SIGNS.search(text) else _read_quantity(text)
+    count = len(_SIGNS.findall(text))
+    if count > MAX_SIGNS:
+        raise Undecidable("too many signs")
+    if not count:
+        return _read_quantity(text)
+    # of each sign by itself, or of all at once where a `\mp` goes with them
+    choices = [(sign,) * count for sign in "+-"] if "\\mp" in text else product("+-", repeat=count)
+    chosen = [iter(choice) for choice in choices]
+    return _each(LIST, [_SIGNS.sub(lambda sign, signs=signs: _SIGN_OF[sign[0], next(signs)], text) for signs in chosen])
 
 
 def _read_quantity(text: str) -> Quantity:
@@ -153,25 +171,6 @@ def _read_quantity(text: str) -> Quantity:
     number = value.removesuffix("%").strip()
     decimals = re.search(r"\.(\d+)", number)
     return Quantity(read_expression(number), unit, value.endswith("%"), len(decimals[1]) if decimals else 0, number)
-
-
-def _read_words(text: str) -> Form | None:
-    words = " ".join(text.lower().strip(" .'’-").split())
-    if words in _NUMBER_WORDS:
-        return _read_quantity(str(_NUMBER_WORDS.index(words)))
-    if words in {"yes", "no"} or words in _SAME_VERDICT:
-        return Words(_SAME_VERDICT.get(words, words))
-    if not _WORDS.fullmatch(text) or len(text) == 1 or (len(text) <= 3 and text.islower() and text.isalpha()):
-        return None
-    parts = [part for part in _LIST_COMMA.split(words) if part]
-    return Words(words) if len(parts) < 2 else Collection(LIST, tuple(map(Words, parts)))
-
-
-def _read_matrix(factor: str, entries: str) -> Form:
-    rows = [row.split("&") for row in entries.split("\\\\") if row.strip()]
-    if factor:
-        rows = [[f"{'-1' if factor == '-' else factor}({entry})" for entry in row] for row in rows]
-    return Collection(MATRIX, tuple(_each("row", row) for row in rows))
 
 
 def _read_sides(sides: list[str]) -> Form:
@@ -187,16 +186,6 @@ def _read_sides(sides: list[str]) -> Form:
     if len(values) != 2 or len(sides) != 2:
         raise Undecidable("chain of equations")
     return Condition()
-
-
-def _read_signs(text: str) -> Form:
-    r"""The values of `\pm`: of each by itself, or of all at once where a `\mp` goes with them."""
-    count = len(_SIGNS.findall(text))
-    if count > MAX_SIGNS:
-        raise Undecidable("too many signs")
-    choices = [(sign,) * count for sign in "+-"] if "\\mp" in text else product("+-", repeat=count)
-    chosen = [iter(choice) for choice in choices]
-    return _each(LIST, [_SIGNS.sub(lambda sign, signs=signs: _SIGN_OF[sign[0], next(signs)], text) for signs in chosen])
 
 
 def _each(brackets: str, texts: list[str]) -> Collection:

@@ -51,11 +51,6 @@ def _without_marks(number: re.Match[str]) -> str:
     return re.sub(r"\D", "", number[0])
 
 
-def _without_commas(number: re.Match[str]) -> str:
-    """Thousands commas go unless there are brackets, in which they separate."""
-    return _without_marks(number) if _BRACKETS.isdisjoint(number.string) else number[0]
-
-
 def _macro_content(macro: re.Match[str]) -> str:
     """Upright text; behind a number, a letter of it is a unit, not a variable."""
     content, before = macro[1].strip(), macro.string[: macro.start()].rstrip()
@@ -103,7 +98,12 @@ _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("<=", "<=", r"\\le "),
     (">=", ">=", r"\\ge "),
     ("\\{", rf"^\s*\\\{{(?:{_BUILDER})?([^,;{{}}]*(?:[<>]|\\(?:le|ge|ne)(?![A-Za-z]))[^,;{{}}]*)\\\}}\s*$", r"\1"),
-    (",", r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", _without_commas),
+    # in brackets commas separate
+    (
+        ",",
+        r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])",
+        lambda number: _without_marks(number) if _BRACKETS.isdisjoint(number.string) else number[0],
+    ),
     ("", rf"^\s*(-?\d+(?:\.\d+)?)\s*{_DEGREES}\s*$", r"\1 degrees"),
     ("", r"^\s*(-?\d+(?:\.\d+)?)\s*(?:''|″|\^\s*\{\s*\\prime\s*\\prime\s*\})\s*$", r"\1 arcseconds"),
     ("", r"^\s*(-?\d+(?:\.\d+)?)\s*(?:'|′|\^\s*(?:\{\s*\\prime\s*\}|\\prime))\s*$", r"\1 arcminutes"),

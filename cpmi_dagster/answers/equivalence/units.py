@@ -57,7 +57,11 @@ def split_unit(text: str) -> tuple[str, str]:
     if found is None or not any(character.isdigit() for character in found["value"]):
         return text, ""
     value, written = found["value"].strip(), found["words"].lower()
-    spelled = [_spelling(word) for word in written.replace("/", " per ").split()]
+    spelled = []
+    for word in written.replace("/", " per ").split():
+        word = _SPELLINGS.get(word, word).rstrip(".") if word not in {"a.m.", "p.m."} else word
+        singular = word.removesuffix("s") if len(word) > 3 and not word.endswith("ss") else word
+        spelled.append(_SPELLINGS.get(singular, singular))
     scales = list(takewhile(SCALES.__contains__, spelled))
     for scale in scales:
         value = f"({value}) {SCALES[scale]}"
@@ -89,9 +93,3 @@ def size_of(unit: str) -> tuple[str, Fraction] | None:
             kind, power, size = known
             return f"{kind}{power * int(exponent or 1)}", size ** int(exponent or 1)
     return None
-
-
-def _spelling(word: str) -> str:
-    word = _SPELLINGS.get(word, word).rstrip(".") if word not in {"a.m.", "p.m."} else word
-    singular = word.removesuffix("s") if len(word) > 3 and not word.endswith("ss") else word
-    return _SPELLINGS.get(singular, singular)
