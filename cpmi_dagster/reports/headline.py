@@ -28,7 +28,7 @@ value has its interval in `<column>_low` and `<column>_high`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -84,12 +84,6 @@ class Finding(NamedTuple):
         return f"{self.answer} {self.figures}"
 
 
-def findings(frames: Frames) -> list[Finding]:
-    """The findings that have figures, from comparison frames (`tables.PaperComparison`) by artifact name."""
-    found = (_free_labels(frames), _rollouts(frames), _knowledge(frames), _models(frames))
-    return [finding for finding in found if finding]
-
-
 def _free_labels(frames: Frames) -> Finding | None:
     """Are the labels better than one that costs nothing, within a solution and over the steps of all?"""
     ours, free, difference, _ = _evidence(frames, evidence.WITHIN)
@@ -116,8 +110,9 @@ def _free_labels(frames: Frames) -> Finding | None:
             f" Over {ours['n']:,} steps of all solutions, last steps excluded, its AUC is {_shown(ours)}; "
             f"{', '.join(others)}."
         )
-    answer = _stated(f"{METHOD}'s labels", "the best label that costs nothing", verdicts)
-    return Finding("Against free labels", _tells(verdicts), answer, figures)
+    return _compared(
+        "Against free labels", f"{METHOD}'s labels", "the best label that costs nothing", verdicts, figures
+    )
 
 
 def _beside(table: pl.DataFrame, column: str, unit: str, ours: Figure, shown: Callable[[Figure], str]) -> Iterator[str]:
@@ -200,8 +195,13 @@ def _models(frames: Frames) -> Finding | None:
         if figure and (verdict := _verdict(figure, p_value)) is not None:
             verdicts[MEASURES[measure].words] = verdict
             differ.append(f"{MEASURES[measure].words} by {_shown(figure, MEASURES[measure].decimals)}")
-    answer = _stated(f"reward models trained on {METHOD} labels", f"those on {BASELINE} labels", verdicts)
-    return Finding("Reward models", _tells(verdicts), answer, f"{', '.join(differ)}.")
+    subject, other = f"reward models trained on {METHOD} labels", f"those on {BASELINE} labels"
+    return _compared("Reward models", subject, other, verdicts, f"{', '.join(differ)}.")
+
+
+def findings(frames: Frames) -> list[Finding]:
+    """The findings that have figures, from comparison frames (`tables.PaperComparison`) by artifact name."""
+    return [found for find in (_free_labels, _rollouts, _knowledge, _models) if (found := find(frames))]
 
 
 def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:
@@ -222,19 +222,16 @@ def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
     return None if is_noise or (p_value and p_value["measured"] > SIGNIFICANT) else difference["measured"] > 0
 
 
-def _tells(verdicts: Mapping[str, bool | None]) -> bool:
-    return any(verdict is not None for verdict in verdicts.values())
-
-
-def _stated(subject: str, other: str, verdicts: Mapping[str, bool | None]) -> str:
-    """A sentence with the verdict by every measure; with that alone where all agree."""
+def _compared(title: str, subject: str, other: str, verdicts: Mapping[str, bool | None], figures: str) -> Finding:
+    """A finding that states the verdict by every measure; one verdict where all agree."""
     words = {True: "are better", False: "are worse", None: "cannot be distinguished"}
-    if len(set(verdicts.values())) == 1:
-        verdict = next(iter(verdicts.values()))
-        return f"{subject[0].upper()}{subject[1:]} {words[verdict]} {'from' if verdict is None else 'than'} {other}."
     by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
     clauses = [f"{words[each]} by {' and '.join(names)}" for each, names in by_verdict.items() if names]
-    return f"Against {other}, {subject} {', and '.join(clauses)}."
+    answer = f"Against {other}, {subject} {', and '.join(clauses)}."
+    if len(clauses) == 1:
+        verdict = next(iter(verdicts.values()))
+        answer = f"{subject[0].upper()}{subject[1:]} {words[verdict]} {'from' if verdict is None else 'than'} {other}."
+    return Finding(title, len(by_verdict[None]) < len(verdicts), answer, figures)
 
 
 def _percent(figure: Figure) -> str:
@@ -298,34 +295,26 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
         Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure, and none
         where no label or reward model has one.
     """
-    labels = [*(recipe.row for recipe in MAIN_ROWS), *_other_labels(frames, recipes)]
-    table = pl.DataFrame({"reward": [*labels, *GOLDLESS_ROWS, BEST_FREE, MAJORITY, CHANCE_ROW, CEILING]})
-    for column in HEADLINE_COLUMNS:
-        table = table.join(_figures(frames, column), on="reward", how="left", maintain_order="left")
-    measured = table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))
-    return measured if measured["reward"].is_in(labels).any() else measured.clear()
-
-
-def _other_labels(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]) -> list[str]:
-    """Rows of labels that come with the data: Math-Shepherd's where a model learned from them, and the user's own."""
     quality, costs = (frames.get(name, NOTHING)["row"].to_list() for name in ("label_quality", "efficiency"))
     of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
-    others = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW}
+    known = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW}
+    # labels that come with the data: Math-Shepherd's where a model learned from them, and the user's own
     corpus = [row for row in costs if row == reward_label(CORPUS_LABELS)]
-    return list(dict.fromkeys([*corpus, *(row for row in (*quality, *costs) if row not in others)]))
-
-
-def _figures(frames: Mapping[str, pl.DataFrame], column: HeadlineColumn) -> pl.DataFrame:
-    """reward, and the column's figure with its interval; with floors and ceiling where the table has any figure."""
-    figures = frames.get(column.artifact, NOTHING).filter(column=column.column)
-    own = figures.drop_nulls("measured").filter(pl.col("row").str.ends_with(column.suffix))
-    own = own.select(pl.col("row").str.strip_suffix(column.suffix).replace(column.renamed), "measured", "low", "high")
-    free = own.filter(pl.col("row") == (best_free(figures, column.column) or "")).with_columns(row=pl.lit(BEST_FREE))
-    fixed = column.fixed.items() if own.height else ()
-    floors = pl.DataFrame(list(fixed), schema={"row": pl.String, "measured": pl.Float64}, orient="row")
-    names = {"row": "reward", "measured": column.name, "low": f"{column.name}_low", "high": f"{column.name}_high"}
-    every = pl.concat([own, free, floors], how="diagonal")
-    return every.unique("row", keep="first", maintain_order=True).rename(names)
+    with_data = dict.fromkeys([*corpus, *(row for row in (*quality, *costs) if row not in known)])
+    labels = [*(recipe.row for recipe in MAIN_ROWS), *with_data]
+    table = pl.DataFrame({"reward": [*labels, *GOLDLESS_ROWS, BEST_FREE, MAJORITY, CHANCE_ROW, CEILING]})
+    for name, _, artifact, own_column, _, fixed, renamed, suffix in map(astuple, HEADLINE_COLUMNS):
+        figures = frames.get(artifact, NOTHING).filter(column=own_column)
+        own = figures.drop_nulls("measured").filter(pl.col("row").str.ends_with(suffix))
+        own = own.select(pl.col("row").str.strip_suffix(suffix).replace(renamed), "measured", "low", "high")
+        free = own.filter(pl.col("row") == (best_free(figures, own_column) or "")).with_columns(row=pl.lit(BEST_FREE))
+        floors = list(fixed.items()) if own.height else []
+        limits = pl.DataFrame(floors, schema={"row": pl.String, "measured": pl.Float64}, orient="row")
+        every = pl.concat([own, free, limits], how="diagonal").unique("row", keep="first", maintain_order=True)
+        shown = every.rename({"row": "reward", "measured": name, "low": f"{name}_low", "high": f"{name}_high"})
+        table = table.join(shown, on="reward", how="left", maintain_order="left")
+    measured = table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))
+    return measured if measured["reward"].is_in(labels).any() else measured.clear()
 
 
 def best_free(comparison: pl.DataFrame, column: str) -> str | None:

@@ -6,7 +6,7 @@ Training curves and calibration are also shown beside the assets of models.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -34,7 +34,6 @@ from cpmi_dagster.reports.reward_rows import CHANCE_ROW, CONTROL_ROWS, FREE_ROWS
 from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRIC_UNITS = {
@@ -73,8 +72,8 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         "label_quality": _draw_label_quality(measured["label_quality"]),
         "best_of_n": _draw_best_of_n(measured["best_of_n"], [row.row for row in main_rows(inputs.recipes)]),
         "negatives_ablation": _draw_ablation(measured["negatives_ablation"]),
-        "reward_distribution": _draw_reward_histograms(reward_histogram_steps(inputs)),
-        "distribution_figure": _draw_score_histograms(score_histogram_steps(inputs)),
+        "reward_distribution": _draw_histograms(reward_histogram_steps(inputs), "reward"),
+        "distribution_figure": _draw_histograms(score_histogram_steps(inputs), "probability"),
         "objectives": draw_training_curves(models) if models.height else None,
     }
     return {section: figure for section, figure in figures.items() if figure is not None}
@@ -200,41 +199,33 @@ def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
     return [arm.fill_null(0).clip(0).to_list() for arm in arms]
 
 
-def _draw_score_histograms(scores: Mapping[str, pl.DataFrame]) -> "Figure | None":
-    """Densities of the reward model's scores of right and of wrong steps, a panel per reward type."""
-    if not scores:
+def _draw_histograms(values: Mapping[str, pl.DataFrame], column: Literal["reward", "probability"]) -> "Figure | None":
+    """Densities of raw rewards, or of scores, by whether the step is right where that is known, a panel per row.
+
+    Rewards in their tails count at the limits of the panel.
+    """
+    if not values:
         return None
-    figure, panels = new_figure(2.2, len(scores), columns=3, margin=0.5)
-    for panel, (row, steps) in zip(panels, scores.items(), strict=True):
-        _draw_densities(panel, steps.rename({"probability": "value"}), (0, 1))
-        panel.set_xlim(0, 1)
-        label_axes(panel, "score of the step", "density", row)
-    add_legend(figure, panels[0])
-    return figure
-
-
-def _draw_reward_histograms(rewards: Mapping[str, pl.DataFrame]) -> "Figure | None":
-    """Densities of the raw rewards, of right and of wrong steps where that is known, a panel per reward type."""
-    if not rewards:
-        return None
-    figure, panels = new_figure(1.9, len(rewards), columns=4, margin=0.5)
-    for panel, (row, steps) in zip(panels, rewards.items(), strict=True):
-        low, high = np.quantile(steps["reward"].to_numpy(), TAILS)
-        _draw_densities(panel, steps.rename({"reward": "value"}), (low, max(high, low + 1e-9)))
-        panel.locator_params(axis="x", nbins=4)
-        label_axes(panel, "", "", row)
-    add_legend(figure, panels[0])
-    return figure
-
-
-def _draw_densities(panel: "Axes", steps: pl.DataFrame, limits: tuple[float, float]) -> None:
-    """Histograms of `value` by `correct`; what is beyond the limits counts at them."""
     kinds = ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps"), (None, INK, "truth not known"))
-    edges = np.linspace(*limits, BINS + 1).tolist()
-    for correct, colour, label in kinds:
-        chosen = steps.filter(pl.col("correct").eq_missing(correct))["value"].to_numpy()
-        if len(chosen):
-            panel.hist(np.clip(chosen, *limits), edges, density=True, color=colour, alpha=0.55, label=label)
+    is_score = column == "probability"
+    height, columns = (2.2, 3) if is_score else (1.9, 4)
+    figure, panels = new_figure(height, len(values), columns=columns, margin=0.5)
+    for panel, (row, steps) in zip(panels, values.items(), strict=True):
+        low, high = (0, 1) if is_score else np.quantile(steps[column].to_numpy(), TAILS)
+        limits = (low, max(high, low + 1e-9))
+        for correct, colour, label in kinds:
+            chosen = steps.filter(pl.col("correct").eq_missing(correct))[column].to_numpy()
+            if len(chosen):
+                edges = np.linspace(*limits, BINS + 1).tolist()
+                panel.hist(np.clip(chosen, *limits), edges, density=True, color=colour, alpha=0.55, label=label)
+        if is_score:
+            panel.set_xlim(0, 1)
+            label_axes(panel, "score of the step", "density", row)
+        else:
+            panel.locator_params(axis="x", nbins=4)
+            label_axes(panel, "", "", row)
+    add_legend(figure, panels[0])
+    return figure
 
 
 def draw_training_curves(models: pl.DataFrame) -> "Figure":
