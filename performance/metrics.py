@@ -76,7 +76,7 @@ def _measures() -> dict[str, dict[str, Measure]]:
         },
         "PRMBench": {
             "table": process_level.measure_prmbench,
-            "detailed table": process_level.measure_prmbench_detailed,
+            "detailed table": process_level.measure_prmbench,
         },
     }
 

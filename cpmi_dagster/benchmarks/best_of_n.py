@@ -128,7 +128,32 @@ def choose(
             f"problem `{row['problem_id']}` of {row['benchmark']} has the candidates {row['candidate']}; "
             f"best of {max(ns)} needs each of 0 to {max(ns) - 1} once"
         )
-    rewarded = with_answer_classes(_with_rewards(candidates, scores), comparison).sort(CANDIDATE)
+    # -inf without steps; products as their logarithm, clipped so that a product of 0 stays above having no steps
+    probability, step = pl.col("probability"), pl.col("step_index")
+    rewards = (
+        scores.sort(*CANDIDATE, "step_index")
+        .group_by(CANDIDATE)
+        .agg(
+            mean=probability.mean(),
+            min=probability.min(),
+            last=probability.last(),
+            product=probability.log().sum().clip(LOWEST_PRODUCT),
+            scored=pl.len(),
+            distinct=step.n_unique(),
+            final=step.max(),
+            in_range=probability.is_between(0, 1).all(),
+        )
+    )
+    both = candidates.join(rewards, on=CANDIDATE, how="left")
+    steps, scored = pl.col("steps").list.len(), pl.col("scored").fill_null(0)
+    complete = (scored == steps) & ((steps == 0) | ((pl.col("distinct") == steps) & (pl.col("final") == steps - 1)))
+    if row := first_row(both.filter(~complete | ~pl.col("in_range").fill_null(True)).sort(CANDIDATE)):
+        raise BenchmarkError(
+            f"candidate {row['candidate']} of problem `{row['problem_id']}` of {row['benchmark']} has "
+            f"{len(row['steps'])} steps and {row['scored'] or 0} scores; each step needs one probability in [0, 1]"
+        )
+    by_rule = (pl.col(rule).fill_null(-float("inf")) for rule in STEP_AGGREGATIONS)
+    rewarded = with_answer_classes(both.select(*CANDIDATE, "answer", "correct", *by_rule), comparison).sort(CANDIDATE)
     parts = [part for n in ns for part in _choices(rewarded, n)]
     columns = (*PROBLEM, "n", "aggregation", "candidate", "correct", "tied")
     return pl.concat(parts, how="diagonal").select(columns).sort(*PROBLEM, "n", "aggregation")
@@ -156,34 +181,6 @@ def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0
         estimate["problems"] = estimate.pop("n")
         rows.append(dict(zip(keys, key, strict=True)) | estimate)
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _with_rewards(candidates: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """The candidates with every kind of reward, -inf without steps. Products are kept as their logarithm, clipped so
-    that a product of 0 stays above having no steps."""
-    probability, step = pl.col("probability"), pl.col("step_index")
-    by_candidate = scores.sort(*CANDIDATE, "step_index").group_by(CANDIDATE)
-    rewards = by_candidate.agg(
-        mean=probability.mean(),
-        min=probability.min(),
-        last=probability.last(),
-        product=probability.log().sum().clip(LOWEST_PRODUCT),
-        scored=pl.len(),
-        distinct=step.n_unique(),
-        final=step.max(),
-        in_range=probability.is_between(0, 1).all(),
-    )
-    both = candidates.join(rewards, on=CANDIDATE, how="left")
-    steps, scored = pl.col("steps").list.len(), pl.col("scored").fill_null(0)
-    complete = (scored == steps) & ((steps == 0) | ((pl.col("distinct") == steps) & (pl.col("final") == steps - 1)))
-    if row := first_row(both.filter(~complete | ~pl.col("in_range").fill_null(True)).sort(CANDIDATE)):
-        raise BenchmarkError(
-            f"candidate {row['candidate']} of problem `{row['problem_id']}` of {row['benchmark']} has "
-            f"{len(row['steps'])} steps and {row['scored'] or 0} scores; each step needs one probability in [0, 1]"
-        )
-    return both.select(
-        *CANDIDATE, "answer", "correct", *(pl.col(reward).fill_null(-float("inf")) for reward in STEP_AGGREGATIONS)
-    )
 
 
 def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:

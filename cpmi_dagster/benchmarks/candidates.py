@@ -4,8 +4,8 @@ question "What is 2 + 3?"  →  "2 + 3 = 5\\nThe answer is: 5\\n"
 steps ["2 + 3 = 5", "The answer is: 5"], answer "5", correct
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from itertools import compress
 
 import polars as pl
 
@@ -15,7 +15,7 @@ from cpmi_dagster.benchmarks.choices import grade_answer
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import CandidateSolutions
-from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
+from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
 from cpmi_dagster.generation.monte_carlo import graded
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_question
@@ -51,35 +51,29 @@ def sample_candidates(
         prompts = [render_question(question) for question in part["question"]]
         part_seed = derived_seed(seed, [*part["benchmark"].unique(), *part["problem_id"]])
         generations, spent = timed_generate(engine, prompts, sampling, count, part_seed)
-        candidates.append(_graded_candidates(part.to_dicts(), generations, comparison))
+        pairs = [(problem, one) for problem, group in zip(part.to_dicts(), generations, strict=True) for one in group]
+        answers = [extract_answer(one.text, not one.truncated) for _, one in pairs]
+        # open questions are graded together, those with choices by the option meant
+        is_open = [not problem["choices"] for problem, _ in pairs]
+        golds = [problem["answer"] for problem, _ in pairs]
+        verdicts = iter(graded([*compress(golds, is_open)], [*compress(answers, is_open)], comparison))
+        rows = [
+            {
+                "benchmark": problem["benchmark"],
+                "problem_id": problem["problem_id"],
+                "candidate": number % count,
+                "steps": [step for line in one.text.splitlines() if (step := line.strip())],
+                "answer": answer,
+                "correct": grade_answer(problem["answer"], answer, problem["choices"])
+                if problem["choices"]
+                else next(verdicts),
+                "generated_tokens": one.tokens,
+                "truncated": one.truncated,
+            }
+            for number, ((problem, one), answer) in enumerate(zip(pairs, answers, strict=True))
+        ]
+        candidates.append(pl.DataFrame(rows, schema=SCHEMA))
         cost += spent
         if progress:
             progress(part.height)
     return pl.concat(candidates), cost
-
-
-def _graded_candidates(
-    problems: Sequence[dict[str, Any]], generations: Sequence[Sequence[Generation]], comparison: Comparison
-) -> pl.DataFrame:
-    pairs = [(problem, one) for problem, group in zip(problems, generations, strict=True) for one in group]
-    answers = [extract_answer(one.text, not one.truncated) for _, one in pairs]
-    rows = [(each["choices"], each["answer"], answer) for (each, _), answer in zip(pairs, answers, strict=True)]
-    # open questions are graded together, those with choices by the option meant
-    open_rows = [(gold, answer) for choices, gold, answer in rows if not choices]
-    verdicts = iter(graded([gold for gold, _ in open_rows], [answer for _, answer in open_rows], comparison))
-    lines = [[line.strip() for line in one.text.splitlines()] for _, one in pairs]
-    return pl.DataFrame(
-        {
-            "benchmark": [problem["benchmark"] for problem, _ in pairs],
-            "problem_id": [problem["problem_id"] for problem, _ in pairs],
-            "candidate": [number for group in generations for number in range(len(group))],
-            "steps": [[line for line in own if line] for own in lines],
-            "answer": answers,
-            "correct": [
-                grade_answer(gold, answer, choices) if choices else next(verdicts) for choices, gold, answer in rows
-            ],
-            "generated_tokens": [one.tokens for _, one in pairs],
-            "truncated": [one.truncated for _, one in pairs],
-        },
-        schema=SCHEMA,
-    )

@@ -66,26 +66,25 @@ def grade_answer(gold: str, answer: str | None, choices: Sequence[str] | None = 
         return _verdict(gold) == _verdict(answer)
     # an option is meant by its whole text, its letter, or its words alone
     plain = WORDING.sub("", answer).strip()
+    letters, by_letter = string.ascii_uppercase[: len(choices)], None
+    if named := LETTER.match(plain):
+        number, rest = letters.find((named[1] or named[2]).upper()), plain[named.end() :]
+        other = ANOTHER_LETTER.match(rest)
+        two = other is not None and letters.find(other[1] or other[2]) not in (-1, number)
+        if number >= 0 and (not two or _says(rest, choices[number])):
+            by_letter = number
+    else:
+        beginning, _, rest = plain.partition(" ")
+        number = letters.find(beginning) if len(beginning) == 1 else -1
+        if number >= 0 and _says(rest, choices[number]):
+            by_letter = number
     found = (
         _only([_says(plain, choice) for choice in choices]) if len(plain) > 1 else None,
-        _by_letter(plain, choices),
+        by_letter,
         _only([_words(choice) == _words(plain) for choice in choices]),
     )
     meant = next((number for number in found if number is not None), None)
     return meant == string.ascii_uppercase.index(gold)
-
-
-def _by_letter(plain: str, choices: Sequence[str]) -> int | None:
-    """Number of the option whose letter an answer begins with; None where it names none or two."""
-    letters = string.ascii_uppercase[: len(choices)]
-    if found := LETTER.match(plain):
-        number, rest = letters.find((found[1] or found[2]).upper()), plain[found.end() :]
-        other = ANOTHER_LETTER.match(rest)
-        two = other is not None and letters.find(other[1] or other[2]) not in (-1, number)
-        return None if number < 0 or (two and not _says(rest, choices[number])) else number
-    beginning, _, rest = plain.partition(" ")
-    number = letters.find(beginning) if len(beginning) == 1 else -1
-    return number if number >= 0 and _says(rest, choices[number]) else None
 
 
 def _says(text: str, choice: str) -> bool:

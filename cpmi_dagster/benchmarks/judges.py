@@ -100,27 +100,7 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
         "benchmark", "problem_id", pl.col("steps").list.len()
     ).iter_rows():
         counts.setdefault(benchmark, {})[problem_id] = steps
-    judgements = _judgements(lines, counts)
-    for benchmark in dict.fromkeys(benchmark for benchmark, _ in judgements):
-        if missing := [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judgements]:
-            raise BenchmarkError(
-                f"problem `{missing[0]}` of {benchmark} has not been judged ({len(missing)} such problems); judge all "
-                f"of {benchmark}, or leave it out"
-            )
-    rows = [
-        (*problem, step, probability)
-        for problem, probabilities in judgements.items()
-        for step, probability in enumerate(probabilities)
-    ]
-    schema = JudgePredictions.create_empty().schema
-    del schema["judge"]
-    keys = ["benchmark", "problem_id"]
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return problems.select(keys).join(frame, on=keys, how="inner", maintain_order="left_right")
-
-
-def _judgements(lines: Sequence[PlacedLine], counts: StepCounts) -> dict[tuple[str, str], Sequence[float]]:
-    """Probabilities by benchmark and problem: the k-th line of a name is about the k-th problem of that name."""
+    # the k-th line of a name is about the k-th problem of that name
     seen: Counter[tuple[str, str]] = Counter()
     judgements: dict[tuple[str, str], Sequence[float]] = {}
     for place, line, file_benchmark in lines:
@@ -146,7 +126,22 @@ def _judgements(lines: Sequence[PlacedLine], counts: StepCounts) -> dict[tuple[s
         if outside := [value for value in line.probabilities if not 0 <= value <= 1]:
             raise BenchmarkError(f"{place}: `{problem_id}` has the probability {outside[0]}; it must lie in [0, 1]")
         judgements[benchmark, problem_id] = line.probabilities
-    return judgements
+    for benchmark in dict.fromkeys(benchmark for benchmark, _ in judgements):
+        if missing := [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judgements]:
+            raise BenchmarkError(
+                f"problem `{missing[0]}` of {benchmark} has not been judged ({len(missing)} such problems); judge all "
+                f"of {benchmark}, or leave it out"
+            )
+    rows = [
+        (*problem, step, probability)
+        for problem, probabilities in judgements.items()
+        for step, probability in enumerate(probabilities)
+    ]
+    schema = JudgePredictions.create_empty().schema
+    del schema["judge"]
+    keys = ["benchmark", "problem_id"]
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return problems.select(keys).join(frame, on=keys, how="inner", maintain_order="left_right")
 
 
 def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:

@@ -19,7 +19,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Difference, Floats, Resampled, bootstrap
+from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap, share
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 
@@ -166,16 +166,13 @@ def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, 
                 sums.append([ranked_right, apart.size, found, 1 / len(rewards), 1])
         if sums:
             table = np.array(sums, dtype=np.float64)
-            pairs, found, blind = (
-                bootstrap(table[:, columns], _ratio, samples, seed, questions) for columns in ([0, 1], [2, 4], [3, 4])
-            )
+            with np.errstate(invalid="ignore"):
+                pairs, found, blind = (
+                    bootstrap(table[:, columns], share, samples, seed, questions)
+                    for columns in ([0, 1], [2, 4], [3, 4])
+                )
             figures[str(name)] = WithinSolutions(pairs if table[:, 1].any() else None, found, blind)
     return figures
-
-
-def _ratio(totals: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):
-        return totals[..., 0] / totals[..., 1]
 
 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:

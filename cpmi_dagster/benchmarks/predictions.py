@@ -49,11 +49,6 @@ def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.
     by_step = pl.col("probability").sort_by("step_index").alias("probabilities")
     judged = scored.group_by(KEYS).agg(by_step, pl.col("step_index").sort())
     both = problems.sort(KEYS).join(judged, on=KEYS, how="left", maintain_order="left")
-    _check_coverage(both)
-    return both.drop("step_index")
-
-
-def _check_coverage(both: pl.DataFrame) -> None:
     missing = both.filter(pl.col("probabilities").is_null())
     if row := first_row(missing):
         raise BenchmarkError(
@@ -71,6 +66,7 @@ def _check_coverage(both: pl.DataFrame) -> None:
             f"problem `{row['problem_id']}` of {row['benchmark']} has {len(row['steps'])} steps, but predictions for "
             f"{len(row['probabilities'])}, steps {row['step_index'][0]} to {row['step_index'][-1]}; judge it again"
         )
+    return both.drop("step_index")
 
 
 def _step(row: dict[str, object]) -> str:

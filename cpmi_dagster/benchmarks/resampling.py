@@ -186,11 +186,6 @@ def sums_by_choice(weights: Floats, choices: Choices, sums_of: Callable[[int], F
     return totals
 
 
-def sum_within(groups: npt.NDArray[np.intp], sums: npt.NDArray[np.generic], count: int) -> Floats:
-    """[count, k] sums over the members of each group, of [members, k] values."""
-    return np.column_stack([np.bincount(groups, column, count) for column in sums.T]).astype(np.float64, copy=False)
-
-
 def fold_numbers(questions: int, seed: int) -> npt.NDArray[np.intp]:
     """[questions] which of `FOLDS` equal parts each question is in, drawn at random."""
     return np.random.default_rng(seed).permutation(questions) % FOLDS
@@ -227,7 +222,7 @@ def bootstrap(
     if not len(table):
         raise BenchmarkError("there are no problems to compute a figure over; check the benchmark's source")
     numbers = np.arange(len(table)) if groups is None else group_numbers(groups)
-    per_group = sum_within(numbers, table, int(numbers.max()) + 1)
+    per_group = np.column_stack([np.bincount(numbers, column) for column in table.T]).astype(np.float64, copy=False)
     draws = np.concatenate([counts @ per_group for counts in resample_counts(len(per_group), samples, seed)])
     return Resampled(float(statistic(table.sum(axis=0))), statistic(draws), len(table))
 
@@ -236,7 +231,12 @@ def bootstrap_mean(values: npt.ArrayLike, samples: int, seed: int, groups: npt.A
     """The mean of one value per problem, with its resamples."""
     column = np.asarray(values, dtype=np.float64)
     sums = np.column_stack([column, np.ones_like(column)])
-    return bootstrap(sums, lambda totals: totals[..., 0] / totals[..., 1], samples, seed, groups)
+    return bootstrap(sums, share, samples, seed, groups)
+
+
+def share(totals: Floats) -> Floats:
+    """The first of two sums as a share of the second: [..., 2] -> [...]."""
+    return totals[..., 0] / totals[..., 1]
 
 
 def _percentiles(draws: Floats) -> tuple[float, float]:

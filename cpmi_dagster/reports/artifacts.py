@@ -9,6 +9,7 @@ processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  miniature
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
@@ -67,11 +68,11 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("distribution", PROCESS_LEVEL, process_level.measure_distribution, rows.MAIN_ROWS),
         Artifact("distribution_figure", PROCESS_LEVEL, process_level.measure_score_means, rows.MAIN_ROWS),
         Artifact("processbench", PROCESS_LEVEL, process_level.measure_processbench, rows.MAIN_ROWS),
-        Artifact("prmbench", STEP_LEVEL, process_level.measure_prmbench, rows.MAIN_ROWS),
+        Artifact("prmbench", STEP_LEVEL, partial(process_level.measure_prmbench, level="group"), rows.MAIN_ROWS),
         Artifact("best_of_n", (keys.CHOICES,), quality.measure_best_of_n, rows.MAIN_ROWS),
         Artifact("dataset_statistics_table", (keys.STATISTICS,), labels.measure_dataset_statistics),
         Artifact("processbench_detailed", PROCESS_LEVEL, process_level.measure_processbench_detailed, rows.MAIN_ROWS),
-        Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench_detailed, rows.MAIN_ROWS),
+        Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench, rows.MAIN_ROWS),
         Artifact("labelers", (*QUALITY, keys.COSTS), efficiency.measure_labelers),
         Artifact("logic", (keys.CHOICES,), quality.measure_logic, quality.LOGIC_ROWS),
         Artifact("objectives", QUALITY, quality.measure_objectives, rows.OBJECTIVE_ROWS),
@@ -82,7 +83,12 @@ ARTIFACTS: dict[str, Artifact] = by_name(
             efficiency.measure_merge_points,
             rows.MERGE_POINT_ROWS,
         ),
-        Artifact("pav_merges", (*QUALITY, keys.COSTS), efficiency.measure_pav_merges, rows.PAV_MERGE_ROWS),
+        Artifact(
+            "pav_merges",
+            (*QUALITY, keys.COSTS),
+            partial(efficiency.measure_efficiency, own_rows=rows.PAV_MERGE_ROWS, baseline="pav"),
+            rows.PAV_MERGE_ROWS,
+        ),
         Artifact("differences", QUALITY, differences.measure_differences),
         Artifact("training_seeds", QUALITY, differences.measure_seeds),
     )

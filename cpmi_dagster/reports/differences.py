@@ -14,7 +14,7 @@ fixed; these hold the problems fixed.
     row CPMI − MC    PB 3.5 [0.3, 6.8]                            Welch's interval of the difference
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -125,7 +125,14 @@ def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
             objective, comma, _ = row.rpartition(", ")
             baseline = f"{objective}{comma}{BASELINE}"  # `PQM, CPMI` is compared with `PQM, MC`
             if row in comparable and row != baseline and baseline in values:
-                measurements.append(_difference(f"{row}{DIFFERENCE}{baseline}", name, own, values[baseline]))
+                # Welch's interval; none where no value varies
+                bounds = None, None
+                if np.var(own) or np.var(values[baseline]):
+                    test = stats.ttest_ind(own, values[baseline], equal_var=False)
+                    interval = test.confidence_interval(CONFIDENCE)
+                    bounds = float(interval.low), float(interval.high)
+                apart, both = float(np.mean(own) - np.mean(values[baseline])), count + len(values[baseline])
+                measurements.append(Measurement(f"{row}{DIFFERENCE}{baseline}", name, apart, *bounds, both))
     return measured_frame(measurements)
 
 
@@ -133,13 +140,3 @@ def _seed_row(recipe: Recipe) -> str:
     """The row label of a recipe and its repeats; its name where it differs in more than labels and objective."""
     is_comparable = recipe.is_plain or recipe.is_repeat
     return recipe_row(recipe.reward_type, recipe.objective) if is_comparable else recipe.name
-
-
-def _difference(row: str, measure: str, values: Sequence[float], baseline: Sequence[float]) -> Measurement:
-    """Difference of two means with Welch's interval; without one where no value varies."""
-    bounds = None, None
-    if np.var(values) or np.var(baseline):
-        interval = stats.ttest_ind(values, baseline, equal_var=False).confidence_interval(CONFIDENCE)
-        bounds = float(interval.low), float(interval.high)
-    apart = float(np.mean(values) - np.mean(baseline))
-    return Measurement(row, measure, apart, *bounds, len(values) + len(baseline))

@@ -20,7 +20,7 @@ from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
 from cpmi_dagster.contracts.keys import COSTS, STEP_REWARDS
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
 from cpmi_dagster.reports.quality import MAIN_MEASURES, columns_of_measures, measure_quality
-from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, PAV_MERGE_ROWS, RecipeRow, main_rows
+from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, RecipeRow, main_rows
 from cpmi_dagster.rewards.costs import relative_efficiency
 
 SUBSET = 10_000
@@ -30,18 +30,15 @@ RAW_COSTS = {"Time": "wall_seconds", "gen_tokens": "generated_tokens"}
 RELATIVE = ("AUC", "PB", "PRMB", "MATH")
 
 
-def measure_efficiency(inputs: ReportInputs) -> pl.DataFrame:
-    """Quality, cost relative to MC, and RelEff of the main reward types."""
-    return _quality_and_cost(inputs, main_rows(inputs.recipes), "mc")
+def measure_efficiency(
+    inputs: ReportInputs, own_rows: tuple[RecipeRow, ...] = (), baseline: str = "mc"
+) -> pl.DataFrame:
+    """Quality, cost relative to a baseline, and RelEff of the main reward types, or of other rows.
 
-
-def measure_pav_merges(inputs: ReportInputs) -> pl.DataFrame:
-    """Quality, cost relative to PAV, and RelEff of the merges that start from PAV."""
-    return _quality_and_cost(inputs, PAV_MERGE_ROWS, "pav")
-
-
-def _quality_and_cost(inputs: ReportInputs, rows: tuple[RecipeRow, ...], baseline: str) -> pl.DataFrame:
-    """All of these rows, of which the first is the baseline's."""
+    Args:
+        own_rows: in the place of the main ones; the first is the baseline's.
+    """
+    rows = own_rows or main_rows(inputs.recipes)
     quality = measure_quality(inputs, rows, columns_of_measures(MAIN_MEASURES))
     measurements, first = list(quality), rows[0].row
     ratios = {column: cost_ratios(inputs, rows, baseline, cost) for column, cost in COST_COLUMNS.items()}
@@ -58,7 +55,15 @@ def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
     quality = measure_quality(inputs, MERGE_POINT_ROWS, columns_of_measures(MAIN_MEASURES, {"AUC": "ROC-AUC"}))
     step_auc_as_auc = [each._replace(column="AUC") if each.column == "ROC-AUC" else each for each in quality]
     ratios = cost_ratios(inputs, MERGE_POINT_ROWS, "mc", "wall_seconds")
-    measurements = [*_shares_of_mc(inputs), *quality]
+    measurements = list(quality)
+    steps = inputs.table(STEP_REWARDS).filter(pl.col("reward_type") == "cpmi").group_by("trajectory_id").len("steps")
+    if total := int(steps["steps"].sum()):
+        taken = {f"CPMI_Merge{k}": int(steps["steps"].clip(upper_bound=k).sum()) for k in (1, 2, 3)}
+        shares = {row: 100 * count / total for row, count in {"CPMI": 0, **taken, "MC": total}.items()}
+        of_mc = [Measurement(row, "MC (%)", share, n=total) for row, share in shares.items()]
+        of_cpmi = [Measurement(row, "CPMI (%)", 100 - share, n=total) for row, share in shares.items()]
+        pairs = zip(of_mc, of_cpmi, strict=True)
+        measurements = [*(each for pair in pairs for each in pair), *quality]
     for column, cost in RAW_COSTS.items():
         raw = costs_per_subset(inputs, MERGE_POINT_ROWS, cost)
         measurements += [measurement(row, column, estimate) for row, estimate in raw.items()]
@@ -140,21 +145,6 @@ def _relative_efficiencies(
                 low, high = value / spread, value * spread
             measurements.append(Measurement(row, f"RelEff {column}", value, low, high, figure.n))
     return measurements
-
-
-def _shares_of_mc(inputs: ReportInputs) -> list[Measurement]:
-    """Percent of steps that take MC and CPMI under each merge point."""
-    steps = inputs.table(STEP_REWARDS).filter(pl.col("reward_type") == "cpmi").group_by("trajectory_id").len("steps")
-    total = int(steps["steps"].sum())
-    if not total:
-        return []
-    taken = {f"CPMI_Merge{k}": int(steps["steps"].clip(upper_bound=k).sum()) for k in (1, 2, 3)}
-    shares = {row: 100 * count / total for row, count in {"CPMI": 0, **taken, "MC": total}.items()}
-    return [
-        Measurement(row, column, value, n=total)
-        for row, share in shares.items()
-        for column, value in (("MC (%)", share), ("CPMI (%)", 100 - share))
-    ]
 
 
 def _percent_of_change(ratio: Estimate, sign: int) -> Estimate:

@@ -29,7 +29,14 @@ from cpmi_dagster.benchmarks.label_quality import IS_LAST, PLACES, STEP, common_
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Floats, Resampled, bootstrap, holm
 from cpmi_dagster.contracts.keys import BY_PROVER, LOGPROBS, SCORES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
-from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, first_errors_found, in_order, steps_with_truth
+from cpmi_dagster.reports.labels import (
+    LABEL_AUC,
+    WITHOUT_LAST,
+    auc_figures,
+    first_errors_found,
+    in_order,
+    steps_with_truth,
+)
 from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, METHOD, METHOD_TYPE
 from cpmi_dagster.rewards.formulas import template_mean
@@ -113,11 +120,18 @@ def measure_label_auc(inputs: ReportInputs) -> pl.DataFrame:
     if steps.is_empty():
         return measured_frame([])
     measured: list[Measurement] = []
-    for row, part in _groups(steps):
-        measured += _in_row(row, label_aucs(part, *inputs.draws))
+    groups = {f"{POSITION}: {place.capitalize()} steps": is_there for place, is_there in PLACES.items()}
+    if "kind" in steps.columns:
+        kinds = steps["kind"].drop_nulls().unique().sort()
+        groups |= {f"{KIND}: {kind.capitalize()}": pl.col("correct") | (pl.col("kind") == kind) for kind in kinds}
+    if "operations_left" in steps.columns:
+        left = pl.col("operations_left").clip(upper_bound=MOST_LEFT)
+        groups |= {row: left == count for count, row in enumerate(OPERATION_ROWS)}
+    for row, is_in in groups.items():
+        measured += auc_figures(label_aucs(steps.filter(is_in), *inputs.draws), row=row)
     thirds = aucs_by_knowledge(inputs, steps)
     for words, aucs in zip(THIRDS, thirds, strict=bool(thirds)):
-        measured += _in_row(f"{KNOWLEDGE}: {words}", aucs)
+        measured += auc_figures(aucs, row=f"{KNOWLEDGE}: {words}")
     for name in in_order(thirds[0] if thirds else ()):
         if name in thirds[-1]:
             apart = thirds[-1][name].minus_unpaired(thirds[0][name])
@@ -140,23 +154,6 @@ def measure_label_auc(inputs: ReportInputs) -> pl.DataFrame:
                 if name in aucs
             ]
     return measured_frame(measured)
-
-
-def _groups(steps: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Row label and steps by position and, where the truth says them, by kind of error and operations left."""
-    for place, is_there in PLACES.items():
-        yield f"{POSITION}: {place.capitalize()} steps", steps.filter(is_there)
-    if "kind" in steps.columns:
-        for kind in steps["kind"].drop_nulls().unique().sort():
-            yield f"{KIND}: {kind.capitalize()}", steps.filter(pl.col("correct") | (pl.col("kind") == kind))
-    if "operations_left" in steps.columns:
-        left = pl.col("operations_left").clip(upper_bound=MOST_LEFT)
-        for count, row in enumerate(OPERATION_ROWS):
-            yield row, steps.filter(left == count)
-
-
-def _in_row(row: str, aucs: dict[str, Resampled]) -> list[Measurement]:
-    return [measurement(row, reward_label(name), aucs[name].estimate()) for name in in_order(aucs)]
 
 
 def measure_templates(inputs: ReportInputs) -> pl.DataFrame:

@@ -128,7 +128,23 @@ def render_report(
         headline=Table([column.title for column in shown], rows),
         findings=findings(comparisons),
         plots={name: Markup(to_svg(figure, f"plot-{name}")) for name, figure in plots.items()},
-        groups=[[_section(name, frames[name], inputs) for name in names] for names in (labels, papers, OF_MODELS)],
+        groups=[
+            [
+                {
+                    "name": name,
+                    "paper": ARTIFACTS[name].paper,
+                    "untrained": ARTIFACTS[name].untrained(inputs),
+                    "measured": frames[name]["measured"].count() > 0,
+                    "tables": [
+                        (title, folded, table)
+                        for title, folded, part in _parts(name, frames[name], inputs.recipes)
+                        if (table := comparison_table(ARTIFACTS[name].paper, part)).rows
+                    ],
+                }
+                for name in names
+            ]
+            for names in (labels, papers, OF_MODELS)
+        ],
         has_truth=has_truth,
         opened=OPEN if has_truth else OPEN_WITHOUT_TRUTH,
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
@@ -140,20 +156,6 @@ def render_report(
         labelled=inputs.table(STEP_REWARDS)["trajectory_id"].n_unique(),
         has_models=bool(inputs.recipes),
     )
-
-
-def _section(name: str, comparison: pl.DataFrame, inputs: ReportInputs) -> dict[str, Any]:
-    """One artifact as the template shows it; `untrained` are rows that the profile trains no reward model for."""
-    artifact = ARTIFACTS[name]
-    parts = _parts(name, comparison, inputs.recipes)
-    tables = [(title, folded, comparison_table(artifact.paper, part)) for title, folded, part in parts]
-    return {
-        "name": name,
-        "paper": artifact.paper,
-        "untrained": artifact.untrained(inputs),
-        "measured": comparison["measured"].count() > 0,
-        "tables": [(title, folded, table) for title, folded, table in tables if table.rows],
-    }
 
 
 def _parts(name: str, comparison: pl.DataFrame, recipes: Sequence[Recipe]) -> Iterator[tuple[str, bool, pl.DataFrame]]:

@@ -66,15 +66,10 @@ def best_free_control(figures: Mapping[str, Resampled]) -> str | None:
     return max(free, key=lambda name: figures[name].value, default=None)
 
 
-def auc_figures(aucs: Mapping[str, Resampled], column: str) -> list[Measurement]:
-    """Label AUC of every reward type in its row of a column."""
-    return [measurement(reward_label(name), column, aucs[name].estimate()) for name in in_order(aucs)]
-
-
-def label_auc_figures(inputs: ReportInputs) -> list[Measurement]:
-    """Label AUC of every reward type over all steps; none where no truth is known."""
-    steps = steps_with_truth(inputs)
-    return [] if steps.is_empty() else auc_figures(label_aucs(steps, *inputs.draws), LABEL_AUC)
+def auc_figures(aucs: Mapping[str, Resampled], column: str = "", row: str = "") -> list[Measurement]:
+    """Label AUC of every reward type, in its row of a column or in its column of a row."""
+    labels = {name: reward_label(name) for name in in_order(aucs)}
+    return [measurement(row or label, column or label, aucs[name].estimate()) for name, label in labels.items()]
 
 
 def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
@@ -89,21 +84,17 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
             if baseline in aucs:
                 apart = paired_differences(steps, aucs, baseline, measure)
                 measured += [measurement(reward_label(name), column, apart[name]) for name in in_order(apart)]
-    return measured_frame([*measured, *_against_corpus(inputs)])
-
-
-def _against_corpus(inputs: ReportInputs) -> list[Measurement]:
-    """Label AUC with the corpus's own labels in the place of the truth, as in the authors' notebook."""
+    # the corpus's own labels in the place of the truth, as in the authors' notebook
     rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
     labels = trajectories.select("row_number", correct="shepherd_labels").drop_nulls()
     names = rewards["reward_type"].unique(maintain_order=True) if labels.height else []
-    aucs: dict[str, Resampled] = {}
+    against_corpus: dict[str, Resampled] = {}
     # one type after another: the steps of all of them at once take gigabytes
     for name in names:
         if name != CORPUS_LABELS:
             steps = labelled_steps(rewards.filter(reward_type=name), trajectories, labels)
-            aucs |= label_aucs(steps.filter(reward_type=name), *inputs.draws)
-    return auc_figures(aucs, CORPUS_AUC)
+            against_corpus |= label_aucs(steps.filter(reward_type=name), *inputs.draws)
+    return measured_frame([*measured, *auc_figures(against_corpus, CORPUS_AUC)])
 
 
 def first_errors_found(steps: pl.DataFrame, inputs: ReportInputs) -> dict[str, Resampled]:

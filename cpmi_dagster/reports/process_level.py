@@ -19,6 +19,7 @@ Shares are in percent, with 95 % intervals over questions; AUC, Wasserstein and 
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -57,8 +58,8 @@ STEP_AUC = "ROC-AUC"
 PROTOCOLS: dict[Protocol, str] = {"paper": "", "official": OFFICIAL, "released": RELEASED, "fixed": FIXED}
 PRM_PROTOCOLS: dict[PrmProtocol, str] = {"released": "", "best": BEST, "fixed": FIXED}
 """Suffix of the rows of each protocol; rows without one stand beside the paper's figures."""
-PRM_TOTALS = ("Total", "Overall")
-"""Columns of the overall PRMScore, beside the groups and beside the categories."""
+PRM_TOTALS = {"group": "Total", "category": "Overall"}
+"""Column of the overall PRMScore, beside the groups and beside the categories."""
 
 
 def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -175,18 +176,9 @@ def measure_processbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
     return measured_frame(measurements)
 
 
-def measure_prmbench(inputs: ReportInputs) -> pl.DataFrame:
-    """PRMScore of the three groups and overall."""
-    return _measure_prmbench(inputs, "group", PRM_TOTALS[0])
-
-
-def measure_prmbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
-    """PRMScore of the nine categories and overall."""
-    return _measure_prmbench(inputs, "category", PRM_TOTALS[1])
-
-
-def _measure_prmbench(inputs: ReportInputs, level: str, overall: str) -> pl.DataFrame:
-    columns: dict[str, str] = {OVERALL: overall, prmbench.CROSS_FITTED: overall + CROSS_FITTED}
+def measure_prmbench(inputs: ReportInputs, level: str = "category") -> pl.DataFrame:
+    """PRMScore overall and of the nine categories, or of the three groups."""
+    columns = {OVERALL: PRM_TOTALS[level], prmbench.CROSS_FITTED: PRM_TOTALS[level] + CROSS_FITTED}
 
     def in_cells(row: str, scores: pl.DataFrame) -> Iterable[Measurement]:
         for score in scores.filter(pl.col("level").is_in([level, "overall"])).iter_rows(named=True):
@@ -212,8 +204,8 @@ EVALUATED = {
     "processbench_detailed": ("ProcessBench", measure_processbench_detailed, PROTOCOLS),
     "distribution": ("ProcessBench-Math", measure_distribution, {}),
     "distribution_figure": ("ProcessBench-Math", measure_score_means, {}),
-    "prmbench_detailed": ("PRMBench", measure_prmbench_detailed, PRM_PROTOCOLS),
-    "prmbench": ("PRMBench", measure_prmbench, PRM_PROTOCOLS),
+    "prmbench_detailed": ("PRMBench", measure_prmbench, PRM_PROTOCOLS),
+    "prmbench": ("PRMBench", partial(measure_prmbench, level="group"), PRM_PROTOCOLS),
 }
 """By artifact: the benchmark that `evaluate` names, its measure, and the suffix of rows by protocol."""
 
@@ -246,7 +238,7 @@ def evaluate(
         )
         figures.append(measured)
     # the total beside the groups is the overall score beside the categories
-    return pl.concat(figures).filter(~pl.col("figure").str.starts_with(PRM_TOTALS[0]))
+    return pl.concat(figures).filter(~pl.col("figure").str.starts_with(PRM_TOTALS["group"]))
 
 
 def readable(figures: pl.DataFrame) -> pl.DataFrame:

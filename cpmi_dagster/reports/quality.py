@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.benchmarks.best_of_n import accuracy
+from cpmi_dagster.benchmarks.label_quality import label_aucs
 from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
@@ -29,7 +30,7 @@ from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, DISTRIBUTION_S
 from cpmi_dagster.contracts.keys import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
-from cpmi_dagster.reports.labels import label_auc_figures
+from cpmi_dagster.reports.labels import LABEL_AUC, auc_figures, steps_with_truth
 from cpmi_dagster.reports.paper import format_figure, format_interval
 from cpmi_dagster.reports.reward_rows import (
     CONTRAST_ROWS,
@@ -208,7 +209,9 @@ def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
 def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
     """The number of hard negatives: reward models, and the labels themselves where the truth is known."""
     rows, columns = negatives_rows(inputs.negatives), columns_of_measures(MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
-    aucs = {figure.row: figure for figure in label_auc_figures(inputs)}
+    steps = steps_with_truth(inputs)
+    figures = [] if steps.is_empty() else auc_figures(label_aucs(steps, *inputs.draws), LABEL_AUC)
+    aucs = {figure.row: figure for figure in figures}
     labelled = [(row.row, aucs.get(reward_label(row.reward_type))) for row in rows]
     of_labels = [figure._replace(row=row) for row, figure in labelled if figure]
     return measured_frame([*measure_quality(inputs, rows, columns), *of_labels])
