@@ -95,18 +95,18 @@ class Endpoint:
             http_client=_WholeReplies(timeout=timeout, limits=limits),
         )
 
-    def _headers(self) -> dict[str, str | openai.Omit]:
-        """This endpoint's key, and none of the account that OPENAI_* variables may name."""
-        return {
-            "Authorization": f"Bearer {self.api_key}" if self.api_key else NOT_SENT,
-            "OpenAI-Organization": NOT_SENT,
-            "OpenAI-Project": NOT_SENT,
-        }
-
     async def _reply(self, client: openai.AsyncOpenAI, request: Mapping[str, Any], place: str) -> dict[str, Any] | None:
         try:
             response = await client.completions.with_raw_response.create(
-                model=self.model, prompt=request["prompt"], extra_body=request, extra_headers=self._headers()
+                model=self.model,
+                prompt=request["prompt"],
+                extra_body=request,
+                # this endpoint's key, and none of the account that OPENAI_* variables may name
+                extra_headers={
+                    "Authorization": f"Bearer {self.api_key}" if self.api_key else NOT_SENT,
+                    "OpenAI-Organization": NOT_SENT,
+                    "OpenAI-Project": NOT_SENT,
+                },
             )
             return checked_reply(response.text, request["n"])
         except openai.APIStatusError as error:

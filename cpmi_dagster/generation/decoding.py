@@ -7,7 +7,7 @@ prompts come longest first, so that a new prompt always fits beside the rows in 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -47,8 +47,7 @@ Waiting = list[tuple[int, Start]]
 RowStates = CopiedPrompts | SharedPrompts
 
 
-@dataclass(frozen=True)
-class Continuation:
+class Continuation(NamedTuple):
     """Sampled token ids of the sample `owner`; `ended` is false where the limit cut it off."""
 
     owner: int

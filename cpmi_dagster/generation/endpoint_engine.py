@@ -60,7 +60,16 @@ class EndpointEngine:
         """
         seeds = prompt_seeds(prompts, seed)
         asked = [number for number, prompt in enumerate(prompts) if prompt]
-        requests = [_request(prompts[number], sampling, samples, seeds[number] + first, stop) for number in asked]
+        shared = {
+            "n": samples,
+            "max_tokens": sampling.max_new_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            # left out where they are not used, for servers that do not accept them
+            **({"top_k": sampling.top_k} if sampling.top_k else {}),
+            **({"stop": list(STOP_STRINGS[stop])} if STOP_STRINGS[stop] else {}),
+        }
+        requests = [{"prompt": prompts[number], "seed": seeds[number] + first, **shared} for number in asked]
         generations = [[NO_ROOM] * samples for _ in prompts]
         for number, drawn in zip(asked, self._drawn(requests, stop), strict=True):
             generations[number] = drawn
@@ -116,21 +125,6 @@ class EndpointEngine:
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase":
         return self.load_tokenizer()
-
-
-def _request(prompt: str, sampling: Sampling, samples: int, seed: int, stop: Stop) -> dict[str, Any]:
-    """A request's body; without `top_k` and `stop` where they are not used, for servers that do not accept them."""
-    body = {
-        "prompt": prompt,
-        "n": samples,
-        "max_tokens": sampling.max_new_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "seed": seed,
-        "stop": list(STOP_STRINGS[stop]),
-    }
-    return {name: value for name, value in body.items() if value or name not in ("top_k", "stop")}
 
 
 def _text(choice: dict[str, Any], stop: Stop) -> str:

@@ -8,7 +8,7 @@ The number that fits is kept with the loaded model, for later calls; twice as ma
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cpmi_dagster.errors import ModelError, first_line
@@ -59,7 +59,14 @@ def decode_fitting(
     drawn, rule = Drawn(), StopRule(loaded, stop)
     while True:
         rows = size_that_fits(loaded.remembered, FITTING_SEQUENCES, batch_sequences)
-        left = list(_unfinished(starts, {one.owner for one in drawn.continuations}, rows))
+        # without the samples that have ended; a prompt with more samples than rows is read several times
+        finished = {one.owner for one in drawn.continuations}
+        left = []
+        for start in starts:
+            numbers = [number for number, owner in enumerate(start.owners) if owner not in finished]
+            for first in range(0, len(numbers), rows):
+                turn = numbers[first : first + rows]
+                left.append(Start(start.prompt, [start.owners[number] for number in turn], start.numbers[turn]))
         if not left:
             return drawn
         states = SharedPrompts if worth_sharing(loaded, [start.prompt for start in left]) else CopiedPrompts
@@ -70,7 +77,16 @@ def decode_fitting(
         shortage = _decode(Decoder(loaded.model, sampling, rule, rows, states), left, beginnings, drawn)
         if shortage is not None:
             release_memory(loaded.device)
-            remember_size(loaded.remembered, FITTING_SEQUENCES, _fewer(loaded, left, rows, shortage))
+            tried = min(rows, sum(len(start.owners) for start in left))
+            if tried == 1:
+                raise ModelError(
+                    f"{loaded.identity} has too little memory for a single continuation of a prompt of "
+                    f"{len(prompts[0])} tokens at most ({shortage}); lower `max_new_tokens`, use a smaller "
+                    "dtype or `device_map: auto` over several GPUs, or sample with another engine (docs/engines.md)"
+                )
+            message = "%s: no memory for %d continuations at once (%s); going on with %d"
+            logger.warning(message, loaded.identity, tried, shortage, tried // 2)
+            remember_size(loaded.remembered, FITTING_SEQUENCES, tried // 2)
 
 
 def _decode(
@@ -94,31 +110,3 @@ def _decode(
         if not ended.isdisjoint(start.owners):
             drawn.read[start.owners[0]] += len(start.prompt) - (beginning.length if beginning else 0)
     return shortage
-
-
-def _fewer(loaded: LoadedModel, starts: Sequence[Start], rows: int, shortage: str) -> int:
-    """Half of the continuations that there was no memory for."""
-    tried = min(rows, sum(len(start.owners) for start in starts))
-    if tried == 1:
-        raise ModelError(
-            f"{loaded.identity} has too little memory for a single continuation of a prompt of "
-            f"{len(starts[0].prompt)} tokens at most ({shortage}); lower `max_new_tokens`, use a smaller "
-            "dtype or `device_map: auto` over several GPUs, or sample with another engine (docs/engines.md)"
-        )
-    logger.warning(
-        "%s: no memory for %d continuations at once (%s); going on with %d",
-        loaded.identity,
-        tried,
-        shortage,
-        tried // 2,
-    )
-    return tried // 2
-
-
-def _unfinished(starts: Sequence[Start], finished: Collection[int], rows: int) -> Iterator[Start]:
-    """The starts without the samples that have ended, those with more samples than rows divided."""
-    for start in starts:
-        left = [number for number, owner in enumerate(start.owners) if owner not in finished]
-        for first in range(0, len(left), rows):
-            turn = left[first : first + rows]
-            yield Start(start.prompt, [start.owners[number] for number in turn], start.numbers[turn])

@@ -53,16 +53,6 @@ class PromptReader:
             Logits behind each prompt (prompts, vocabulary), columns of the cache that hold it (prompts, length), and
             the cache.
         """
-        self._read_all_but_last(numbers)
-        lengths = [len(self._prompts[number]) - 1 for number in numbers]
-        mask = pad(self._right_aligned(lengths), (0, 1), value=True)
-        last = self._tensor([self._prompts[number][-1:] for number in numbers])
-        cache = self._cache(numbers, lengths)
-        logits = next_logits(self._model, last, mask, self._tensor(lengths)[:, None], cache)
-        self._states = {number: states for number, states in self._states.items() if self._waiting[number] > 0}
-        return logits, mask, cache
-
-    def _read_all_but_last(self, numbers: Sequence[int]) -> None:
         left = list(numbers)
         while left:
             donors = {number: beginning.donor for number in left if (beginning := self._beginnings[number])}
@@ -71,6 +61,13 @@ class PromptReader:
             rows = max(1, READ_TOKENS // max(len(self._prompts[number]) for number in ready))
             for first in range(0, len(ready), rows):
                 self._read_on(ready[first : first + rows])
+        lengths = [len(self._prompts[number]) - 1 for number in numbers]
+        mask = pad(self._right_aligned(lengths), (0, 1), value=True)
+        last = self._tensor([self._prompts[number][-1:] for number in numbers])
+        cache = self._cache(numbers, lengths)
+        logits = next_logits(self._model, last, mask, self._tensor(lengths)[:, None], cache)
+        self._states = {number: states for number, states in self._states.items() if self._waiting[number] > 0}
+        return logits, mask, cache
 
     def _read_on(self, numbers: Sequence[int]) -> None:
         """Read prompts from the end of what their donors gave them, right-padded: the text of a row has no gaps."""

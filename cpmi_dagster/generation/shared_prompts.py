@@ -107,7 +107,11 @@ class SharedPrompts:
         """Append a token to every row; returns the logits behind it, (rows, vocabulary)."""
         AttentionInterface.register(IMPLEMENTATION, shared_attention)
         self.mask = pad(self.mask, (0, 1), value=True)
-        self._seating = self._seating or self._seated()
+        if self._seating is None:
+            rows, seats = seating(self.slots, len(self.texts))
+            columns = torch.arange(max(map(len, self.texts)), device=rows.device)
+            seen = columns < self.lengths[rows][..., None]
+            self._seating = _added(seen)[:, None, :, None], rows, seats
         own = _added(self.mask)[:, None, None, None]
         with attention_implementation(model, IMPLEMENTATION):
             output = model(
@@ -161,12 +165,6 @@ class SharedPrompts:
             [(keys[slot, :, : len(text)], values[slot, :, : len(text)]) for keys, values in self.prompts]
             for slot, text in zip(places, self.texts, strict=True)
         ]
-
-    def _seated(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """`added`, `rows` and `seats` of `Seats`."""
-        rows, seats = seating(self.slots, len(self.texts))
-        columns = torch.arange(max(map(len, self.texts)), device=rows.device)
-        return _added(columns < self.lengths[rows][..., None])[:, None, :, None], rows, seats
 
 
 def shared_attention(

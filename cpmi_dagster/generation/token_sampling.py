@@ -64,7 +64,20 @@ def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampl
     """
     import torch
 
-    probabilities, tokens = _most_likely(logits, sampling)
+    # the most likely tokens, descending; all of them, in place, where nothing is cut
+    width, tokens = logits.shape[-1], None
+    if 0 < sampling.top_k < width:
+        highest, tokens = logits.topk(sampling.top_k, dim=-1)
+        probabilities = (highest.float() / sampling.temperature).softmax(dim=-1)
+    else:
+        probabilities = (logits.float() / sampling.temperature).softmax(dim=-1)
+        if sampling.top_p < 1:
+            # a nucleus rarely holds more than a few tokens: sort the whole vocabulary only where it does
+            likely, tokens = probabilities.topk(min(NUCLEUS_GUESS, width), dim=-1)
+            if bool((likely.sum(dim=-1) >= sampling.top_p).all()):
+                probabilities = likely
+            else:
+                probabilities, tokens = probabilities.sort(dim=-1, descending=True)
     cumulative = probabilities.cumsum(dim=-1)
     if sampling.top_p < 1:
         kept = cumulative - probabilities < sampling.top_p
@@ -72,19 +85,3 @@ def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampl
     chosen = torch.searchsorted(cumulative, (numbers * cumulative[:, -1])[:, None])
     chosen = chosen.clamp(max=cumulative.shape[-1] - 1)
     return (chosen if tokens is None else tokens.gather(1, chosen))[:, 0]
-
-
-def _most_likely(logits: "torch.Tensor", sampling: Sampling) -> "tuple[torch.Tensor, torch.Tensor | None]":
-    """The most likely tokens and their probabilities, descending; all probabilities, in place, where nothing is cut."""
-    width = logits.shape[-1]
-    if 0 < sampling.top_k < width:
-        highest, tokens = logits.topk(sampling.top_k, dim=-1)
-        return (highest.float() / sampling.temperature).softmax(dim=-1), tokens
-    probabilities = (logits.float() / sampling.temperature).softmax(dim=-1)
-    if sampling.top_p == 1:
-        return probabilities, None
-    # A nucleus rarely holds more than a few tokens: sort the whole vocabulary only where it does.
-    likely, tokens = probabilities.topk(min(NUCLEUS_GUESS, width), dim=-1)
-    if bool((likely.sum(dim=-1) >= sampling.top_p).all()):
-        return likely, tokens
-    return probabilities.sort(dim=-1, descending=True)

@@ -11,7 +11,6 @@ as truncated. What a prompt shares with an earlier one of the call is neither re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
@@ -19,9 +18,6 @@ from cpmi_dagster.generation.stopping import cut_at_stop
 from cpmi_dagster.generation.token_sampling import occurrences, uniform_numbers
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import prompt_ids
-
-if TYPE_CHECKING:
-    from cpmi_dagster.generation.decoding import Continuation, Start
 
 PREPARED = "prepared to generate"
 """Key of `LoadedModel.remembered`."""
@@ -61,33 +57,29 @@ class TransformersEngine:
         Raises:
             ModelError: the model has layers other than attention, or there is no memory for a single continuation.
         """
+        from cpmi_dagster.generation.decoding import Start
         from cpmi_dagster.generation.fitting_batches import decode_fitting
 
         generations = [NO_ROOM] * (len(prompts) * samples)
-        starts = self._starts(prompts, sampling, samples, seed, first)
+        room, tokenizer = self.model.context_length - sampling.max_new_tokens, self.model.tokenizer
+        numbered = zip(prompts, occurrences(prompts), prompt_ids(tokenizer, prompts), strict=True)
+        starts = [
+            Start(
+                tokens,
+                range(index * samples, (index + 1) * samples),
+                uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens, first),
+            )
+            for index, (prompt, occurrence, tokens) in enumerate(numbered)
+            if 0 < len(tokens) <= room
+        ]
         if starts:
+            starts.sort(key=lambda start: -len(start.prompt))
             drawn = decode_fitting(self.model, starts, sampling, stop, self.batch_sequences)
             read: Counter[int] = Counter()
             for owner, tokens in drawn.read.items():
                 read[owner // samples] += tokens
-            for continuation in drawn.continuations:
-                prompt_tokens = read[continuation.owner // samples]
-                generations[continuation.owner] = self._generation(continuation, prompt_tokens, stop)
+            for owner, tokens, ended in drawn.continuations:
+                (text,) = tokenizer.batch_decode([tokens], skip_special_tokens=True)
+                prompt_tokens = read[owner // samples]
+                generations[owner] = Generation(cut_at_stop(text, stop), len(tokens), not ended, prompt_tokens)
         return [generations[start : start + samples] for start in range(0, len(generations), samples)]
-
-    def _starts(self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, first: int) -> "list[Start]":
-        """The prompts that leave room for a continuation, longest first."""
-        from cpmi_dagster.generation.decoding import Start
-
-        room = self.model.context_length - sampling.max_new_tokens
-        ids = prompt_ids(self.model.tokenizer, prompts)
-        starts = []
-        for index, (prompt, occurrence, tokens) in enumerate(zip(prompts, occurrences(prompts), ids, strict=True)):
-            numbers = uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens, first)
-            if 0 < len(tokens) <= room:
-                starts.append(Start(tokens, range(index * samples, (index + 1) * samples), numbers))
-        return sorted(starts, key=lambda start: -len(start.prompt))
-
-    def _generation(self, continuation: "Continuation", prompt_tokens: int, stop: Stop) -> Generation:
-        (text,) = self.model.tokenizer.batch_decode([continuation.tokens], skip_special_tokens=True)
-        return Generation(cut_at_stop(text, stop), len(continuation.tokens), not continuation.ended, prompt_tokens)

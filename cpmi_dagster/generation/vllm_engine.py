@@ -64,7 +64,19 @@ class VllmEngine:
             return generations
         outputs = self._llm.generate(
             [{"prompt_token_ids": list(ids[number])} for number in asked],
-            [_sampling_params(sampling, samples, seeds[number] + first, stop) for number in asked],
+            [
+                _vllm().SamplingParams(
+                    n=samples,
+                    seed=seeds[number] + first,
+                    temperature=sampling.temperature,
+                    top_p=sampling.top_p,
+                    top_k=sampling.top_k,
+                    max_tokens=sampling.max_new_tokens,
+                    stop=list(STOP_STRINGS[stop]) or None,
+                    include_stop_str_in_output=True,
+                )
+                for number in asked
+            ],
             use_tqdm=False,
         )
         for number, output in zip(asked, outputs, strict=True):
@@ -110,16 +122,3 @@ def _vllm() -> Any:
             "run a vLLM server and use `engine: endpoint`"
         ) from error
     return vllm
-
-
-def _sampling_params(sampling: Sampling, samples: int, seed: int, stop: Stop) -> Any:
-    return _vllm().SamplingParams(
-        n=samples,
-        seed=seed,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        max_tokens=sampling.max_new_tokens,
-        stop=list(STOP_STRINGS[stop]) or None,
-        include_stop_str_in_output=True,
-    )
