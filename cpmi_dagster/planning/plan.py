@@ -96,7 +96,15 @@ def make_plan(
             are not among them, the hardware's seconds are multiplied by what the others took against their estimate.
     """
     groups, basis = method_groups(settings.rewards.methods), settings.cost_basis
-    costs = pl.concat([_billed(size, own, list(groups), settings, models) for size, own in counted])
+    billed = []
+    for size, measured in counted:
+        own = labeling_costs("", size, measured, basis, models, list(groups))
+        parts = costs_of(settings.demand, measured, basis)
+        names = " + ".join(dict.fromkeys(models[role] for role in parts))
+        row = {"shard": "", "method": EVERYTHING, "model": names, "trajectories": size}
+        everything = row | sum(parts.values(), Cost.zero()).to_dict()
+        billed += [own, pl.DataFrame([everything], schema=own.schema)]
+    costs = pl.concat(billed)
     known = sum(size for size, _ in counted)
     rows = []
     for (method,), own in costs.group_by("method", maintain_order=True):
@@ -139,17 +147,6 @@ def make_plan(
         sampling_error="sampling_error",
     )
     return Plan(frame, hardware, gpus, known, made, frozenset(guesses))
-
-
-def _billed(
-    trajectories: int, measured: Measured, methods: Sequence[str], settings: Settings, models: Mapping[str, str]
-) -> pl.DataFrame:
-    """Rows as of `labels.labeling_costs`, and one for everything a run labels with."""
-    own = labeling_costs("", trajectories, measured, settings.cost_basis, models, methods)
-    parts = costs_of(settings.demand, measured, settings.cost_basis)
-    names = " + ".join(dict.fromkeys(models[role] for role in parts))
-    row = {"shard": "", "method": EVERYTHING, "model": names, "trajectories": trajectories}
-    return pl.concat([own, pl.DataFrame([row | sum(parts.values(), Cost.zero()).to_dict()], schema=own.schema)])
 
 
 def _sampling_error(own: pl.DataFrame, trajectories: int) -> float | None:

@@ -128,7 +128,17 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         whole = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
         if trainer.is_world_process_zero():
             shutil.rmtree(folder / BEST_WEIGHTS, ignore_errors=True)
-            _save(start if whole is None else _start(job), whole, folder)
+            saved = start
+            if whole is not None:
+                saved = _start(job)
+                saved.model.load_state_dict(whole)
+            if saved.adapters is not None:
+                saved.adapters.merge_and_unload()
+            saved.model.to(saved.dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            saved.model.save_pretrained(folder)
+            saved.tokenizer.save_pretrained(folder)
+            for file in folder.glob("*.safetensors"):
+                shutil.copymode(folder / "config.json", file)  # they come readable by their owner alone
     return Fitted(
         learning_curve(trainer.state.log_history), data.train_steps, trainer.seconds, start.identity, data.truncated
     )
@@ -203,16 +213,3 @@ def add_adapters(model: RewardModel, lora: Lora) -> Any:
         if parameter.requires_grad:
             parameter.data = parameter.data.float()  # small updates would be lost in half precision
     return adapters
-
-
-def _save(start: _Start, weights: dict[str, Any] | None, folder: Path) -> None:
-    """Write the model in the backbone's precision, adapters merged; `weights` where `start` has none of its own."""
-    if weights is not None:
-        start.model.load_state_dict(weights)
-    if start.adapters is not None:
-        start.adapters.merge_and_unload()
-    start.model.to(start.dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    start.model.save_pretrained(folder)
-    start.tokenizer.save_pretrained(folder)
-    for file in folder.glob("*.safetensors"):
-        shutil.copymode(folder / "config.json", file)  # they come readable by their owner alone

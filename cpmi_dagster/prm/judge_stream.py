@@ -157,17 +157,12 @@ def _read(stream: IO[str], queue: "Queue[Read]") -> None:
                 try:
                     queue.put(parse_line(text, Solution, place))
                 except SourceError as error:
-                    queue.put(_rejected(_id_of(text), str(error)))
+                    try:
+                        values = DECODER.decode(text)
+                    except (ValueError, RecursionError, RepeatedField):
+                        values = None
+                    found = values.get("id") if isinstance(values, dict) else None
+                    queue.put(_rejected(found if isinstance(found, (str, int)) else None, str(error)))
         queue.put(None)
     except BaseException as error:
         queue.put(error)
-
-
-def _id_of(text: str) -> str | int | None:
-    """The id of a line that is a JSON object with other fields wrong."""
-    try:
-        values = DECODER.decode(text)
-    except (ValueError, RecursionError, RepeatedField):
-        return None
-    found = values.get("id") if isinstance(values, dict) else None
-    return found if isinstance(found, (str, int)) else None

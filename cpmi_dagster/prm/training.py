@@ -136,7 +136,16 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
             start_new_session=True,
         )
         try:
-            _follow(process, place / "progress", progress)
+            reported, ended = 0, False
+            while not ended:
+                ended = process.poll() is not None
+                file = place / "progress"
+                done = int(file.read_text(encoding="utf-8")) if file.is_file() else 0
+                if done > reported:
+                    progress(done - reported)
+                reported = done
+                if not ended:
+                    time.sleep(POLL_SECONDS)
         finally:
             # end all processes of the launch, by force after `GRACE_SECONDS`
             for number, patience in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
@@ -200,20 +209,6 @@ def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
     (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
     text = json.dumps(facts, default=lambda value: value.model_dump())
     (place / "job.json").write_text(text, encoding="utf-8")
-
-
-def _follow(process: "subprocess.Popen[bytes]", file: Path, progress: Callable[[int], None]) -> None:
-    """Pass progress on until the process ends."""
-    reported = 0
-    while True:
-        ended = process.poll() is not None
-        done = int(file.read_text(encoding="utf-8")) if file.is_file() else 0
-        if done > reported:
-            progress(done - reported)
-        reported = done
-        if ended:
-            return
-        time.sleep(POLL_SECONDS)
 
 
 if __name__ == "__main__":

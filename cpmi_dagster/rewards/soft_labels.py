@@ -35,10 +35,20 @@ def soft_labels(
     Returns:
         Columns of `dataset.soft_labels`, in the order of the rewards.
     """
-    present = step_rewards["reward_type"].unique().to_list()
-    normalised_as = _normalised_as(present, probabilities)
+    # whose median and MAD normalise a row; null where the reward is a probability already
+    present, reward_type = step_rewards["reward_type"].unique().to_list(), pl.col("reward_type")
+    kept = [name for name, entry in REWARD_TYPES.items() if entry.is_probability]
+    rest = pl.when(reward_type.is_in([*kept, *probabilities])).then(None).otherwise(reward_type)
+    merges = {name: entry.merge for name, entry in REWARD_TYPES.items() if entry.merge}
+    first = {
+        name: None if merge.first in kept else merge.first if merge.first in present else f"{name}{FIRST_PART}"
+        for name, merge in merges.items()
+    }
+    steps = reward_type.replace_strict({name: merge.steps for name, merge in merges.items()}, default=0)
+    of_first_part = pl.when(pl.col("step_index") < steps).then(reward_type.replace_strict(first, default=None))
+    normalised_as = of_first_part.otherwise(rest)
     # over the rows of each type itself; of a merge, over those of each part
-    reward, is_own = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == pl.col("reward_type")
+    reward, is_own = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == reward_type
     groups = step_rewards.lazy().filter(is_own).group_by(normalised_as=normalised_as)
     own = groups.agg(median=reward.median(), mad=(reward - reward.median()).abs().median()).collect()
     # looked up, not joined: a join would copy the whole set
@@ -51,18 +61,3 @@ def soft_labels(
     sigmoid = 1 / (1 + (-score).exp())
     label = pl.when(normalised_as.is_null()).then(reward).otherwise(sigmoid)
     return SoftLabels.cast(step_rewards.select("trajectory_id", "step_index", "reward_type", soft_label=label))
-
-
-def _normalised_as(present: Sequence[str], probabilities: Sequence[str]) -> pl.Expr:
-    """Rewards whose median and MAD normalise a row; null where the reward is a probability already."""
-    reward_type = pl.col("reward_type")
-    kept = [name for name, entry in REWARD_TYPES.items() if entry.is_probability]
-    rest = pl.when(reward_type.is_in([*kept, *probabilities])).then(None).otherwise(reward_type)
-    merges = {name: entry.merge for name, entry in REWARD_TYPES.items() if entry.merge}
-    first = {
-        name: None if merge.first in kept else merge.first if merge.first in present else f"{name}{FIRST_PART}"
-        for name, merge in merges.items()
-    }
-    steps = reward_type.replace_strict({name: merge.steps for name, merge in merges.items()}, default=0)
-    is_first_part = pl.col("step_index") < steps
-    return pl.when(is_first_part).then(reward_type.replace_strict(first, default=None)).otherwise(rest)
