@@ -42,28 +42,10 @@ class WorkerPool:
         """
         with self._slots:
             for _attempt in range(2):
-                worker = (
-                    self._idle.pop()
-                    if self._idle
-                    else subprocess.Popen(
-                        [sys.executable, "-P", str(WORKER_SCRIPT)],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.DEVNULL,
-                        encoding="utf-8",
-                    )
-                )
-                assert worker.stdout is not None
-                timer = threading.Timer(LONGEST_WAIT, worker.kill)
-                timer.daemon = True
-                timer.start()
-                with suppress(OSError):
-                    print(json.dumps([gold, candidate]), file=worker.stdin, flush=True)
-                reply = worker.stdout.readline()  # empty where it ends without a verdict
-                timer.cancel()
-                if reply in VERDICTS:
+                worker = self._idle.pop() if self._idle else _started()
+                if (verdict := _asked(worker, json.dumps([gold, candidate]))) is not None:
                     self._idle.append(worker)
-                    return VERDICTS[reply]
+                    return verdict
                 _stop(worker)
                 if worker.returncode == OUT_OF_TIME:
                     return False
@@ -79,6 +61,24 @@ class WorkerPool:
     def reset_in_child(self) -> None:
         """Drop the workers, which belong to the parent process: a forked child starts its own."""
         self.__init__()
+
+
+def _started() -> Worker:
+    command, pipe = [sys.executable, "-P", str(WORKER_SCRIPT)], subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, encoding="utf-8")
+
+
+def _asked(worker: Worker, request: str) -> bool | None:
+    """The verdict of a worker; None where it ends without one."""
+    assert worker.stdout is not None
+    timer = threading.Timer(LONGEST_WAIT, worker.kill)
+    timer.daemon = True
+    timer.start()
+    with suppress(OSError):
+        print(request, file=worker.stdin, flush=True)
+    reply = worker.stdout.readline()
+    timer.cancel()
+    return VERDICTS.get(reply)
 
 
 def _stop(worker: Worker) -> None:
