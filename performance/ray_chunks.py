@@ -35,6 +35,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.ray_actors import Actors
 
 BEFORE_LABELS = ("sources", "alignment", "selection")
 MOST_ACTORS = 512
@@ -64,11 +65,11 @@ def label(settings: Settings) -> float:
 
 def start_up(settings: Settings) -> float:
     """Seconds until an actor has made its first chunk, which needs no model."""
-    models = LanguageModels(settings)
+    actors = Actors(settings, LanguageModels(settings))
     began = time.perf_counter()
-    _commit(settings, models, "000", 1, TABLES[LOGPROBS].schema.create_empty())
+    _commit(settings, actors, "000", 1, TABLES[LOGPROBS].schema.create_empty())
     seconds = time.perf_counter() - began
-    models.release()
+    actors.stop()
     return seconds
 
 
@@ -86,12 +87,12 @@ def compare_labeling(settings: Settings, home: Path, threads: int) -> None:
         print(f"| {name} | {starting:.1f} | {seconds:.1f} | {(seconds - starting) / alone - 1:+.1%} |", flush=True)
 
 
-def _commit(settings: Settings, models: LanguageModels, shard: str, chunks: int, rows: pl.DataFrame) -> None:
+def _commit(settings: Settings, actors: Actors, shard: str, chunks: int, rows: pl.DataFrame) -> None:
     lake = Lake(settings.home)
     run = StageRun(
-        "answer_logprobs", [LOGPROBS, REJECTED_TRAJECTORIES], settings, lake, models, DataSources(settings),
-        Database(lake),
-        LoggedProgress(), "r", lambda _: None, chunks=lake.chunks(LOGPROBS, shard, "rate"),
+        "answer_logprobs", [LOGPROBS, REJECTED_TRAJECTORIES], settings, lake, LanguageModels(settings),
+        DataSources(settings), Database(lake), LoggedProgress(), "r", lambda _: None,
+        chunks=lake.chunks(LOGPROBS, shard, "rate"), actors=actors,
     )  # fmt: skip
     items = pl.DataFrame({"trajectory_id": [f"{shard}-{number}" for number in range(chunks)]})
     run.in_chunks(shard, items, 1, partial(copied, rows=rows))
@@ -104,15 +105,15 @@ def measure_rate(settings: Settings, actors: Sequence[int], chunks: int, rows: p
     print(f" seconds a chunk with which {MOST_ACTORS} actors are fed |\n|---|---|---|---|")
     for number in actors:
         own = with_ray(settings, RayActors(actors=number))
-        models = LanguageModels(own)
-        _commit(own, models, "warm", 2 * number, rows)
+        pool = Actors(own, LanguageModels(own))
+        _commit(own, pool, "warm", 2 * number, rows)
         began, spent = time.perf_counter(), time.process_time()
         shards = [f"{shard:03d}" for shard in range(SHARDS)]
         with ThreadPoolExecutor(SHARDS) as threads:
-            list(threads.map(partial(_commit, own, models, chunks=chunks // SHARDS, rows=rows), shards))
+            list(threads.map(partial(_commit, own, pool, chunks=chunks // SHARDS, rows=rows), shards))
         rate = chunks / (time.perf_counter() - began)
         each = (time.process_time() - spent) / chunks
-        models.release()
+        pool.stop()
         print(f"| {number} | {rate:.1f} | {each:.4f} | {MOST_ACTORS * max(each, 0):.1f} |", flush=True)
 
 

@@ -45,6 +45,7 @@ from cpmi_dagster.resources.dag.staleness import Maker
 from cpmi_dagster.resources.dag.step_errors import step_errors
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.ray_actors import Actors
 from cpmi_dagster.resources.workers.side_by_side import side_by_side
 
 LOG = logging.getLogger(__name__)
@@ -113,14 +114,15 @@ class ShardOp:
                     )
                 # models know the settings that the launchpad changes
                 models = context.resources.models if is_profile else LanguageModels(own)
-                used = {"settings": own, "models": models}
+                actors = Actors(own, models)
+                used = {"settings": own, "models": models, "actors": actors}
                 runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in chosen]
                 checks = [check for check in self.checks if check.spec.key in context.selected_asset_check_keys]
                 made_by = versions if is_profile else self._versions(own, makers)
                 try:
-                    yield from _ShardWork(context, runs, checks, made_by).events()
+                    yield from _ShardWork(context, runs, checks, made_by, actors).events()
                 finally:
-                    models.end_actors()
+                    actors.stop()
 
         return dg.multi_asset(
             name=self.name,
@@ -167,6 +169,7 @@ class _ShardWork:
     runs: Sequence[tuple[Stage, StageRun]]
     checks: Sequence[ShardCheck]
     versions: Mapping[str, str]
+    actors: Actors
     failures: list[str] = field(default_factory=list)
     checked: set[ShardCheck] = field(default_factory=set)
     stopped: Event = field(default_factory=Event)
@@ -185,8 +188,8 @@ class _ShardWork:
             if ray is None:
                 finished = (made for shard in shards for made in self._make(shard))
             else:
-                run.models.connect_actors()
-                finished = side_by_side(self._make, shards, ray.shards_at_once, run.models.stop_actors)
+                self.actors.pool()
+                finished = side_by_side(self._make, shards, ray.shards_at_once, self.actors.stop)
             with closing(finished):
                 for made in finished:
                     # not in the shard's thread, which may be ahead: an event names those that Dagster has of its inputs

@@ -20,8 +20,9 @@ from cpmi_dagster.resources.lake.input_rows import ASKED_FOR, partitions_of
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput, chunk_jobs, made
+from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput, chunk_jobs
 from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.ray_actors import Actors
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class StageRun:
     makers: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[str] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
+    actors: Actors | None = None
 
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Rows of an input that the profile asks for; all partitions of the profile unless one is named.
@@ -125,7 +127,12 @@ class StageRun:
         found = sum(job.rows.height for job in jobs if job.name in done)
         advance(found)
         pace, began = Pace(frame.height, found), time.perf_counter()
-        for job, chunk in made([job for job in jobs if job.name not in done], self.settings, self.models, advance):
+        left = [job for job in jobs if job.name not in done]
+        pool = self.actors.pool() if self.actors and left else None
+        here = ((job, job.made(self.settings, self.models, advance)) for job in left)
+        for job, chunk in pool.make(left) if pool else here:
+            if pool:
+                advance(job.rows.height)
             self._store(job.name, chunk)
             done[job.name] = chunk
             pace = pace.after(job.rows.height, chunk.cost, time.perf_counter() - began)

@@ -6,7 +6,7 @@
 it, and finds the models there. The same function makes the chunk in this process where no actors are asked for.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,21 +143,3 @@ def chunk_jobs(
         )
         for number, rows in enumerate(slices)
     ]
-
-
-def made(
-    jobs: Sequence[ChunkJob], settings: Settings, models: LanguageModels, advance: Advance
-) -> Iterator[tuple[ChunkJob, StageOutput]]:
-    """Chunks as they are finished: by the profile's actors in any order, else in this process one after another.
-
-    Raises:
-        CpmiError: a chunk cannot be made.
-    """
-    actors = models.actors if jobs else None
-    if actors is None:
-        for job in jobs:
-            yield job, job.made(settings, models, advance)
-    else:
-        for job, output in actors.make(jobs):
-            advance(job.rows.height)
-            yield job, output

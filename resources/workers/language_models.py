@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import MissingModel, ModelError, NoActors, SettingsError, SourceError
+from cpmi_dagster.errors import MissingModel, ModelError, SettingsError, SourceError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
 from cpmi_dagster.models.language_models import (
@@ -36,12 +35,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.resources.workers.gpus import GpuDealer
 
-if TYPE_CHECKING:
-    from cpmi_dagster.resources.workers.ray_actors import ActorPool
-
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
-STOPPED = "interrupted; run again to continue where it stopped"
-LABELING_ROLES: tuple[Role, ...] = ("labeler", "rollouts", "prover")
 Weights = tuple[str, str | None, str, str, str | None]
 
 
@@ -53,9 +47,6 @@ class LanguageModels:
         self._dealer = GpuDealer(settings.orchestration.gpus)
         self._loaded: dict[Weights, tuple[list[str], LoadedModel]] = {}
         self._engines: dict[tuple[str, ...], RolloutEngine] = {}
-        self._actors: ActorPool | None = None
-        self._actors_lock = Lock()
-        self._stopped = False
 
     @cached_property
     def _lock(self) -> HubLock:
@@ -83,53 +74,10 @@ class LanguageModels:
         wanted = self.spec(role).device
         return self._dealer.device() if wanted == "auto" else wanted
 
-    @property
-    def actors(self) -> "ActorPool | None":
-        """The processes that make chunks, each with models of its own; None where the profile names none.
-
-        Raises:
-            ActorError: Ray is not installed, its cluster is not reached, or the actors were stopped.
-        """
-        ray = self._settings.orchestration.ray
-        with self._actors_lock:
-            if self._stopped:
-                raise NoActors(STOPPED)
-            if ray is not None and self._actors is None:
-                from cpmi_dagster.resources.workers.ray_actors import ActorPool
-
-                self._actors = ActorPool(ray, self._settings_of_actors())
-            return self._actors
-
-    def connect_actors(self) -> None:
-        """Reach the actors' cluster now, from the main thread, where SIGTERM still ends this process as it should."""
-        _ = self.actors
-
-    def _settings_of_actors(self) -> Settings:
-        """The profile with the revisions that this home uses, so that no actor has to look one up."""
-        named = {role: self.spec(role) for role in LABELING_ROLES if getattr(self._settings.models, role) is not None}
-        models = self._settings.models.model_copy(update=named)
-        orchestration = self._settings.orchestration.model_copy(update={"ray": None})
-        return self._settings.model_copy(update={"models": models, "orchestration": orchestration})
-
-    def stop_actors(self) -> None:
-        """End the actors: whoever waits for a chunk, or asks for one until `end_actors`, gets `NoActors`."""
-        with self._actors_lock:
-            self._stopped = True
-            if self._actors is not None:
-                self._actors.close()
-
-    def end_actors(self) -> None:
-        """End the actors, and with them what they hold of GPUs; others are started when chunks are to be made."""
-        with self._actors_lock:
-            actors, self._actors, self._stopped = self._actors, None, False
-        if actors is not None:
-            actors.close()
-
     def release(self) -> None:
-        """Drop the models in memory, those of actors too; they are loaded again when needed."""
+        """Drop the models in memory; they are loaded again when needed."""
         from cpmi_dagster.models.memory import release_memory
 
-        self.end_actors()
         devices = {loaded.device for _, loaded in self._loaded.values()}
         self._loaded.clear()
         self._engines.clear()

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, PriorityQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -35,10 +35,12 @@ from cpmi_dagster.errors import (
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.workers.chunks import ChunkJob, StageOutput
-from cpmi_dagster.resources.workers.language_models import STOPPED, LanguageModels
+from cpmi_dagster.resources.workers.language_models import LanguageModels, Role
 from cpmi_dagster.resources.workers.ray_cluster import connect, resources_of_actor, room
 
 LOG = logging.getLogger(__name__)
+STOPPED = "interrupted; run again to continue where it stopped"
+LABELING_ROLES: tuple[Role, ...] = ("labeler", "rollouts", "prover")
 POLL_SECONDS = 0.05
 LOOK_EVERY_SECONDS = 2.0
 """How often the number of actors is compared with the room of the cluster."""
@@ -250,6 +252,48 @@ class ActorPool:
             kind = ActorsLost if failure.passes else ActorError
             problem = f"{chunk.job} cannot be made by {chunk.failures} actors, at last: {failure.words}"
             chunk.output.set_exception(kind(problem))
+
+
+class Actors:
+    """The actors of a profile for one run: started when chunks are to be made, ended with the run.
+
+    Args:
+        settings: the profile.
+        models: of the run; actors take the revisions that its home uses, so that none has to look one up.
+    """
+
+    def __init__(self, settings: Settings, models: LanguageModels) -> None:
+        self._settings, self._models = settings, models
+        self._pool: ActorPool | None = None
+        self._lock = Lock()
+        self._stopped = False
+
+    def pool(self) -> ActorPool | None:
+        """The actors; None where the profile names none. Called first from the main thread, where SIGTERM stays ours.
+
+        Raises:
+            ActorError: Ray is not installed, its cluster is not reached, or the actors were stopped.
+        """
+        ray = self._settings.orchestration.ray
+        with self._lock:
+            if self._stopped:
+                raise NoActors(STOPPED)
+            if ray is not None and self._pool is None:
+                own = self._settings.models
+                named = {role: self._models.spec(role) for role in LABELING_ROLES if getattr(own, role) is not None}
+                models = own.model_copy(update=named)
+                orchestration = self._settings.orchestration.model_copy(update={"ray": None})
+                changed = {"models": models, "orchestration": orchestration}
+                self._pool = ActorPool(ray, self._settings.model_copy(update=changed))
+            return self._pool
+
+    def stop(self) -> None:
+        """End the actors, and what they hold of GPUs: whoever waits for a chunk, or asks for one, gets `NoActors`."""
+        with self._lock:
+            self._stopped = True
+            pool, self._pool = self._pool, None
+            if pool is not None:
+                pool.close()
 
 
 def _kill(actor: Any) -> None:

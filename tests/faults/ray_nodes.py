@@ -36,6 +36,7 @@ from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers import ray_actors
 from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput
 from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.ray_actors import Actors
 
 SHARDS, CHUNKS, ACTORS_OF_A_NODE = [f"{number:03d}" for number in range(12)], 64, 2
 CHUNK_SECONDS = 0.1
@@ -71,12 +72,12 @@ def kill(node: psutil.Process) -> None:
     psutil.wait_procs(everything)
 
 
-def shard_made(settings: Settings, models: LanguageModels, make: ChunkMaker, shard: str) -> StageOutput:
+def shard_made(settings: Settings, actors: Actors, make: ChunkMaker, shard: str) -> StageOutput:
     """The rows of a shard, made by a stage."""
     lake = Lake(settings.home)
     run = StageRun(
-        "step_rewards", [TABLE], settings, lake, models, DataSources(settings), Database(lake), LoggedProgress(), "r",
-        lambda _: None, chunks=lake.chunks(TABLE, shard, "fingerprint"),
+        "step_rewards", [TABLE], settings, lake, LanguageModels(settings), DataSources(settings), Database(lake),
+        LoggedProgress(), "r", lambda _: None, chunks=lake.chunks(TABLE, shard, "fingerprint"), actors=actors,
     )  # fmt: skip
     ids = pl.DataFrame({"trajectory_id": [f"{shard}-{number}" for number in range(CHUNKS)]})
     return run.in_chunks(shard, ids, 1, make)
@@ -94,14 +95,14 @@ def disturb(nodes: list[psutil.Process], folder: Path, log: Path) -> None:
 
 def make_all(settings: Settings, folder: Path, log: Path) -> tuple[list[StageOutput], float]:
     """All shards, four at once, and the seconds from when the actors of both nodes are at work."""
-    models, met = LanguageModels(settings), folder / "met"
+    actors, met = Actors(settings, LanguageModels(settings)), folder / "met"
     met.mkdir()
-    shard_made(settings, models, partial(ray_makers.meet, folder=str(met), processes=2 * ACTORS_OF_A_NODE), "met")
+    shard_made(settings, actors, partial(ray_makers.meet, folder=str(met), processes=2 * ACTORS_OF_A_NODE), "met")
     make, began = partial(ray_makers.reward, log=str(log), seconds=CHUNK_SECONDS), time.monotonic()
     with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(partial(shard_made, settings, models, make), SHARDS))
+        made = list(threads.map(partial(shard_made, settings, actors, make), SHARDS))
     seconds = time.monotonic() - began
-    models.release()
+    actors.stop()
     return made, seconds
 
 
@@ -131,8 +132,8 @@ def main(folder: Path) -> None:
     finally:
         for node in reversed(nodes):
             kill(node)
-    models = LanguageModels(alone)
-    expected = [shard_made(alone, models, ray_makers.reward, shard) for shard in SHARDS]
+    actors = Actors(alone, LanguageModels(alone))
+    expected = [shard_made(alone, actors, ray_makers.reward, shard) for shard in SHARDS]
     times = Counter(log.read_text().split())
     twice = sum(count > 1 for count in times.values())
     lost = sum("goes to another actor" in warning.getMessage() for warning in warnings)

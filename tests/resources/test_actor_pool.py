@@ -28,8 +28,8 @@ from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.workers import ray_actors
 from cpmi_dagster.resources.workers.chunks import ChunkJob, ChunkMaker, chunk_jobs
-from cpmi_dagster.resources.workers.language_models import STOPPED, LanguageModels
-from cpmi_dagster.resources.workers.ray_actors import ActorPool, ChunkActor
+from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.ray_actors import STOPPED, ActorPool, Actors, ChunkActor
 
 SECONDS = 120
 UNMAKABLE = "chunk 00000 of step_rewards 000 cannot be made by 3 actors, at last:"
@@ -224,12 +224,13 @@ def test_chunks_of_earlier_shards_come_first(cluster, start):
 def test_whoever_waits_for_a_chunk_is_answered_when_the_actors_are_stopped(cluster, settings):
     cluster.nodes = 0
     orchestration = settings.orchestration.model_copy(update={"ray": RayActors(actors=2)})
-    models = LanguageModels(settings.model_copy(update={"orchestration": orchestration}))
-    actors = models.actors
-    assert actors is not None
+    settings = settings.model_copy(update={"orchestration": orchestration})
+    actors = Actors(settings, LanguageModels(settings))
+    pool = actors.pool()
+    assert pool is not None
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(outcome, actors, jobs_of(ray_makers.reward))
-        models.stop_actors()
+        waiting = thread.submit(outcome, pool, jobs_of(ray_makers.reward))
+        actors.stop()
         assert str(waiting.result()) == STOPPED
     with pytest.raises(NoActors, match=STOPPED):
-        _ = models.actors
+        actors.pool()

@@ -8,7 +8,7 @@ import pytest
 from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.errors import MissingModel
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.workers.chunks import ChunkJob, StageOutput, chunk_jobs, made
+from cpmi_dagster.resources.workers.chunks import ChunkJob, StageOutput, chunk_jobs
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 FRAME = pl.DataFrame({"trajectory_id": list("abcde")})
@@ -27,7 +27,7 @@ def jobs_of(frame: pl.DataFrame, **models: list[str]) -> list[ChunkJob]:
 
 def test_chunks_have_the_rows_of_their_own_trajectories_and_no_rows_are_one_chunk(tmp_path):
     settings, done = load_settings("miniature", tmp_path), []
-    outputs = [output for _, output in made(jobs_of(FRAME), settings, LanguageModels(settings), done.append)]
+    outputs = [job.made(settings, LanguageModels(settings), done.append) for job in jobs_of(FRAME)]
     found = pl.concat([output.frame("labels/step_rewards") for output in outputs])
     assert found.rows() == [("a", "12"), ("b", "12"), ("c", "4"), ("d", "4"), ("e", "5")]
     assert done == [2, 2, 1]

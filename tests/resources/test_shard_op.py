@@ -34,7 +34,8 @@ from cpmi_dagster.resources.lake.database import Database
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.chunks import StageOutput
-from cpmi_dagster.resources.workers.language_models import STOPPED, LanguageModels
+from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.ray_actors import STOPPED, Actors
 
 NEGATIVES, REWARDS = "labels/hard_negatives", "labels/step_rewards"
 
@@ -49,7 +50,7 @@ def settings(tmp_path) -> Settings:
 @pytest.fixture
 def on_actors(settings, monkeypatch) -> Settings:
     """The same with two shards labelled at once; the stages of these tests need no actor, and none is started."""
-    monkeypatch.setattr(LanguageModels, "connect_actors", lambda _: None)
+    monkeypatch.setattr(Actors, "pool", lambda _: None)
     ray = RayActors(actors=2, shards_at_once=2)
     return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update={"ray": ray})})
 
@@ -238,7 +239,7 @@ def test_what_every_shard_would_meet_is_said_once_where_it_stops_the_others(on_a
                 raise NoActors(STOPPED)
             raise StorageError("there is no room on the disk")
 
-    monkeypatch.setattr(LanguageModels, "stop_actors", lambda _: stopped.set())
+    monkeypatch.setattr(Actors, "stop", lambda _: stopped.set())
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(Waiting(), on_actors, instance)
     assert failure_of(result) == "negatives 001: there is no room on the disk"
