@@ -1,6 +1,5 @@
 """Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored."""
 
-from dataclasses import replace
 from functools import partial
 
 import dagster as dg
@@ -22,19 +21,17 @@ from cpmi_dagster.contracts.keys import (
     STEP_REWARDS,
     TRAJECTORIES,
 )
-from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
-from cpmi_dagster.generation.monte_carlo import in_order, sampled
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.generation.monte_carlo import sampled
 from cpmi_dagster.resources.dag.label_chunks import (
     roll_out,
     sample_negatives,
     score_by_prover,
     score_chunk,
     score_controls,
-    scored_output,
 )
 from cpmi_dagster.resources.dag.stage import NOTHING_ASKED_FOR, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.extent import AXES, Extent
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
@@ -42,9 +39,8 @@ from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.rewards.summary import reward_summary
-from cpmi_dagster.scoring import conditionings, controls
-from cpmi_dagster.scoring.logprobs import ScoredAnswers, joined
-from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
+from cpmi_dagster.scoring import conditionings
+from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.trajectories import own_labels
 
 SCORED_TEXTS = [
@@ -54,6 +50,7 @@ SCORED_TEXTS = [
     "labels/hard_negatives.answer",
 ]
 """What a log-probability is of."""
+SCORING_ASKED = ("demand.conditionings", "scoring.templates", "demand.negatives")
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
@@ -68,7 +65,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "answers.identity",
         "scoring.chunk_trajectories",
     ],
-    grows=AXES[NEGATIVES],
+    asks=["demand.negatives"],
     models=["labeler"],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
@@ -82,7 +79,7 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     also=[REJECTED_TRAJECTORIES],
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["scoring.other_layout"],
-    grows=AXES[LOGPROBS],
+    asks=SCORING_ASKED,
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
@@ -95,35 +92,19 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 
     If the profile adds conditionings, templates or hard negatives, only the additions are scored.
     """
-    conditionings, templates, count = (run.extent[axis] for axis in AXES[LOGPROBS])
-    scoring = run.settings.scoring.model_copy(update={"conditionings": conditionings, "templates": templates})
-    negative_answers = run.lake.read(NEGATIVES, shard)
-    if count is not None:
-        negative_answers = negative_answers.filter(pl.col("rank") <= count)
-    before = run.made_before(shard)
-    scored = _scored_already(run.extent_before) if run.extent_before else None
-    make = partial(score_chunk, role="labeler", scoring=scoring, scored=scored, contrasted=count != 0)
-    made = run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, {NEGATIVES: negative_answers})
-    if before is None:
-        return scored_output(_answers(made), made.model)
-    return scored_output(joined(_answers(before), _answers(made)), made.model)
-
-
-def _scored_already(extent: Extent) -> ScoredAlready:
-    conditionings, templates, negatives = (extent[axis] for axis in AXES[LOGPROBS])
-    return ScoredAlready(templates=templates, conditionings=conditionings, negatives=negatives)
-
-
-def _answers(output: StageOutput) -> ScoredAnswers:
-    logprobs = output.frame(LOGPROBS).sort(AnswerLogprobs.primary_key())
-    return ScoredAnswers(logprobs, output.frame(REJECTED_TRAJECTORIES), output.cost)
+    demand = run.settings.demand
+    scoring = run.settings.scoring.model_copy(update={"conditionings": demand.conditionings})
+    wanted, contrasted = frozenset(run.parts), demand.negatives != 0
+    make = partial(score_chunk, role="labeler", scoring=scoring, wanted=wanted, contrasted=contrasted)
+    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
+    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, beside)
 
 
 @model_stage(
     CONTROLS,
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["rewards.default_conditioning", "demand.negatives", "scoring.other_layout"],
-    grows=AXES[CONTROLS],
+    asks=["demand.controls", "scoring.templates"],
     models=["labeler"],
     lineage={"logprob_sum": SCORED_TEXTS},
 )
@@ -132,21 +113,10 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
 
     If the profile adds controls, only these are scored.
     """
-    selected = run.selected(shard)
-    names, templates = (run.extent[axis] for axis in AXES[CONTROLS])
-    before = run.made_before(shard)
-    made_names, made_templates = run.extent_before.values() if run.extent_before else ((), 0)
-    keeps = before is not None and made_templates >= templates
-    missing = [name for name in names if not keeps or name not in made_names]
-    scoring = _scoring_alone(run, templates)
+    selected, scoring = run.selected(shard), _scoring_alone(run, run.settings.scoring.templates)
     pool = selected.select("trajectory_id", "question_id", "steps", "gold_answer")
-    make = partial(score_controls, pool=pool, scoring=scoring, names=missing)
-    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
-    made = run.in_chunks(shard, selected, scoring.chunk_trajectories, make, beside)
-    if before is None or not keeps:
-        return made
-    rows = pl.concat([before.frame(CONTROLS), made.frame(CONTROLS)]).sort(controls.CONTROL_KEY)
-    return StageOutput(rows, made.model, before.cost + made.cost, made.notes)
+    make = partial(score_controls, pool=pool, scoring=scoring, wanted=tuple(run.parts))
+    return run.in_chunks(shard, selected, scoring.chunk_trajectories, make, {NEGATIVES: run.read(NEGATIVES, shard)})
 
 
 @model_stage(
@@ -181,7 +151,7 @@ def _scoring_alone(run: StageRun, templates: int) -> ProfileScoring:
 @stage(
     SCORES,
     inputs=[LOGPROBS],
-    settings=AXES[LOGPROBS],
+    settings=SCORING_ASKED,
     lineage={
         name: ["labels/answer_logprobs.logprob_sum", "labels/answer_logprobs.token_count"]
         for name in ("gold_shift", "negative_shift", "cpmi")
@@ -208,22 +178,22 @@ rolls_out = partial(
 
 @rolls_out(
     POLICY_ROLLOUTS,
-    grows=AXES[POLICY_ROLLOUTS],
+    asks=["demand.policy_steps", "rollouts.policy_count"],
     models=["rollouts"],
 )
 def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
     """T completions by the labeler of every prefix that a reward type needs; MC rewards are their means (Eq. 1)."""
-    return _rollouts(run, shard, "rollouts", include_question=False)
+    return _rollouts(run, shard, "rollouts")
 
 
 @rolls_out(
     PROVER_ROLLOUTS,
-    grows=AXES[PROVER_ROLLOUTS],
+    asks=["demand.prover_steps", "rollouts.prover_count"],
     models=["prover"],
 )
 def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
     """Completions by the prover, also of the question alone: PAV's advantage term (Eq. 2)."""
-    return _rollouts(run, shard, "prover", include_question=True)
+    return _rollouts(run, shard, "prover")
 
 
 def _completed(run: StageRun, shard: str) -> pl.DataFrame:
@@ -231,19 +201,10 @@ def _completed(run: StageRun, shard: str) -> pl.DataFrame:
     return sampled(run.selected(shard), run.settings.rollouts_of(shard), run.settings.seed)
 
 
-def _rollouts(run: StageRun, shard: str, role: Role, *, include_question: bool) -> StageOutput:
+def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
     """Asked for more prefixes or rollouts, only what these add is drawn."""
-    selected = _completed(run, shard)
-    steps, count = run.extent.values()
-    made = tuple(run.extent_before.values()) if run.extent_before else None
-    make = partial(roll_out, role=role, count=count, include_question=include_question, steps=steps, made=made)
-    drawn = run.in_chunks(shard, selected, run.settings.rollouts.chunk_trajectories, make)
-    before = run.made_before(shard)
-    if before is None:
-        return drawn
-    (key,) = run.tables
-    frame = in_order(pl.concat([before.frame(key), drawn.frame(key)]), selected)
-    return replace(drawn, frames=frame, cost=before.cost + drawn.cost)
+    make = partial(roll_out, role=role, wanted=tuple(run.parts))
+    return run.in_chunks(shard, _completed(run, shard), run.settings.rollouts.chunk_trajectories, make)
 
 
 @stage(
@@ -324,11 +285,11 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
     targets = costs.target_tokens(run.read(LOGPROBS, shard))
-    # templates and negatives that are on disk and not asked for any more are not part of a method's cost
-    everything = int(run.lake.read(LOGPROBS, shard, ["token_count"])["token_count"].sum())
+    # what was scored together with these answers, and is not asked for, is not part of a method's cost
+    everything = int(run.lake.read_whole(LOGPROBS, shard, ["token_count"])["token_count"].sum())
     share = costs.tokens_of(targets) / max(everything, 1)
     spent["answer_logprobs"] = spent["answer_logprobs"].times(share)
-    rollouts = {role: run.lake.read(f"labels/{name}", shard) for role, name in costs.SAMPLED.items()}
+    rollouts = {role: run.lake.read_whole(f"labels/{name}", shard) for role, name in costs.SAMPLED.items()}
     frame = costs.labeling_costs(
         shard=shard,
         trajectories=run.selected(shard).height,

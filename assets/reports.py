@@ -38,8 +38,8 @@ from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.input_rows import partitions_of
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.lake.queries import ask
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
@@ -164,14 +164,14 @@ def headline(settings: Settings) -> pl.DataFrame:
     """The headline table as text, from the artifacts that have been made; empty where none has."""
     from cpmi_dagster.reports.headline import format_headline, headline_table
 
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
     return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, settings.recipes))
 
 
 def labels_made(settings: Settings) -> pl.DataFrame:
     """A row per reward type: trajectories, steps, the rewards' spread, the step of the lowest; none without labels."""
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     try:
         if not lake.partitions(STEP_REWARDS):
             return pl.DataFrame()
@@ -193,7 +193,7 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
             raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
         remove_unfinished(card)
         text = with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile)
-        run.lake.files.commit(card.relative_to(run.lake.folder).as_posix(), text.encode())
+        run.lake.files.write(card.relative_to(run.lake.folder).as_posix(), text.encode())
 
 
 def _provenance(lake: Lake, settings: Settings) -> pl.DataFrame:

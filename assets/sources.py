@@ -16,8 +16,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.fingerprints import fingerprint_of
-from cpmi_dagster.resources.lake.lake import FileRecord
+from cpmi_dagster.resources.lake.records import FileRecord, hash_of
 from cpmi_dagster.resources.sources.shard_spool import SPOOL, ShardSpool, remove_spools
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.trajectories.own_labels import read_step_labels
@@ -44,7 +43,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
     """Reads the source rows and assigns them to shards by a hash of the question, so a question stays in one shard."""
-    spool = ShardSpool(run.lake.work_folder(SPOOL) / fingerprint_of(run.facts)[:SPOOL_CHARACTERS])
+    spool = ShardSpool(run.lake.work_folder(SPOOL) / hash_of(run.facts)[:SPOOL_CHARACTERS])
     rows = spool.read(shard, lambda: _numbered(run))
     others = [run.lake.intact_record(run.tables[0], other) for other in run.settings.shard_keys if other != shard]
     if all(record is not None and _has_read(record, run, spool.filled_at) for record in others):

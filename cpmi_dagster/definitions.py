@@ -11,6 +11,7 @@ from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, 
 from cpmi_dagster.assets.reports import headline, labels_made
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
+from cpmi_dagster.resources.commands.clean import remove_unused, unused_files
 from cpmi_dagster.resources.commands.doctor import examine
 from cpmi_dagster.resources.commands.export import ExportRequest, export
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
@@ -40,8 +41,9 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate",
-    "examine", "export", "headline", "home_status", "labels_made", "load_settings", "plan", "query",
-    "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "verify_home", "write_starter",
+    "examine", "export", "headline", "home_status", "labels_made", "load_settings", "plan", "query", "remove_unused",
+    "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "unused_files", "verify_home",
+    "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -61,7 +63,7 @@ def build_definitions(
         remake: tables to rebuild even where nothing changed.
     """
     locks, folder = shared_locks(settings), dagster_folder(settings)
-    lake, jobs = Lake(settings.home, remake, locks=locks), automation.jobs(settings)
+    lake, jobs = Lake.of(settings, remake), automation.jobs(settings)
     claim = partial(claim_history, settings=settings, folder=folder)
     others = (stage for room in ROOMS if room is not labels for stage in room.STAGES)
     return dg.Definitions(
@@ -72,7 +74,7 @@ def build_definitions(
             "lake": lake,
             "models": LanguageModels(settings),
             "sources": DataSources(settings),
-            "database": Database(lake, settings),
+            "database": Database(lake, settings, is_of_run=progress is not None),
             "progress": progress or LoggedProgress(),
         },
         jobs=[*jobs.values(), automation.CHECK_JOB],
@@ -88,7 +90,7 @@ def build_definitions(
 
 
 column_origins = partial(origins_of_column, MAKERS)
-home_status = partial(status.home_status, makers=MAKERS)
+home_status = partial(status.home_status, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
 run_with_progress = partial(run_profile, build_definitions, STAGES)
 

@@ -28,7 +28,7 @@ from scoring_meter import ForwardMeter
 from cpmi_dagster.generation import fitting_batches
 from cpmi_dagster.generation.decoding import Decoder
 from cpmi_dagster.generation.engine import Generation, Stop
-from cpmi_dagster.generation.monte_carlo import prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
 from cpmi_dagster.generation.settings import Rollouts, Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
@@ -83,7 +83,7 @@ class RecordingEngine(TransformersEngine):
 
 def selected_trajectories(home: Path | str, shard: str) -> pl.DataFrame:
     """What `labels/policy_rollouts` of a shard is made from, in its order."""
-    lake = Lake(home)
+    lake = Lake(home, "miniature")
     chosen = lake.read("selection/selected_trajectories", None).filter(pl.col("shard") == shard)
     return in_labeling_order(lake.read("alignment/trajectories", [shard]), chosen)
 
@@ -105,7 +105,9 @@ def compare(
             engine = RecordingEngine(model, rollouts.batch_sequences, name)
             with ForwardMeter(model.model) as meter:
                 began = CLOCKS[clock]()
-                prefix_rollouts(trajectories, engine, rollouts.policy_count, rollouts.sampling, seed, False)
+                prefix_rollouts(
+                    trajectories, engine, [Portion(1, None, 0, rollouts.policy_count)], rollouts.sampling, seed
+                )
                 one.seconds.append(CLOCKS[clock]() - began)
             first = first or engine.drawn
             one.passes, one.tokens = len(meter.rows), meter.tokens
@@ -153,7 +155,8 @@ def main() -> None:
     engine = TransformersEngine(model, rollouts.batch_sequences)
     for shard in options.shards:
         trajectories = selected_trajectories(settings.home, shard).head(options.trajectories or NO_LIMIT)
-        prefix_rollouts(trajectories.head(WARM_UP), engine, rollouts.policy_count, rollouts.sampling, 0, False)
+        every = [Portion(1, None, 0, rollouts.policy_count)]
+        prefix_rollouts(trajectories.head(WARM_UP), engine, every, rollouts.sampling, 0)
         measured = compare(model, trajectories, rollouts, settings.seed, options.repeats, options.clock, options.only)
         report(shard, measured)
 

@@ -116,7 +116,7 @@ def main() -> None:
         assert not outcome.failures, outcome.failures
         seconds, peak, output = run(profile, settings.home)
         print(output, file=sys.stderr)
-        rows = Lake(settings.home).read("labels/step_rewards", columns=["trajectory_id"])
+        rows = Lake.of(settings).read("labels/step_rewards", columns=["trajectory_id"])
         print(f"{rows.n_unique():,} trajectories, {rows.height:,} rewards")
         print(f"step_rewards to report: {seconds / 60:.1f} minutes, {peak:.1f} GiB at most")
         for sql in QUERIES:

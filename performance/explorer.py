@@ -23,7 +23,8 @@ from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 from cpmi_dagster.trajectories.identifiers import shard_name
 
 SAMPLED = "Of the {} eggs half are sold. " + "The rest is packed in crates of 12. " * 11 + "The answer is: 60"
@@ -107,7 +108,7 @@ def crossed(*frames: pl.DataFrame) -> pl.DataFrame:
 
 def make_home(home: Path, count: int) -> None:
     """Write the tables and publish them."""
-    lake, soft, selected = Lake(home), [], []
+    lake, soft, selected = Lake(home, "miniature"), [], []
     for number in range(SHARDS):
         shard = shard_name(number)
         tables = shard_tables(number, count)
@@ -127,7 +128,7 @@ def make_home(home: Path, count: int) -> None:
 def write(lake: Lake, key: str, shard: str | None, frame: pl.DataFrame) -> None:
     """A table, or a shard of it, as a stage writes it."""
     schema = TABLES[key].schema
-    lake.write(schema.cast(frame.select(schema.column_names())), FileRecord(key, shard, "made up", "", "", "1"))
+    lake.write(schema.cast(frame.select(schema.column_names())), FileRecord(key, shard, "", "", "1"))
 
 
 def timed(visits: int, visit: Callable[[int], float]) -> str:

@@ -156,7 +156,7 @@ def fuzzed(text: str, rng: random.Random) -> str:
 
 def accounted(home: Path) -> tuple[int, int]:
     """Different source rows among the trajectories, and among the rejected rows; none may be in both."""
-    lake = Lake(home)
+    lake = Lake(home, "miniature")
     trajectories = lake.read("alignment/trajectories", columns=["row_number"])["row_number"]
     rejected = lake.read("alignment/rejected_rows", columns=["row_number"])["row_number"]
     if len(set(trajectories) | set(rejected)) != len(trajectories) + len(rejected):

@@ -26,7 +26,7 @@ from cpmi_dagster.scoring.settings import Scoring
 
 def trajectories_and_negatives(settings: Settings, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """`count` selected trajectories drawn at random, and their hard negatives."""
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     selected = lake.read("selection/selected_trajectories").select("trajectory_id")
     trajectories = lake.read("alignment/trajectories").join(selected, on="trajectory_id", how="semi")
     drawn = trajectories.sort("trajectory_id").sample(min(count, trajectories.height), seed=settings.seed)

@@ -68,7 +68,7 @@ def main() -> None:
         folder = Path(name)
         profile = write_profile(folder, chosen.references.resolve(), chosen.rows, chosen.shards, ["cpmi"])
         settings = load_settings(profile, folder / "home")
-        lake = Lake(settings.home)
+        lake = Lake.of(settings)
         assert start(profile, settings.home, *BEFORE).wait() == 0
         ends = watched(start(profile, settings.home, "labels"), lake, 60 * chosen.minutes)
         finished = lake.partitions(LAST)

@@ -88,7 +88,7 @@ def compare_labeling(settings: Settings, home: Path, threads: int) -> None:
 
 
 def _commit(settings: Settings, actors: Actors, shard: str, chunks: int, rows: pl.DataFrame) -> None:
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     run = StageRun(
         "answer_logprobs", [LOGPROBS, REJECTED_TRAJECTORIES], settings, lake, LanguageModels(settings),
         DataSources(settings), Database(lake), LoggedProgress(), "r", lambda _: None,

@@ -1,6 +1,7 @@
 """A whole run of the DAG on a small part of the embedded world, made once and shared by the tests that look at it."""
 
 import atexit
+import json
 import os
 import resource
 import shutil
@@ -133,8 +134,11 @@ def put_on_store(finished_home) -> Callable[[str, Collection[str]], None]:
         store = open_home(address)
         for path in (finished_home / "lake").rglob("*.parquet"):
             name = path.relative_to(finished_home).as_posix()
-            if name.split("/")[1] not in without and not path.name.endswith("empty.parquet"):
-                store.commit(name, path.read_bytes())
+            if name.split("/")[1] not in without:
+                store.create(name, path.read_bytes())
+        for path in (finished_home / "lake" / ".current").iterdir():
+            listed = [place for place in json.loads(path.read_text()) if place[0].split("/")[0] not in without]
+            store.write(path.relative_to(finished_home).as_posix(), json.dumps(listed).encode())
 
     return put
 

@@ -88,7 +88,7 @@ def _files_table(files: Mapping[str, "FileRecord"]) -> Table:
     for name in ("table", "model", "code version", "run", "written", "fingerprint"):
         table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in files.items():
-        written = record.written_at.removesuffix("+00:00")
+        written = record.written_at[: len("2026-01-01T00:00:00")]
         facts = (record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
         table.add_row(key, *map(escape, facts))
     return table

@@ -34,7 +34,7 @@ class Portion:
     """Rollouts that are drawn together.
 
     Attributes:
-        shortest, longest: steps of the prefixes; None is all steps.
+        shortest, longest: steps of the prefixes; 0 is the bare question, None is all steps.
         first: number of the first rollout of each prefix.
         count: rollouts of each prefix.
     """
@@ -69,28 +69,22 @@ class Prefix:
 def prefix_rollouts(
     trajectories: pl.DataFrame,
     engine: RolloutEngine,
-    count: int,
+    portions: Sequence[Portion],
     sampling: Sampling,
     seed: int,
-    include_question: bool,
     progress: Callable[[int], None] | None = None,
-    steps: int | None = None,
-    made: tuple[int | None, int] | None = None,
     comparison: Comparison = BUILT_IN,
 ) -> tuple[pl.DataFrame, Cost]:
-    """Complete every prefix of every trajectory `count` times and grade the answers (Eq. 1).
+    """Complete prefixes of every trajectory and grade the answers (Eq. 1).
 
     The same prefix of two trajectories is completed for each of them, so that their rewards are independent.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         engine: the policy, or PAV's prover.
-        count: T, completions per prefix.
+        portions: which prefixes, and which of the T completions of each; PAV needs the bare question too (Eq. 2).
         seed: same trajectories in the same order and same seed, same rollouts.
-        include_question: also complete the bare question, prefix 0, which PAV needs (Eq. 2).
         progress: called with the number of trajectories just finished.
-        steps: complete only prefixes of at most this many steps; all when None.
-        made: `steps` and `count` of rollouts that there are already, which are not drawn again.
         comparison: says which answers are the gold answer.
 
     Returns:
@@ -98,7 +92,6 @@ def prefix_rollouts(
         A prompt longer than the model reads has empty, truncated, wrong rollouts.
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
-    portions = missing_portions(0 if include_question else 1, steps, count, made)
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
         part_seed = derived_seed(seed, part["trajectory_id"])
         for portion in portions:
@@ -121,28 +114,6 @@ def sampled(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.Data
         return trajectories
     numbers = [uniform_number(seed, ["rollouts", name]) for name in trajectories["trajectory_id"]]
     return trajectories.filter(pl.Series(numbers, dtype=pl.Float64).rank("ordinal") <= count)
-
-
-def missing_portions(
-    shortest: int, steps: int | None, count: int, made: tuple[int | None, int] | None
-) -> list[Portion]:
-    """What is to be drawn beside what is made: longer prefixes, then more rollouts of the others.
-
-    Args:
-        shortest: steps of the shortest prefix.
-        steps: steps of the longest prefix; None is all.
-        count: rollouts of each prefix.
-        made: `steps` and `count` of what there is.
-    """
-    if made is None:
-        return [Portion(shortest, steps, 0, count)]
-    made_steps, made_count = made
-    portions = []
-    if made_steps is not None and (steps is None or steps > made_steps):
-        portions.append(Portion(max(made_steps + 1, shortest), steps, 0, count))
-    if count > made_count:
-        portions.append(Portion(shortest, made_steps, made_count, count - made_count))
-    return portions
 
 
 def in_order(rollouts: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:

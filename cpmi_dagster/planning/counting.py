@@ -23,7 +23,7 @@ from cpmi_dagster.answers.comparison import Comparison
 from cpmi_dagster.contracts.cost import Cost, in_proportion
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
-from cpmi_dagster.generation.monte_carlo import ROLLOUT_COLUMNS, TRAJECTORIES_PER_CALL, prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import ROLLOUT_COLUMNS, TRAJECTORIES_PER_CALL, Portion, prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.shared_beginnings import shared_beginnings
 from cpmi_dagster.models.tokens import TokenIds, piece_ids, prompt_ids
@@ -217,7 +217,6 @@ class LabelCounter:
             for length in range(0 if is_prover else 1, len(own[:steps]) + 1):
                 expected.append(sampled.get((name, length), count * sum(sizes[length:])))
         engine, sampling, seed = self._engine(role, expected), settings.sampling, self.settings.seed
-        frame, cost = prefix_rollouts(
-            trajectories, engine, count, sampling, seed, is_prover, steps=steps, comparison=UNGRADED
-        )
+        portions = [Portion(0 if is_prover else 1, steps, 0, count)]
+        frame, cost = prefix_rollouts(trajectories, engine, portions, sampling, seed, comparison=UNGRADED)
         return engine.cost(cost), frame

@@ -9,14 +9,15 @@ id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
+from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of, part_of_context
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.tokens import TokenIds, check_boundaries, piece_ids, start_ids
-from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, LAYOUTS, Layout
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def admit(
     tokenizer: "PreTrainedTokenizerBase",
     context_length: int,
     scoring: Scoring,
-    scored: ScoredAlready | None = None,
+    wanted: frozenset[str] | None = None,
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
@@ -91,8 +92,8 @@ def admit(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         context_length: tokens the labeler reads.
-        scored: what is scored already; a trajectory that has nothing else is in neither list, one that has may be in
-            parts of which each adds contexts, templates or answers.
+        wanted: what is scored, as template/context/rank; all by default. A trajectory may be in several parts, each of
+            some templates, contexts and answers; one of which nothing is wanted is in neither list.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
         of_steps: steps are scored, under all before them, and no answers.
     """
@@ -129,7 +130,7 @@ def admit(
         except ScoringError as error:
             rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
         else:
-            admitted += [tokenized] if scored is None else _unscored(tokenized, scored)
+            admitted += [tokenized] if wanted is None else _wanted_of(tokenized, wanted)
     return admitted, rejected
 
 
@@ -181,21 +182,25 @@ def _check_tokens(
         )
 
 
-def _unscored(trajectory: TokenizedTrajectory, scored: ScoredAlready) -> list[TokenizedTrajectory]:
-    """The parts that are left: further contexts; under the others, further templates; under the others, answers."""
-    known = set(contexts_of(scored.conditionings, len(trajectory.steps)))
-    contexts = tuple(context for context in trajectory.contexts if context in known)
-    further = tuple(context for context in trajectory.contexts if context not in known)
-    last = len(trajectory.targets) if scored.negatives is None else scored.negatives
-    targets = {rank: target for rank, target in trajectory.targets.items() if rank > last}
-    parts = [
-        replace(trajectory, contexts=further),
-        replace(
-            trajectory,
-            contexts=contexts,
-            prompts=trajectory.prompts[scored.templates :],
-            first_template=scored.templates,
-        ),
-        replace(trajectory, contexts=contexts, prompts=trajectory.prompts[: scored.templates], targets=targets),
-    ]
-    return [part for part in parts if part.contexts and part.prompts and part.targets]
+def _wanted_of(trajectory: TokenizedTrajectory, wanted: frozenset[str]) -> Iterator[TokenizedTrajectory]:
+    """What is wanted of a trajectory: for neighbouring templates, the contexts under which the same answers are."""
+    steps = len(trajectory.steps)
+
+    def ranks(template: int) -> dict[Context, tuple[int, ...]]:
+        return {
+            context: tuple(
+                rank for rank in trajectory.targets if f"{template}/{part_of_context(context, steps)}/{rank}" in wanted
+            )
+            for context in trajectory.contexts
+        }
+
+    for by_context, alike in groupby(range(len(trajectory.prompts)), key=ranks):
+        first, *others = alike
+        for own in filter(None, dict.fromkeys(by_context.values())):
+            yield replace(
+                trajectory,
+                prompts=trajectory.prompts[first : first + 1 + len(others)],
+                first_template=first,
+                contexts=tuple(context for context, found in by_context.items() if found == own),
+                targets={rank: trajectory.targets[rank] for rank in own},
+            )

@@ -19,7 +19,7 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.readers.choice import check_full_attention
 from cpmi_dagster.scoring.reference import token_logprobs, unpacked_scores
-from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.tree_scorer import TreeScorer
 from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
 
@@ -50,7 +50,7 @@ def answer_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
-    scored: ScoredAlready | None = None,
+    wanted: frozenset[str] | None = None,
     contrasted: bool = True,
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
@@ -63,7 +63,7 @@ def answer_logprobs(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         progress: called with the number of trajectories just finished, rejected ones included.
-        scored: what is scored already; only what is missing is computed.
+        wanted: what is scored, as template/context/rank; all by default.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
 
     Raises:
@@ -75,7 +75,7 @@ def answer_logprobs(
         tokenizer=model.tokenizer,
         context_length=model.context_length,
         scoring=scoring,
-        scored=scored,
+        wanted=wanted,
         contrasted=contrasted,
     )
     return admitted_logprobs(trajectories, admit_part, model, scoring, progress)
@@ -140,17 +140,6 @@ def admitted_logprobs(
         rejected=refusals.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id"),
         cost=stopwatch.cost(forward_tokens, generated_tokens=0),
     )
-
-
-def joined(before: ScoredAnswers, added: ScoredAnswers) -> ScoredAnswers:
-    """What was scored before and what was added to it; a trajectory that is rejected in either has no values.
-
-    Args:
-        added: scored with what `before` has as `scored`.
-    """
-    rejected = pl.concat([before.rejected, added.rejected]).unique("trajectory_id", keep="first").sort("trajectory_id")
-    logprobs = pl.concat([before.logprobs, added.logprobs]).join(rejected, on="trajectory_id", how="anti")
-    return ScoredAnswers(logprobs.sort(KEY), rejected, before.cost + added.cost)
 
 
 def _windows(

@@ -33,20 +33,6 @@ class Scoring(Frozen):
         return None if self.layout == "paper" else self.layout
 
 
-class ScoredAlready(Frozen):
-    """What is scored already of some trajectories: answers up to a rank, under templates and conditionings.
-
-    Attributes:
-        templates: the first K.
-        conditionings: names.
-        negatives: hard negatives by rank; None is all.
-    """
-
-    templates: int
-    conditionings: tuple[Conditioning, ...]
-    negatives: int | None
-
-
 class ProfileScoring(Scoring):
     """The scorer of a profile, where reward types say which conditionings they need."""
 

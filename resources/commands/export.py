@@ -83,7 +83,7 @@ def export(settings: Settings, request: ExportRequest, advance: Advance) -> Expo
         CpmiError: the hub does not take it.
     """
     _check_options(request)
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     if request.is_database:
         return _export_database(lake, settings, request, advance)
     kind: Kind = "model" if request.recipe else "dataset"

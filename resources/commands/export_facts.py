@@ -23,9 +23,8 @@ from cpmi_dagster.exports.licences import Licence, licence_of
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.lake.fingerprints import rows_hash
-from cpmi_dagster.resources.lake.input_rows import rows_of_extent
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.rewards.registry import REWARD_TYPES, Needs
 
@@ -137,7 +136,7 @@ def _maker(lake: Lake, key: str, rewards: FileRecord) -> str:
     if key == NEGATIVES:
         return _sampler(lake, rewards)
     record = lake.intact_record(key, rewards.partition)
-    is_same = record is not None and rewards.inputs.get("inputs", {}).get(key) == record.content
+    is_same = record is not None and rewards.inputs.get("inputs", {}).get(key) == record.as_input
     return record.model or NOT_RECORDED if record and is_same else NOT_RECORDED
 
 
@@ -146,18 +145,15 @@ def _sampler(lake: Lake, rewards: FileRecord) -> str:
     shard = rewards.partition
     record = lake.intact_record(NEGATIVES, shard)
     scored = [found for key in (LOGPROBS, BY_PROVER) if (found := lake.intact_record(key, shard))]
-    if record is None or not scored or not all(_has_read(lake, each, record) for each in scored):
+    if record is None or not scored or not all(_has_read(each, record) for each in scored):
         return NOT_RECORDED
     return record.model or NOT_RECORDED
 
 
-def _has_read(lake: Lake, scored: FileRecord, negatives: FileRecord) -> bool:
+def _has_read(scored: FileRecord, negatives: FileRecord) -> bool:
     """Whether log-probabilities are of these negatives, or of the first of them."""
-    within = rows_of_extent(NEGATIVES, scored.extent)
-    there = negatives.content
-    if within is not None:
-        there = rows_hash(lake.read(NEGATIVES, negatives.partition).filter(within))
-    return scored.inputs.get("inputs", {}).get(NEGATIVES) == there
+    read = scored.inputs.get("inputs", {}).get(NEGATIVES) or {"": ""}
+    return all(negatives.contents.get(rank) == content for rank, content in read.items())
 
 
 def _settings_of(needs: Needs, made_with: Mapping[str, Any]) -> dict[str, str]:

@@ -21,8 +21,9 @@ from cpmi_dagster.planning.hardware import default_hardware, load_hardware
 from cpmi_dagster.planning.plan import BASE, Plan, make_plan
 from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.stage_run import asked_for, in_labeling_order
-from cpmi_dagster.resources.dag.staleness import Maker, Staleness, staleness_of
+from cpmi_dagster.resources.dag.declaration import Declaration
+from cpmi_dagster.resources.dag.stage_run import in_labeling_order
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.rewards.costs import Measured
@@ -48,7 +49,7 @@ def plan(
     sample: int,
     parameters: Mapping[str, int],
     advance: Callable[[int, int], None],
-    makers: Mapping[str, Maker],
+    makers: Mapping[str, Declaration],
 ) -> Plan:
     """What labeling the selected trajectories by each method will take.
 
@@ -64,7 +65,7 @@ def plan(
     Raises:
         CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is missing.
     """
-    lake, card = Lake(settings.home), load_hardware(hardware or default_hardware(settings.models.labeler))
+    lake, card = Lake.of(settings), load_hardware(hardware or default_hardware(settings.models.labeler))
     shards = _selected(lake, settings)
     # whole portions of negatives and scoring, and whole portions of rollouts
     chunk_length = lcm(settings.scoring.chunk_trajectories, settings.rollouts.chunk_trajectories)
@@ -81,8 +82,8 @@ def plan(
     counted, guesses = _counted(lake, settings, compared, makers, LabelCounter(compared, models, card), units, advance)
     labelled = None
     if hardware is None:
-        current = staleness_of(settings, makers)
-        finished = [shard for shard in shards if _is_current(lake, current, COSTS, shard)]
+        current = States.of(settings, makers)
+        finished = [shard for shard in shards if current.state(COSTS, shard).kind == "current"]
         labelled = lake.read(COSTS, finished) if finished else None
     return make_plan(
         counted,
@@ -101,22 +102,22 @@ def _counted(
     lake: Lake,
     settings: Settings,
     compared: Settings,
-    makers: Mapping[str, Maker],
+    makers: Mapping[str, Declaration],
     counter: LabelCounter,
     units: Sequence[Unit],
     advance: Callable[[int, int], None],
 ) -> tuple[list[tuple[int, Measured]], set[str]]:
     """The trajectories and counts of each unit, and the labeling assets whose text had to be guessed for some."""
-    counted, current = [], staleness_of(compared, makers)
+    counted, current = [], States.of(compared, makers)
     guesses: set[str] = set()
     for shard, own in groupby(units, key=attrgetter("shard")):
         selected = lake.read(SELECTED).filter(pl.col("shard") == shard)
         trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected)
         made = {
-            part: asked_for(lake, compared, f"labels/{part}", [shard])
+            part: lake.read(f"labels/{part}", [shard])
             for part in SAMPLED_TEXT
             if not (part in ROLLOUTS and settings.rollouts.sample)
-            and _is_current(lake, current, f"labels/{part}", shard)
+            and current.state(f"labels/{part}", shard).kind == "current"
         }
         guesses.update(SAMPLED_TEXT - made.keys())
         record = lake.record(NEGATIVES, shard) if "hard_negatives" in made else None
@@ -167,10 +168,6 @@ def _selected(lake: Lake, settings: Settings) -> dict[str, int]:
             f"the selection in {settings.home} is empty, so there is nothing to plan; loosen its constraints"
         )
     return sizes
-
-
-def _is_current(lake: Lake, staleness: Staleness, key: str, shard: str) -> bool:
-    return lake.has(key, shard) and not staleness.of(key, shard)
 
 
 def _cards(settings: Settings) -> int:

@@ -87,7 +87,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
         CpmiError: there is no such trajectory or step.
         LakeError: nothing has been published yet.
     """
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     with Database(lake, settings).reader() as connection:
         trajectory_id = _resolved(connection, trajectory_id)
         found = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}

@@ -7,18 +7,13 @@ models/cpmi_bce               the weights have the hash in `models.process_rewar
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from cpmi_dagster.contracts.keys import MODELS
-from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.database import EMPTY
-from cpmi_dagster.resources.lake.lake import LAKE, Lake, name_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.hub import HubLock
-
-Place = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -40,33 +35,18 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> Veri
     Args:
         advance: called with the number of files just read, and how many there are.
     """
-    lake = Lake(settings.home)
-    places = [place for key in TABLES for place in _places(lake, key)]
+    lake = Lake.of(settings)
+    read = {(*place, file) for place, entry in lake.counted.items() for file in entry}
+    found = {(*place, file) for place in lake.counted for file in lake.tables.names(*place)}
     damage = []
-    for key, partition in places:
+    for key, partition, file in sorted(read | found, key=str):
         try:
-            lake.read(key, partition)
+            lake.tables.check(key, partition, file)
         except LakeError as error:
-            damage.append(str(error))
-        advance(1, len(places))
-    found = chain(damage, _strays(lake, places), _models(lake), _hub_lock(settings))
-    return Verification(len(places), list(found))
-
-
-def _places(lake: Lake, key: str) -> list[Place]:
-    if TABLES[key].partitioning:
-        return [(key, partition) for partition in lake.partitions(key)]
-    return [(key, None)] if lake.exists(key) else []
-
-
-def _strays(lake: Lake, places: Sequence[Place]) -> Iterator[str]:
-    """Parquet files among those of the tables which are not theirs: copies, and what others put there."""
-    known = {name_of(key, partition) for key, partition in places}
-    folders = {f"{LAKE}/{key}" if table.partitioning else f"{LAKE}/{table.group}" for key, table in TABLES.items()}
-    for folder in sorted(folders):
-        for name in lake.files.names(folder):
-            if name.endswith(".parquet") and not name.endswith(EMPTY) and f"{folder}/{name}" not in known:
-                yield f"{folder}/{name} was not written by cpmi, and no table shows it; move it elsewhere"
+            stray = f"{key} {partition or ''} {file} was not written by cpmi, and no table shows it; move it elsewhere"
+            damage.append(str(error) if (key, partition, file) in read else stray)
+        advance(1, len(read | found))
+    return Verification(len(read | found), [*damage, *_models(lake), *_hub_lock(settings)])
 
 
 def _models(lake: Lake) -> Iterator[str]:

@@ -25,8 +25,8 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, main_rows
 from cpmi_dagster.resources.dag.shard_op import ShardCheck
-from cpmi_dagster.resources.lake.input_rows import partitions_of
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 

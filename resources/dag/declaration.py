@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.lake.extent import Extent, setting_values
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
 
@@ -23,8 +22,8 @@ class Declaration:
         also: keys of further tables that the same body makes.
         inputs: keys of the tables it reads.
         settings: dotted paths of the settings it depends on; the seed always counts.
-        grows: dotted paths of settings that say how much is asked for (see `extent`). Asked for more, the body adds
-            what is missing; asked for less, nothing is made again; asked for nothing, it is not called.
+        asks: dotted paths of settings that say which parts are asked for (see `parts`). The body makes those that are
+            missing; asked for nothing, it is not called.
         counts_costs: its rows depend on what its inputs cost too.
         models: roles of the models it uses.
         sources: the external sources it reads, by name.
@@ -40,7 +39,7 @@ class Declaration:
     also: Sequence[str] = ()
     inputs: Sequence[str] = ()
     settings: Sequence[str] = ()
-    grows: Sequence[str] = ()
+    asks: Sequence[str] = ()
     counts_costs: bool = False
     models: Sequence[Role] = ()
     sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
@@ -70,10 +69,6 @@ class Declaration:
             if found := list(dict.fromkeys([*same, *named])):
                 sources[column] = found
         return sources
-
-    def asked(self, settings: Settings) -> Extent:
-        """How much a profile asks of a stage that grows."""
-        return setting_values(self.grows, settings)
 
     @property
     def partitioning(self) -> Partitioning | None:

@@ -13,11 +13,12 @@ import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import FIRST_TAG, PARTITION_TAG
 from cpmi_dagster.resources.dag.materializations import asset_key
-from cpmi_dagster.resources.dag.staleness import Maker, Staleness, staleness_of
-from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import partitions_of
 
 ON_DISK, CURRENT = "on_disk", "current"
 MEANINGS = {
@@ -28,11 +29,11 @@ REWARDS_ARE_CURRENT = dg.AssetCheckKey(dg.AssetKey(["labels", "step_rewards"]), 
 KEYS = [dg.AssetCheckKey(asset_key(key), name) for key in TABLES for name in MEANINGS]
 
 
-def home_checks(makers: Mapping[str, Maker]) -> dg.AssetChecksDefinition:
+def home_checks(stages: Mapping[str, Declaration]) -> dg.AssetChecksDefinition:
     """The two checks of every table.
 
     Args:
-        makers: the stage behind each table.
+        stages: the stage behind each table.
     """
     specs = [
         dg.AssetCheckSpec(
@@ -45,7 +46,7 @@ def home_checks(makers: Mapping[str, Maker]) -> dg.AssetChecksDefinition:
     def compute(
         context: dg.AssetCheckExecutionContext, lake: dg.ResourceParam[Lake], settings: dg.ResourceParam[Settings]
     ) -> Iterator[dg.AssetCheckResult]:
-        staleness = staleness_of(settings, makers)
+        states = States.of(settings, stages)
         # the run of one shard has not failed because others are stale
         is_part = bool({PARTITION_TAG, FIRST_TAG} & set(context.run.tags))
         severity = dg.AssetCheckSeverity.WARN if is_part else dg.AssetCheckSeverity.ERROR
@@ -54,7 +55,7 @@ def home_checks(makers: Mapping[str, Maker]) -> dg.AssetChecksDefinition:
             found = (
                 _gone(context.instance, lake, settings, table)
                 if key.name == ON_DISK
-                else _stale(settings, table, staleness)
+                else _stale(settings, table, states)
             )
             yield dg.AssetCheckResult(
                 passed=not found, asset_key=key.asset_key, check_name=key.name, metadata=found, severity=severity
@@ -74,12 +75,17 @@ def _gone(instance: dg.DagsterInstance, lake: Lake, settings: Settings, table: s
     return {
         name or "all": "the file, or one that it refers to, is missing or damaged; run `cpmi run` again"
         for name in made
-        if lake.usable_record(table, name) is None
+        if not _is_whole(lake, table, name)
     }
 
 
-def _stale(settings: Settings, table: str, staleness: Staleness) -> dict[str, str]:
+def _is_whole(lake: Lake, table: str, partition: str | None) -> bool:
+    record = lake.intact_record(table, partition)
+    return record is not None and lake.tables.has_files(record)
+
+
+def _stale(settings: Settings, table: str, states: States) -> dict[str, str]:
     if partitions_of(table, settings) is not None:
-        return staleness.partitions(table)
-    reason = staleness.of(table, None)
-    return {"all": reason} if reason else {}
+        return states.partitions(table)
+    state = states.state(table)
+    return {"all": state.reason} if state.kind == "other" else {}

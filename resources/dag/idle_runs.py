@@ -13,8 +13,8 @@ from cpmi_dagster.resources.dag.materializations import asset_key, is_recorded
 from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.dag.stage import Stage
-from cpmi_dagster.resources.dag.staleness import Staleness, staleness_of
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.lake.records import FileRecord
 
 
 class IdleRuns:
@@ -38,7 +38,6 @@ class IdleRuns:
         self._makers = makers
         self._progress = progress
         self._remake = remake
-        self._lake = Lake(settings.home)
 
     def finder(self, definitions: dg.Definitions, phase: str, tables: Sequence[str]) -> Callable[[str | None], bool]:
         """A function that says of a partition of these tables whether its run can be left out."""
@@ -46,9 +45,9 @@ class IdleRuns:
         if set(tables) & set(self._remake) or not all(map(_lets_pass, found)):
             return lambda _: False
         # what earlier runs made counts: files are judged again for each part of a run
-        staleness = staleness_of(self._settings, self._makers)
+        states = States.of(self._settings, self._makers)
         versions = {key: spec_version(self._makers[key], self._settings, self._makers) for key in tables}
-        return lambda partition: self._skips(staleness, versions, partition)
+        return lambda partition: self._skips(states, versions, partition)
 
     def warnings(self, definitions: dg.Definitions, phase: str, tables: Sequence[str]) -> list[dg.AssetCheckEvaluation]:
         """What checks of these tables found to warn of when they were last asked."""
@@ -65,12 +64,12 @@ class IdleRuns:
         events = (found[key].event if key in found else None for key in chosen)
         return [event.asset_check_evaluation if event else None for event in events]
 
-    def _skips(self, staleness: Staleness, versions: Mapping[str, str], partition: str | None) -> bool:
+    def _skips(self, states: States, versions: Mapping[str, str], partition: str | None) -> bool:
         began = time.monotonic()
         records: dict[str, FileRecord] = {}
         for key, version in versions.items():
-            record = self._lake.usable_record(key, partition)
-            if record is None or staleness.of(key, partition):
+            record = states.lake.intact_record(key, partition)
+            if record is None or states.state(key, partition).kind != "current":
                 return False
             inputs = self._makers[key].inputs
             if not is_recorded(self._instance, key, partition, inputs, (record.content, version)):

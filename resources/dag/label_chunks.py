@@ -4,20 +4,20 @@ Each function takes what a chunk is made with, its trajectories and a function t
 else it needs is bound by `functools.partial`, as plain values and frames. Nothing here reads or writes the lake.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import polars as pl
 
-from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
-from cpmi_dagster.generation.monte_carlo import prefix_rollouts
+from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
+from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
 from cpmi_dagster.negatives import hard_negatives as negatives
+from cpmi_dagster.resources.lake.parts import FURTHER, LONGEST_PREFIX, PART, PART_OF_ROW, part_of_logprob
 from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.scoring import controls
-from cpmi_dagster.scoring.logprobs import ScoredAnswers
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
-from cpmi_dagster.scoring.settings import ProfileScoring, ScoredAlready
+from cpmi_dagster.scoring.settings import ProfileScoring
 
 
 def sample_negatives(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
@@ -37,19 +37,24 @@ def score_chunk(
     *,
     role: Role,
     scoring: ProfileScoring,
-    scored: ScoredAlready | None = None,
+    wanted: frozenset[str] | None = None,
     contrasted: bool = True,
 ) -> StageOutput:
     """Log-probabilities of the answers of a chunk, by the model of a role; the rest as in `answer_logprobs`."""
     model = own.models.load(role)
-    made = score_answers(chunk, own.beside[NEGATIVES], model, scoring, advance, scored, contrasted)
-    return scored_output(made, model.identity)
+    made = score_answers(chunk, own.beside[NEGATIVES], model, scoring, advance, wanted, contrasted)
+    counts = chunk.select("trajectory_id", step_count=pl.col("steps").list.len())
+    parts = part_of_logprob(pl.col("step_count")).alias(PART)
+    logprobs = made.logprobs.join(counts, on="trajectory_id", maintain_order="left").with_columns(parts)
+    notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
+    frames = {LOGPROBS: logprobs.drop("step_count"), REJECTED_TRAJECTORIES: made.rejected}
+    return StageOutput(frames, model.identity, made.cost, notes)
 
 
 def score_by_prover(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, scoring: ProfileScoring) -> StageOutput:
     """`score_chunk` by the prover, for the table that has no rejected trajectories."""
     made = score_chunk(own, chunk, advance, role="prover", scoring=scoring)
-    return replace(made, frames=made.frame(LOGPROBS))
+    return replace(made, frames=made.frame(LOGPROBS).drop(PART))
 
 
 def score_controls(
@@ -59,12 +64,14 @@ def score_controls(
     *,
     pool: pl.DataFrame,
     scoring: ProfileScoring,
-    names: Sequence[str],
+    wanted: Sequence[str],
 ) -> StageOutput:
-    """What the labeler reads for controls, of a chunk; `pool` and `names` as in `control_logprobs`."""
+    """What the labeler reads for controls of a chunk; `pool` as in `control_logprobs`, `wanted` as control/template."""
     model, seed = own.models.load("labeler"), own.settings.seed
+    names = list(dict.fromkeys(part.partition("/")[0] for part in wanted))
     made = controls.control_logprobs(chunk, pool, own.beside[NEGATIVES], model, scoring, names, seed, advance)
-    return StageOutput(made.logprobs, model.identity, made.cost, made.notes)
+    logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(wanted)))
+    return StageOutput(logprobs, model.identity, made.cost, made.notes)
 
 
 def roll_out(
@@ -73,25 +80,27 @@ def roll_out(
     advance: Advance,
     *,
     role: Role,
-    count: int,
-    include_question: bool,
-    steps: int | None,
-    made: tuple[int | None, int] | None,
+    wanted: Sequence[str],
 ) -> StageOutput:
-    """Completions of the prefixes of a chunk, by the model of a role; the rest as in `prefix_rollouts`."""
+    """Completions of the prefixes of a chunk, by the model of a role; `wanted` as prefix/number."""
     settings, rollouts = own.settings, own.settings.rollouts
     engine, comparison = own.models.engine(role, rollouts.batch_sequences), settings.answers.comparison
     frame, cost = prefix_rollouts(
-        chunk, engine, count, rollouts.sampling, settings.seed, include_question, advance, steps, made, comparison
+        chunk, engine, portions_of(wanted), rollouts.sampling, settings.seed, advance, comparison
     )
     return StageOutput(frame, engine.identity, cost)
 
 
-def scored_output(scored: ScoredAnswers, identity: str) -> StageOutput:
-    """The tables of scored answers, with a note on every rejected trajectory."""
-    frames = {LOGPROBS: scored.logprobs, REJECTED_TRAJECTORIES: scored.rejected}
-    return StageOutput(frames, identity, scored.cost, _notes_on_rejected(scored))
-
-
-def _notes_on_rejected(scored: ScoredAnswers) -> list[str]:
-    return [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
+def portions_of(parts: Iterable[str]) -> list[Portion]:
+    """The rollouts of some parts, those of neighbouring prefixes that have the same numbers together."""
+    numbers: dict[int, list[int]] = {}
+    for prefix, _, number in (part.partition("/") for part in parts):
+        numbers.setdefault(LONGEST_PREFIX + 1 if prefix == FURTHER else int(prefix), []).append(int(number))
+    portions: list[Portion] = []
+    for length, own in sorted(numbers.items()):
+        longest = None if length > LONGEST_PREFIX else length
+        portion = Portion(length, longest, min(own), len(own))
+        if portions and portions[-1] == replace(portion, shortest=portions[-1].shortest, longest=length - 1):
+            portion = replace(portions.pop(), longest=longest)
+        portions.append(portion)
+    return portions

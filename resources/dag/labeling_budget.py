@@ -6,6 +6,7 @@ The schedule asks once a tick, before it requests runs. Costs are the seconds of
 `ray.num_gpus: 4` each has four, and an hour counts as four.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,13 +14,12 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 
 SECONDS = 3600
 LABEL_TABLES = [key for key, table in TABLES.items() if table.group == "labels"]
 LAST_LABELS = STEP_REWARDS
-EARLIER_SECONDS = "earlier_wall_seconds"
-"""Beside the cost of a file: the seconds of it that were spent before the day on which the file grew."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,20 @@ def budget_of(lake: Lake, settings: Settings, now: datetime) -> Budget:
     ray = settings.orchestration.ray
     # GPUs, or the share of one, of a process; without GPUs the hours are those of processes
     hours_per_second = ((ray.num_gpus if ray else 0) or 1) / SECONDS
-    day, finished, spent, begun = midnight(now), [], 0.0, 0.0
+
+    def hours_of(records: Sequence[FileRecord]) -> float:
+        costs = (Cost.from_dict(record.cost) for record in records if record.cost)
+        return hours_per_second * sum(cost.wall_seconds for cost in costs)
+
+    day, finished, spent, begun = midnight(now), list[float](), 0.0, 0.0
     for shard in settings.shard_keys:
-        found = (lake.intact_record(key, shard) for key in LABEL_TABLES)
-        records = [record for record in found if record is not None and record.cost]
-        hours = hours_per_second * sum(Cost.from_dict(record.cost).wall_seconds for record in records)
-        today = hours - hours_per_second * sum(seconds_before(record, day) for record in records)
+        read = [record for key in LABEL_TABLES if (record := lake.intact_record(key, shard))]
+        # what was made and is no longer read was paid for too
+        every = [record for key in LABEL_TABLES for record in lake.tables.records(key, shard)]
+        today = hours_of([record for record in every if datetime.fromisoformat(record.written_at) >= day])
         spent += today
-        if lake.intact_record(LAST_LABELS, shard):
-            finished.append(hours)
+        if LAST_LABELS in [record.table for record in read]:
+            finished.append(hours_of(read))
         else:
             begun += today
     per_shard = sum(finished) / len(finished) if finished else None
@@ -78,26 +83,3 @@ def budget_of(lake: Lake, settings: Settings, now: datetime) -> Budget:
 def midnight(now: datetime) -> datetime:
     """The beginning of the day of `now`, in UTC."""
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def seconds_before(record: FileRecord, day: datetime) -> float:
-    """The seconds of a file's cost that were spent before a day.
-
-    Args:
-        day: its midnight.
-    """
-    if datetime.fromisoformat(record.written_at) < day:
-        return Cost.from_dict(record.cost).wall_seconds if record.cost else 0.0
-    return float(record.cost.get(EARLIER_SECONDS, 0))
-
-
-def recorded_cost(cost: Cost, grown_from: FileRecord | None) -> dict[str, float]:
-    """The cost of a file as its footer holds it; of a file that grew, with the seconds spent before today.
-
-    Args:
-        grown_from: what made the file before it grew.
-    """
-    before = seconds_before(grown_from, midnight(datetime.now(UTC))) if grown_from else 0.0
-    # a file that was made from the start after all has a cost of its own
-    seconds = min(before, cost.wall_seconds)
-    return {**cost.to_dict(), EARLIER_SECONDS: seconds} if seconds else cost.to_dict()

@@ -13,7 +13,7 @@ from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, column
 from cpmi_dagster.files.text import cut, in_markdown
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.materializations import asset_key
-from cpmi_dagster.resources.lake.lake import FileRecord
+from cpmi_dagster.resources.lake.records import FileRecord
 from cpmi_dagster.resources.workers.chunks import StageOutput
 
 OWNERS = ["team:cpmi"]

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.extent import setting_values
+from cpmi_dagster.resources.dag.states import setting_values
 
 FORCE = "force"
 RUN_CONFIG = {
@@ -28,7 +28,7 @@ SETTINGS = {"reward_types": "rewards.types", "templates": "scoring.templates", "
 
 def label_config(settings: Settings) -> dict[str, dg.Field]:
     """The launchpad's fields for the labels, filled in as the profile has them."""
-    profile = setting_values(SETTINGS.values(), settings)
+    profile = setting_values([*SETTINGS.values()], settings)
     kinds = {name: [str] if isinstance(profile[path], list) else int for name, path in SETTINGS.items()}
     return {
         **RUN_CONFIG,
@@ -48,7 +48,7 @@ def settings_of_run(settings: Settings, config: Mapping[str, Any]) -> Settings:
     Raises:
         SettingsError: a value is not valid, or does not fit the profile's others.
     """
-    profile, changed = setting_values(SETTINGS.values(), settings), dict[str, Any]()
+    profile, changed = setting_values([*SETTINGS.values()], settings), dict[str, Any]()
     for name, path in SETTINGS.items():
         if config[name] == profile[path]:
             continue

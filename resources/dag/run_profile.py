@@ -10,13 +10,13 @@ from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import open_instance, storage_errors
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
-from cpmi_dagster.resources.dag.profile_at_work import profile_at_work
 from cpmi_dagster.resources.dag.progress import Progress
-from cpmi_dagster.resources.dag.runs import Outcome, check_shards, chosen_tables, run_phases
+from cpmi_dagster.resources.dag.runs import Outcome, chosen_tables, run_phases
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.terminal import TerminalProgress
-from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.lake.database import Database
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.sources.shard_spool import SPOOL, remove_spools
 
 Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
@@ -39,20 +39,17 @@ def run_profile(
         only: `group/asset` keys or group names; all tables where empty.
 
     Raises:
-        SettingsError: `only` names no asset, the home was made with more shards, or the disk of its history is full.
-        LakeError: a run of another profile is at work on this home.
+        SettingsError: `only` names no asset, or the disk of its history is full.
     """
     settings = _with_actors(settings)
     wanted = chosen_tables(only, [stage.tables for stage in stages])
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     lake.files.check()
-    check_shards(lake, settings)
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     small = [stage.name for stage in stages if stage.table.removeprefix("reports/") in ARTIFACT_NAMES]
     with (
         storage_errors(settings),
         open_instance(settings) as instance,
-        profile_at_work(settings),
         TerminalProgress(console, expected, quiet, small) as progress,
     ):
         remake = frozenset(wanted if force else ())
@@ -61,6 +58,7 @@ def run_profile(
         outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle)
         if not outcome.failures and not outcome.waiting:
             progress.summary()
+    Database(lake, settings).publish_changes()
     remove_spools(lake.work_folder(SPOOL))
     return outcome
 

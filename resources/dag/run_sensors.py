@@ -10,14 +10,14 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import INGEST
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import shards_of
 from cpmi_dagster.resources.dag.spec_version import source_states
-from cpmi_dagster.resources.dag.staleness import Maker, staleness_of
+from cpmi_dagster.resources.dag.states import MOST_NAMED, States
 from cpmi_dagster.resources.dag.step_errors import reason_of
-from cpmi_dagster.resources.lake.fingerprints import fingerprint_of
+from cpmi_dagster.resources.lake.records import hash_of
 
 SECONDS_TO_POST = 10.0
-MOST_NAMED = 20
 
 
 def failed_runs(settings: Settings) -> dg.SensorDefinition:
@@ -72,7 +72,7 @@ def post(url: str, facts: Mapping[str, object]) -> str:
     return "" if reply.is_success else f"the server answered with status {reply.status_code}"
 
 
-def changed_sources(settings: Settings, makers: Mapping[str, Maker]) -> dg.SensorDefinition:
+def changed_sources(settings: Settings, stages: Mapping[str, Declaration]) -> dg.SensorDefinition:
     """Notices that a source has changed or is new, and names what it makes stale."""
 
     @dg.sensor(
@@ -82,11 +82,11 @@ def changed_sources(settings: Settings, makers: Mapping[str, Maker]) -> dg.Senso
         minimum_interval_seconds=300,
     )
     def compute(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        states = {key: source_states(maker, settings) for key, maker in makers.items()}
-        state = fingerprint_of(states)
+        states = {key: source_states(stage, settings) for key, stage in stages.items()}
+        state = hash_of(states)
         if state == context.cursor:
             return dg.SensorResult(skip_reason="no source has changed", cursor=state)
-        message = what_is_stale(settings, makers, [key for key, found in states.items() if found])
+        message = what_is_stale(settings, stages, [key for key, found in states.items() if found])
         if message:
             context.log.warning(message)
         unchanged = "no source differs from what its table was made from"
@@ -95,17 +95,17 @@ def changed_sources(settings: Settings, makers: Mapping[str, Maker]) -> dg.Senso
     return compute
 
 
-def what_is_stale(settings: Settings, makers: Mapping[str, Maker], readers: Iterable[str]) -> str:
+def what_is_stale(settings: Settings, stages: Mapping[str, Declaration], readers: Iterable[str]) -> str:
     """A sentence that names the tables made from another version of their source, and what to run; empty for none.
 
     Args:
         readers: the tables that read sources.
     """
-    staleness, parts = staleness_of(settings, makers), []
+    states, parts = States.of(settings, stages), []
     for key in readers:
         if TABLES[key].partitioning is None:
-            parts += [key] * bool(staleness.of(key, None))
-        elif stale := [*staleness.partitions(key)]:
+            parts += [key] * (states.state(key).kind == "other")
+        elif stale := [*states.partitions(key)]:
             more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
             parts.append(f"{key} of shards {', '.join(stale[:MOST_NAMED])}{more}")
     if not parts:

@@ -9,9 +9,9 @@ from itertools import groupby
 
 import dagster as dg
 
-from cpmi_dagster.contracts.keys import SHEPHERD, STEP_REWARDS
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import SettingsError, ShardsFailed, UsageError
+from cpmi_dagster.errors import ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
@@ -23,8 +23,8 @@ from cpmi_dagster.resources.dag.run_log import log_of_this_process
 from cpmi_dagster.resources.dag.shard_schedule import stretches
 from cpmi_dagster.resources.dag.stage import GPU_POOL
 from cpmi_dagster.resources.dag.step_errors import reason_of
-from cpmi_dagster.resources.lake.input_rows import partitions_of
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 ON_GPUS = (LABEL, CANDIDATES, TRAIN)
@@ -122,20 +122,6 @@ def _spans(chosen: Sequence[str], to_make: Set[str | None]) -> Iterator[tuple[st
     for stretch in stretches(sorted(chosen), len(chosen)):
         if left := [shard for shard in stretch if shard in to_make]:
             yield left[0], left[-1]
-
-
-def check_shards(lake: Lake, settings: Settings) -> None:
-    """Refuse a home whose rows were assigned to more shards: the extra files would show rows twice.
-
-    Raises:
-        SettingsError: the home has a shard beyond the profile's.
-    """
-    beyond = set(lake.partitions(SHEPHERD)) - set(settings.shard_keys)
-    if beyond:
-        raise SettingsError(
-            f"{settings.home} contains shard {max(beyond)}, but profile `{settings.profile}` has {settings.shards} "
-            "shards; use another CPMI_HOME, or delete its lake"
-        )
 
 
 def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = ()) -> set[str]:

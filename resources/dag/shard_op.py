@@ -36,12 +36,12 @@ from cpmi_dagster.errors import (
 )
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.materializations import asset_key, is_recorded, materialization
 from cpmi_dagster.resources.dag.run_config import label_config, settings_of_run
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.dag.stage import GPU_POOL, RESOURCES, Stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.dag.staleness import Maker
 from cpmi_dagster.resources.dag.step_errors import step_errors
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.workers.language_models import LanguageModels
@@ -92,13 +92,13 @@ class ShardOp:
     stages: Sequence[Stage]
     checks: Sequence[ShardCheck]
 
-    def bind(self, settings: Settings, makers: Mapping[str, Maker]) -> dg.AssetsDefinition:
+    def bind(self, settings: Settings, stages: Mapping[str, Declaration]) -> dg.AssetsDefinition:
         """The Dagster assets of these stages under a profile.
 
         Args:
-            makers: the stages behind all tables.
+            stages: the stages behind all tables.
         """
-        versions = self._versions(settings, makers)
+        versions = self._versions(settings, stages)
         memo: dict[str, Any] = {}
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
@@ -112,17 +112,19 @@ class ShardOp:
                         f"the launchpad changes settings of {len(chosen)} of the {len(self.stages)} stages of group "
                         f"`{self.name}`, which read each other's tables; launch the whole group"
                     )
-                # models know the settings that the launchpad changes
+                # models and the lake know the settings that the launchpad changes
                 models = context.resources.models if is_profile else LanguageModels(own)
+                lake = context.resources.lake if is_profile else Lake.of(own, context.resources.lake.remake)
                 actors = Actors(own, models)
-                used = {"settings": own, "models": models, "actors": actors}
-                runs = [(stage, stage.run_in(context, makers, memo, used)) for stage in chosen]
+                used = {"settings": own, "lake": lake, "models": models, "actors": actors}
+                runs = [(stage, stage.run_in(context, stages, memo, used)) for stage in chosen]
                 checks = [check for check in self.checks if check.spec.key in context.selected_asset_check_keys]
-                made_by = versions if is_profile else self._versions(own, makers)
+                made_by = versions if is_profile else self._versions(own, stages)
                 try:
                     yield from _ShardWork(context, runs, checks, made_by, actors).events()
                 finally:
                     actors.stop()
+                    context.resources.database.publish_after_step()
 
         return dg.multi_asset(
             name=self.name,
@@ -140,8 +142,8 @@ class ShardOp:
             pool=GPU_POOL,
         )(compute)
 
-    def _versions(self, settings: Settings, makers: Mapping[str, Maker]) -> dict[str, str]:
-        return {key: spec_version(stage, settings, makers) for stage in self.stages for key in stage.tables}
+    def _versions(self, settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
+        return {key: spec_version(stage, settings, stages) for stage in self.stages for key in stage.tables}
 
 
 @dataclass(frozen=True)

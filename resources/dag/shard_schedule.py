@@ -17,10 +17,11 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import INGEST, LABEL, SHARDS_TAG, Job
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import failures_of, range_tags
 from cpmi_dagster.resources.dag.history_owner import claim_history
 from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES, budget_of
-from cpmi_dagster.resources.dag.staleness import Maker, Staleness, staleness_of
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -56,11 +57,11 @@ def check_schedule(settings: Settings) -> None:
         )
 
 
-def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) -> dg.ScheduleDefinition:
+def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: Job) -> dg.ScheduleDefinition:
     """Requests shards whose labels are missing, stale or failed: a few per tick, within the day's GPU-hours.
 
     Args:
-        makers: the stage behind each table.
+        stages: the stage behind each table.
         job: the one that labels shards.
 
     Raises:
@@ -80,9 +81,9 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) ->
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
         # what is stale before labeling is not made current by labeling again
-        staleness = staleness_of(settings, {key: makers[key] for key in LABEL_TABLES})
+        judged = States.of(settings, {key: stages[key] for key in LABEL_TABLES})
         tick = context.scheduled_execution_time
-        demand = shard_demand(context.instance, lake, settings, staleness, tick)
+        demand = shard_demand(context.instance, lake, settings, judged, tick)
         for note in demand.notes:
             context.log.warning(note)
         length = settings.orchestration.run_length(len(demand.fresh))
@@ -94,7 +95,7 @@ def shard_schedule(settings: Settings, makers: Mapping[str, Maker], job: Job) ->
 
 
 def shard_demand(
-    instance: dg.DagsterInstance, lake: Lake, settings: Settings, staleness: Staleness, now: datetime
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, judged: States, now: datetime
 ) -> ShardDemand:
     """The shards to label now: no more than a tick and the day's budget allow, failed ones last.
 
@@ -102,7 +103,7 @@ def shard_demand(
         now: the time of the tick; its day's budget counts.
     """
     attempts, notes = settings.orchestration.attempts, []
-    by_table = [partition_states(instance, lake, settings, table, staleness) for table in LABEL_TABLES]
+    by_table = [partition_states(instance, lake, settings, table, judged) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
     idle = {shard: found for shard, found in states.items() if "running" not in found}
     wanted = [shard for shard, found in idle.items() if found & {"missing", "stale", "failed"}]

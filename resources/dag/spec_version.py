@@ -20,8 +20,8 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.lake.extent import setting_values
-from cpmi_dagster.resources.lake.fingerprints import fingerprint_of
+from cpmi_dagster.resources.dag.states import setting_values
+from cpmi_dagster.resources.lake.records import hash_of
 
 HASH_CHARACTERS = 8
 
@@ -40,13 +40,13 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
             facts[declared.table] = _facts(declared, settings)
             waiting += [makers[key] for key in declared.inputs if key in makers]
     facts["sources"] = source_states(stage, settings)
-    return f"{stage.code_version}-{fingerprint_of(facts)[:HASH_CHARACTERS]}"
+    return f"{stage.code_version}-{hash_of(facts)[:HASH_CHARACTERS]}"
 
 
 def _facts(stage: Declaration, settings: Settings) -> list[Any]:
     models = [_model(settings.models.of(role)) for role in stage.models]
     recipes = [_recipe(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
-    return [stage.code_version, setting_values(stage.settings, settings), stage.asked(settings), models, recipes]
+    return [stage.code_version, setting_values((*stage.settings, *stage.asks), settings), models, recipes]
 
 
 def _recipe(recipe: Recipe, settings: Settings) -> Any:

@@ -15,10 +15,9 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.lake.chunk_store import ChunkStore
 from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.extent import Extent
-from cpmi_dagster.resources.lake.input_rows import ASKED_FOR, partitions_of
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.pace import Pace
+from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput, chunk_jobs
 from cpmi_dagster.resources.workers.language_models import LanguageModels
@@ -27,7 +26,14 @@ from cpmi_dagster.resources.workers.ray_actors import Actors
 
 @dataclass(frozen=True)
 class StageRun:
-    """What one run of a stage uses: the profile, the lake, the models."""
+    """What one run of a stage uses: the profile, the lake, the models.
+
+    Attributes:
+        facts: that the rows depend on, by kind.
+        parts: of the table that are to be made (see `parts`).
+        stages: the stage behind each table.
+        memo: values that the runs of this process share.
+    """
 
     name: str
     tables: Sequence[str]
@@ -41,9 +47,8 @@ class StageRun:
     log: Callable[[str], None]
     chunks: ChunkStore | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    extent: Extent = field(default_factory=dict)
-    extent_before: Extent | None = None
-    makers: Mapping[str, Any] = field(default_factory=dict)
+    parts: Sequence[str] = ()
+    stages: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[str] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
     actors: Actors | None = None
@@ -52,12 +57,12 @@ class StageRun:
         """Rows of an input that the profile asks for; all partitions of the profile unless one is named.
 
         Raises:
-            LakeError: it has not been made, or is damaged; or the stage does not declare it, so that no fingerprint
-                would notice its changes.
+            LakeError: it has not been made, or is damaged; or the stage does not declare it, so that no key would
+                notice its changes.
         """
         if self.inputs is not None and key not in self.inputs:
             raise LakeError(f"the stage {self.name} reads {key} without declaring it; add it to its `inputs`")
-        return asked_for(self.lake, self.settings, key, [partition] if partition else None, columns)
+        return self.lake.read(key, [partition] if partition else partitions_of(key, self.settings), columns)
 
     def selected(self, shard: str) -> pl.DataFrame:
         """The selected trajectories of a shard; those of one question are adjacent."""
@@ -68,14 +73,6 @@ class StageRun:
         """The hash of the rows of an unpartitioned input; empty where it has not been made."""
         record = self.lake.record(key, None)
         return record.content if record else ""
-
-    def made_before(self, partition: str) -> StageOutput | None:
-        """What is on disk of a partition that grows, with what it cost; None where it is made from the start."""
-        record = self.lake.intact_record(self.tables[0], partition) if self.extent_before is not None else None
-        if record is None:
-            return None
-        frames = {key: self.lake.read(key, partition) for key in self.tables}
-        return StageOutput(frames, record.model, Cost.from_dict(record.cost))
 
     @property
     def checkpoints(self) -> Path | None:
@@ -172,23 +169,3 @@ class StageRun:
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     """The trajectories that are chosen, question by question: chunks, and what they share, depend on this order."""
     return trajectories.join(chosen, on="trajectory_id", how="semi").sort("question_id", "trajectory_id")
-
-
-def asked_for(
-    lake: Lake,
-    settings: Settings,
-    key: str,
-    partitions: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-) -> pl.DataFrame:
-    """Rows of a table that a profile asks for, of all its partitions unless some are named.
-
-    Raises:
-        LakeError: a file is missing or damaged.
-    """
-    partitions = partitions_of(key, settings) if partitions is None else partitions
-    if key not in ASKED_FOR:
-        return lake.read(key, partitions, columns)
-    asked_for, wanted = ASKED_FOR[key](settings), columns or lake.read(key, []).columns
-    # partition by partition: a filter over all of them would hold every row twice
-    return pl.concat([lake.read(key, each).filter(asked_for).select(wanted) for each in ([], *(partitions or ()))])

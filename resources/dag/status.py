@@ -12,16 +12,18 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import PARTITION_TAG, shards_of
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
-from cpmi_dagster.resources.dag.staleness import Maker, Staleness, staleness_of
-from cpmi_dagster.resources.lake.input_rows import partitions_of
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.pace import Pace
+from cpmi_dagster.resources.lake.parts import partitions_of
 
 LOG = logging.getLogger(__name__)
 State = Literal["done", "stale", "missing", "failed", "running"]
+STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
 
 
 @dataclass(frozen=True)
@@ -58,22 +60,22 @@ class AssetStatus:
         return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") + rest if made else None
 
 
-def home_status(settings: Settings, makers: Mapping[str, Maker]) -> list[AssetStatus]:
+def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:
     """Every asset of a profile's home: its partitions done, stale, failed, missing, and what they cost.
 
     Looking changes nothing: a run whose process is gone is shown as failed, and left to the next run or the daemon. Of
     a home that cannot be written, only what is on disk is known.
     """
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     try:
         instance = view_instance(settings)
     except UnwritableHome as error:
         LOG.warning(f"{error}; shown is what is on disk, not what is stale, running or failed")
         return [_asset_status(key, _on_disk(lake, settings, key), lake) for key in TABLES]
-    staleness = staleness_of(settings, makers)
+    judged = States.of(settings, stages)
     with storage_errors(settings), instance:
         interrupted = _interrupted(instance, settings)
-        found = {key: partition_states(instance, lake, settings, key, staleness) for key in TABLES}
+        found = {key: partition_states(instance, lake, settings, key, judged) for key in TABLES}
     shown = {key: _without(states, interrupted) for key, states in found.items()}
     return [_asset_status(key, states, lake) for key, states in shown.items()]
 
@@ -112,7 +114,7 @@ def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetSta
 
 
 def partition_states(
-    instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, staleness: Staleness | None = None
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, judged: States | None = None
 ) -> dict[str, State]:
     """State of each partition of a table; an unpartitioned table has the one partition `all`.
 
@@ -121,8 +123,8 @@ def partition_states(
     """
     states = _states(instance, lake, settings, key)
     for name, state in states.items():
-        if staleness and state == "done" and staleness.of(key, name if TABLES[key].partitioning else None):
-            states[name] = "stale"
+        if judged and state == "done":
+            states[name] = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]
     return states
 
 

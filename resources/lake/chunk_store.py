@@ -11,6 +11,7 @@ the chunk is made again.
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.errors import LakeError, first_line
-from cpmi_dagster.resources.lake.fingerprints import fingerprint_of
 from cpmi_dagster.resources.lake.home_files import HomeFiles
-from cpmi_dagster.resources.lake.pace import FILE_NAME, Pace, read_pace, unfinished
-from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, checked_seal, sealed
+from cpmi_dagster.resources.lake.pace import FILE_NAME, Pace, pace_of
+from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.lake.sealed_parquet import seal_in, sealed
 
 WORK = "lake/.work"
 FINGERPRINT_CHARACTERS = 16
@@ -46,10 +47,9 @@ class ChunkStore:
     def load(self, chunk: str) -> tuple[dict[str, pl.DataFrame], dict[str, Any]] | None:
         """The frames and facts of a chunk, or None where it was not finished or is damaged."""
         try:
-            facts = self._files.path(self._facts(chunk))
-            stored = json.loads(facts.read_text(encoding="utf-8"))
-            if stored.pop("seal", None) != fingerprint_of(stored):
-                raise DamagedFile(facts, "its text is not the one that was written")
+            stored = json.loads(self._files.read(self._facts(chunk)))
+            if stored.pop("seal", None) != hash_of(stored):
+                raise LakeError(f"the text of {self._facts(chunk)} is not the one that was written")
             return {name: self._frame(chunk, name, seal) for name, seal in stored["frames"].items()}, stored["facts"]
         except FileNotFoundError:
             return None
@@ -65,11 +65,11 @@ class ChunkStore:
         """
         seals = {name: self._commit_frame(chunk, name, frame) for name, frame in frames.items()}
         stored = {"frames": seals, "facts": dict(facts)}
-        self._commit(self._facts(chunk), {**stored, "seal": fingerprint_of(stored)})
+        self._commit(self._facts(chunk), {**stored, "seal": hash_of(stored)})
 
     def clear(self) -> None:
-        """Remove the chunks of this partition, those of earlier fingerprints included."""
-        self._files.remove(self._work, lambda name: name.rpartition("-")[0] == self._partition)
+        """Remove these chunks; those of other fingerprints are another profile's, or of settings that may come back."""
+        self._files.remove_folders(self._work, lambda name: f"{self._work}/{name}" == self._name)
 
     def checkpoints(self) -> Path:
         """The folder for checkpoints of a training, with those that were committed."""
@@ -82,26 +82,26 @@ class ChunkStore:
 
     @property
     def pace(self) -> Pace | None:
-        """How far the partition is, as this machine knows."""
-        return read_pace(self.folder)
+        """How far the partition is."""
+        return _pace(self._files, f"{self._name}/{FILE_NAME}")
 
     def show(self, pace: Pace) -> None:
         """Say how far the partition is."""
         self._commit(f"{self._name}/{FILE_NAME}", asdict(pace))
 
     def _commit(self, name: str, values: Mapping[str, Any]) -> None:
-        self._files.commit(name, json.dumps(values).encode())
+        self._files.write(name, json.dumps(values).encode())
 
     def _commit_frame(self, chunk: str, name: str, frame: pl.DataFrame) -> str:
         data, seal = sealed(frame, {})
-        self._files.commit(self._frame_name(chunk, name), data)
+        self._files.write(self._frame_name(chunk, name), data)
         return seal
 
     def _frame(self, chunk: str, name: str, seal: str) -> pl.DataFrame:
-        path = self._files.path(self._frame_name(chunk, name))
-        if checked_seal(path) != seal:
-            raise DamagedFile(path, "it belongs to another chunk")
-        return pl.read_parquet(path)
+        data = self._files.read(self._frame_name(chunk, name))
+        if seal_in(data) != seal:
+            raise LakeError(f"{self._frame_name(chunk, name)} is damaged, or belongs to another chunk")
+        return pl.read_parquet(data)
 
     def _facts(self, chunk: str) -> str:
         return f"{self._name}/chunk-{chunk}.json"
@@ -111,6 +111,15 @@ class ChunkStore:
 
 
 def unfinished_paces(files: HomeFiles, key: str) -> dict[str, Pace]:
-    """Partitions of a table that are begun and not finished, by their keys."""
-    files.fetch(WORK, FILE_NAME)
-    return dict(unfinished(files.folder / WORK / key))
+    """Partitions of a table that are begun and not finished, by their keys; the latest begun of each."""
+    folder = f"{WORK}/{key}"
+    found = sorted((own.modified, name) for name, own in files.sizes(folder).items() if name.endswith(f"/{FILE_NAME}"))
+    begun = {name.split("/")[-2].rpartition("-")[0]: _pace(files, name) for _, name in found}
+    return {partition: pace for partition, pace in begun.items() if pace}
+
+
+def _pace(files: HomeFiles, name: str) -> Pace | None:
+    # a run that finishes the partition removes the file
+    with suppress(FileNotFoundError):
+        return pace_of(files.read(name))
+    return None

@@ -1,11 +1,10 @@
-"""`cpmi.duckdb`: every asset as `schema.table`, with comments, rebuilt next to the old file and renamed over it.
+"""`cpmi.duckdb`: every table as `schema.table`, with comments, rebuilt next to the old file and renamed over it.
 
-Results (`RESULT_GROUPS`) are real tables once they are made. All else is a view over the Parquet files of the lake,
-so a connection sees rows the moment they are written, also one that is already open. A view needs a file to read:
+Results (`RESULT_GROUPS`) are real tables once they are made. All else is a view over the files that the profile reads;
+the database is written again whenever these change, so that an open connection stops nobody.
 
-    lake/labels/hard_negatives/empty.parquet                         no rows; written when the database is published
-    lake/labels/hard_negatives/shard=000.parquet                     read_parquet('…/labels/hard_negatives/*.parquet')
-    lake/labels/hard_negatives/Copy of shard=000.parquet             left out: a view names the files it shows
+    lake/labels/hard_negatives/000/5f0c….parquet        read_parquet(['…/5f0c….parquet', …]) where the part is read
+    lake/labels/hard_negatives/000/copy of 5f0c….parquet    left out: a view names the files it shows
 
 A view stores the path of its home. Readers of this package override it with where the database lies now (`cpmi_home`);
 for any other connection a view of a database that was copied or moved is an error, and never the rows of the home it
@@ -16,10 +15,13 @@ another's write-ahead log beside it is published again.
 """
 
 import logging
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import duckdb
 import polars as pl
@@ -29,23 +31,27 @@ from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked, locked_beside
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.input_rows import partitions_of
-from cpmi_dagster.resources.lake.lake import LAKE, Lake, name_of
+from cpmi_dagster.resources.lake.current_files import Entry
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import PART, is_in_parts, partitions_of
 from cpmi_dagster.resources.lake.queries import DEFAULT_SECONDS, Answer, check_files, locked_connection, quoted
 from cpmi_dagster.resources.lake.query_process import answer_apart
 from cpmi_dagster.resources.lake.read_only_lake import HOME
-from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, checked_seal, sealed
+from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.lake.table_files import ALL
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
+SOON_SECONDS = 5.0
 RESULT_GROUPS = ("reports",)
 COMPARISON = "reports.paper_comparison"
-EMPTY = "empty.parquet"
 # a format that old DuckDB opens; views with `columns` in `coalesce` are read from 1.3 on
 STORAGE_VERSION = "v1.2.0"
 HOME_VARIABLE = "cpmi_home"
 CONFIG: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": STORAGE_VERSION}
 EXPORT = "main.cpmi_export"
+SHOWN = "cpmi_shown"
+"""A macro of the database: the hash of what it shows."""
 CHECKPOINT = "checkpoint"
 """Moves all that was written from the log into the file; closing would do so too, and say nothing of a full disk."""
 MAGIC = b"DUCK"  # after a checksum of eight bytes
@@ -56,25 +62,26 @@ class Database:
 
     Args:
         settings: the profile whose recipes and benchmarks are shown; without one, all that are on disk.
+        is_of_run: `cpmi run` has it, which publishes at its end.
     """
 
-    def __init__(self, lake: Lake, settings: Settings | None = None) -> None:
+    def __init__(self, lake: Lake, settings: Settings | None = None, is_of_run: bool = False) -> None:
         self._lake = lake
         self._settings = settings
+        self._is_of_run = is_of_run
+        self._published = -SOON_SECONDS
         self.path = lake.folder / FILE_NAME
 
     def publish(self) -> None:
         """Write a new file that shows the lake as it is now, and put it in place of the old one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        for group in RESULT_GROUPS:
-            self._lake.files.fetch(f"{LAKE}/{group}")
         with locked(self.path.with_suffix(".lock")):
             remove_unfinished(self.path)
-            self._write_empty()
             try:
                 with whole_file(self.path) as unfinished:
                     with duckdb.connect(str(unfinished), config=CONFIG) as connection:
                         connection.begin()
+                        connection.execute(f"create macro {SHOWN}() as {quoted(self._shown())}")
                         for table in TABLES.values():
                             self._show(connection, table)
                         _show_comparison(connection)
@@ -106,12 +113,11 @@ class Database:
             with locked_beside(path, waits=True):
                 remove_unfinished(path)
                 with whole_file(path) as unfinished, duckdb.connect(str(unfinished), config=CONFIG) as connection:
-                    empty = unfinished.with_name(f"{unfinished.name}.empty.parquet")
                     for table in TABLES.values():
-                        pl.DataFrame(schema=columns_of(table)).write_parquet(empty)
-                        self._show(connection, table, copied=[*self._checked_files(table), empty])
+                        for place in self._entries(table):
+                            self._lake.check(*place)
+                        self._show(connection, table, is_copied=True)
                         advance(1, len(TABLES))
-                    empty.unlink()
                     _show_comparison(connection)
                     connection.execute(f"create table {EXPORT} (name varchar, value varchar)")
                     connection.executemany(f"insert into {EXPORT} values (?, ?)", [*map(list, facts.items())])
@@ -122,48 +128,56 @@ class Database:
         except duckdb.Error as error:
             raise LakeError(f"{path} cannot be written: {first_line(error)}") from error
 
-    def _checked_files(self, table: Table) -> list[Path]:
-        """The files of a table, brought here and read, damage and all, before they are copied."""
-        self._lake.files.fetch(f"{LAKE}/{table.key}" if table.partitioning else f"{LAKE}/{table.group}")
-        partitions = self._lake.partitions(table.key) if table.partitioning else [None]
-        for partition in partitions:
-            self._lake.check(table.key, partition)
-        return [path for partition in partitions if (path := self._lake.path(table.key, partition)).is_file()]
-
-    def _write_empty(self) -> None:
-        for table in TABLES.values():
-            remove_unfinished(self._empty(table))
-            if not self._has_empty(table):
-                with whole_file(self._empty(table)) as unfinished:
-                    unfinished.write_bytes(sealed(pl.DataFrame(schema=columns_of(table)), {})[0])
-
     @property
     def files(self) -> list[str]:
         """The files of the home that `publish` makes; none where each machine has its own."""
         return [FILE_NAME] if self._lake.folder == self._lake.home else []
 
-    def shows(self, *keys: str) -> bool:
-        """Whether rows of these tables are seen once written: all are views with today's columns and partitions."""
+    def publish_soon(self) -> None:
+        """`publish_changes`, unless that was a moment ago: labels show while a run makes more."""
+        if time.monotonic() - self._published > SOON_SECONDS:
+            self.publish_changes()
+            self._published = time.monotonic()
+
+    def publish_after_step(self) -> None:
+        """`publish_changes`, if this step is not one of many of a run that publishes at its end."""
+        if not self._is_of_run:
+            self.publish_changes()
+
+    def publish_changes(self) -> None:
+        """`publish`, unless the file shows what the profile reads."""
         try:
             with duckdb.connect(str(self.path), read_only=True) as connection:
-                return self._are_shown(connection, keys)
+                is_shown = self._are_shown(connection)
         except duckdb.Error:
+            is_shown = False
+        if not is_shown:
+            self.publish()
+
+    def _are_shown(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        try:
+            return connection.sql(f"select {SHOWN}()").fetchall() == [(self._shown(),)]
+        except duckdb.CatalogException:
             return False
 
-    def _are_shown(self, connection: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> bool:
-        found = connection.sql("select schema_name, view_name, sql from duckdb_views() where not internal").fetchall()
-        views = {f"{group}/{name}": sql for group, name, sql in found}
-        return all(
-            key in views and self._is_view_of(views[key], TABLES[key]) and self._has_empty(TABLES[key]) for key in keys
+    def _shown(self) -> str:
+        """The hash of what the database should show: columns, and the files that the profile reads."""
+        return hash_of(
+            [
+                [table.key, {name: str(kind) for name, kind in columns_of(table).items()}, *map(list, entries.items())]
+                for table in TABLES.values()
+                for entries in [{str(name): own for (_, name), own in self._entries(table).items()}]
+            ]
         )
 
-    def _is_view_of(self, sql: str, table: Table) -> bool:
-        """Whether a published view names the files of the partitions that the profile has."""
-        if self._settings is None or not table.partitioning:
-            return True
-        published = set(re.findall(rf"'({table.partitioning}=[^']*\.parquet)'", sql))
-        named = partitions_of(table.key, self._settings) or ()
-        return published == {Path(name_of(table.key, partition)).name for partition in named}
+    def _entries(self, table: Table) -> dict[tuple[str, str | None], Entry]:
+        """The files of a table that are shown, by partition; none of partitions of which one was deleted."""
+        named = None if self._settings is None else partitions_of(table.key, self._settings) or [None]
+        return {
+            (key, name): entry
+            for (key, name), entry in sorted(self._lake.counted.items(), key=str)
+            if key == table.key and (named is None or name in named) and self._lake.has(key, name)
+        }
 
     def _is_database(self) -> bool:
         with self.path.open("rb") as file:
@@ -186,8 +200,7 @@ class Database:
                 f"{self.path} is damaged, and there are no results to publish it from; run `cpmi run` first"
             )
         connection = self._opened()
-        if not self._are_shown(connection, (key for key, table in TABLES.items() if table.group not in RESULT_GROUPS)):
-            # files that were deleted, or a profile with other partitions
+        if not self._are_shown(connection):
             connection.close()
             try:
                 self.publish()
@@ -229,34 +242,44 @@ class Database:
             counts = [connection.sql(f"select count(*) from {relation}").fetchall()[0][0] for relation in relations]
         return pl.DataFrame({"relation": relations, "rows": counts}, schema={"relation": pl.String, "rows": pl.Int64})
 
-    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table, copied: Sequence[Path] | None = None) -> None:
-        """Create the relation of a table: a real one of results that have been made, or of given files, else a view."""
-        is_result = copied is not None or (table.group in RESULT_GROUPS and self._lake.exists(table.key))
-        columns = ", ".join(f'"{name}"' for name in columns_of(table))
-        if copied is not None:
-            read = f"[{', '.join(quoted(str(path.absolute())) for path in copied)}]"
-        else:
-            home = quoted(str(self._lake.folder.absolute()))
-            place = home if is_result else f"coalesce(getvariable('{HOME_VARIABLE}'), {home})"
-            read = f"{place} || {quoted(f'/{self._files(table).relative_to(self._lake.folder)}')}"
-        options = "union_by_name = true, hive_partitioning = false, filename = true"
-        select = f"select {columns} from read_parquet({read}, {options})"
-        conditions = [*([] if is_result else [self._is_at_home()]), *self._is_of_table(table)]
-        if conditions:
-            select += f" where {' and '.join(conditions)}"
+    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table, is_copied: bool = False) -> None:
+        """Create the relation of a table: a real one of results that have been made, or of an export, else a view."""
+        entries = self._entries(table)
+        is_result = is_copied or (table.group in RESULT_GROUPS and bool(entries))
+        select = self._select(table, entries, is_result)
         kind, relation = "table" if is_result else "view", f'{table.group}."{table.name}"'
         connection.execute(f"create schema if not exists {table.group}")
         _create(connection, kind, relation, select, table.meaning, table)
 
-    def _is_of_table(self, table: Table) -> list[str]:
-        """The condition that leaves out files beside a table's, and partitions that the profile no longer names."""
-        partitions: list[str] | list[None] = [None]
-        if table.partitioning:
-            if self._settings is None:
-                return []
-            partitions = partitions_of(table.key, self._settings) or []
-        names = [Path(name_of(table.key, partition)).name for partition in partitions]
-        return [f"parse_filename(filename) in ({', '.join(map(quoted, names))})" if names else "false"]
+    def view_of(self, key: str) -> str:
+        """The query behind the view of a table, as the lake is now."""
+        return self._select(TABLES[key], self._entries(TABLES[key]), is_result=False)
+
+    def _select(self, table: Table, entries: Mapping[tuple[str, str | None], Entry], is_result: bool) -> str:
+        columns = ", ".join(f'"{name}"' for name in columns_of(table))
+        copies = [str(path.absolute()) for place in entries for path in self._lake.paths(*place)]
+        if is_result:
+            names, home = copies, "''"
+        else:
+            folder = self._lake.root.relative_to(self._lake.folder) / table.key
+            names = [f"/{folder}/{name or ALL}/{file}" for (_, name), entry in entries.items() for file in entry]
+            home = f"coalesce(getvariable('{HOME_VARIABLE}'), {quoted(str(self._lake.folder.absolute()))})"
+        if not names:
+            typed = ", ".join(f'null::{kind} as "{name}"' for name, kind in _types(table.key))
+            return f"select {typed} where false"
+        read = f"[{', '.join(f'{home} || {quoted(name)}' for name in names)}]"
+        options = "union_by_name = true, hive_partitioning = false, filename = true"
+        conditions = [*([] if is_result else [self._is_at_home()]), *self._are_read(table, entries)]
+        where = f" where {' and '.join(conditions)}" if conditions else ""
+        return f"select {columns} from read_parquet({read}, {options}){where}"
+
+    def _are_read(self, table: Table, entries: Mapping[tuple[str, str | None], Entry]) -> Iterator[str]:
+        """The conditions that leave out the parts of files that the profile does not ask for."""
+        for (key, name), entry in entries.items() if is_in_parts(table.key) else ():
+            for file, parts in entry.items():
+                if set(parts) < set(self._lake.tables.record(key, name, file).parts):
+                    is_part = f"{PART} is null or {PART} in ({', '.join(map(quoted, parts))})"
+                    yield f"(parse_filename(filename) <> {quoted(file)} or {is_part})"
 
     def _is_at_home(self) -> str:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""
@@ -271,22 +294,17 @@ class Database:
             f"then true else error({quoted(moved)}) end"
         )
 
-    def _files(self, table: Table) -> Path:
-        """A pattern that takes in a table's files and the empty one."""
-        path = self._lake.root / table.key
-        return path / "*.parquet" if table.partitioning else path.with_name(f"{path.name}.*parquet")
 
-    def _empty(self, table: Table) -> Path:
-        path = self._lake.root / table.key
-        return path / EMPTY if table.partitioning else path.with_name(f"{path.name}.{EMPTY}")
-
-    def _has_empty(self, table: Table) -> bool:
-        empty = self._empty(table)
-        try:
-            is_sealed = bool(checked_seal(empty))
-        except (FileNotFoundError, DamagedFile):
-            return False
-        return is_sealed and dict(pl.read_parquet_schema(empty)) == columns_of(table)
+@cache
+def _types(key: str) -> list[tuple[str, str]]:
+    """The columns of a table with their types, as DuckDB reads them from its files."""
+    buffer = BytesIO()
+    pl.DataFrame(schema=columns_of(TABLES[key])).write_parquet(buffer)
+    with duckdb.connect() as connection, NamedTemporaryFile(suffix=".parquet") as file:
+        file.write(buffer.getvalue())
+        file.flush()
+        found = connection.sql(f"describe select * from read_parquet({quoted(file.name)})").fetchall()
+    return [(name, kind) for name, kind, *_ in found]
 
 
 _RELATIONS = """
@@ -331,7 +349,7 @@ def query(
         CpmiError: nothing has been published yet, DuckDB refuses the query, or it takes too long.
     """
     check_files(files)
-    database = Database(Lake(settings.home), settings)
+    database = Database(Lake.of(settings), settings)
     with database.reader():  # publishes it where it is missing or damaged; the process opens it itself
         return answer_apart(database.path, settings.home, HOME_VARIABLE, sql, most_rows, seconds, files)
 

@@ -1,89 +1,55 @@
-"""The lake: every asset as Parquet, written whole or not at all.
+"""The lake: every table as Parquet files that are named by what made them, and never changed.
 
-    <home>/lake/labels/hard_negatives/shard=003.parquet      partitioned by shard (or recipe=..., benchmark=...)
-    <home>/lake/selection/selected_trajectories.parquet      one file
-    <home>/lake/.work/labels/answer_logprobs/003-1f0c.../chunk-00002-…    a killed run continues here
+    <home>/lake/labels/hard_negatives/003/5f0c….parquet      of shard 003; `all` for a table without partitions
+    <home>/lake/.current/paper.json                          which files the profile `paper` reads
+    <home>/lake/.work/labels/answer_logprobs/003-1f0c…/      a killed run continues here
 
-    <home>/lake/.damaged/labels.hard_negatives.003.parquet    what was found damaged, and made again
-
-What made a file (fingerprint, inputs, run, model, cost) is in the file's footer, so that one rename commits the rows
-and their provenance together. `Lake.write` checks the table's contract first; reading checks the file's seal.
+A file's footer has what made it (settings, models, inputs, run, cost), and the key and the hash of the rows of each of
+its parts. Two writers of the same thing write the same name. What a profile reads is what its list names: a stage puts
+a file there when it has found or made it.
 """
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 import polars as pl
-from dataframely.exc import SchemaError, ValidationError
 
-from cpmi_dagster.contracts.tables import TABLES, provenance_of
-from cpmi_dagster.errors import LakeError, first_line
-from cpmi_dagster.files.file_states import by_state
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.locks import locked
-from cpmi_dagster.files.whole_files import remove_unfinished
+from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.chunk_store import WORK, ChunkStore, unfinished_paces
-from cpmi_dagster.resources.lake.fingerprints import rows_hash
-from cpmi_dagster.resources.lake.home_files import LateWrite, Version
+from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFiles, Entry, profiles_of
 from cpmi_dagster.resources.lake.homes import open_home
 from cpmi_dagster.resources.lake.pace import Pace
-from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, checked_seal, sealed
-from cpmi_dagster.resources.lake.shared_locks import SharedLocks
+from cpmi_dagster.resources.lake.parts import parts_asked
+from cpmi_dagster.resources.lake.records import (
+    FileRecord,
+    merged,
+)
+from cpmi_dagster.resources.lake.shared_locks import SharedLocks, shared_locks
+from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of
 
-FOOTER_KEY = "cpmi"
-LAKE = "lake"
 LOG = logging.getLogger(__name__)
-Found = TypeVar("Found")
-Place = tuple[str, str | None]
-"""A table, and a partition of it."""
-Contents = Mapping[Place, str]
-"""The hashes of the rows of files."""
-Begun = Mapping[Place, Version | None]
-"""The files that were in place when their making began."""
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """What made a file of the lake, as its footer holds it.
-
-    `fingerprint` covers everything the rows depend on, but not how many were asked for (the `extent`); `content` is the
-    hash of the rows themselves, so that a stage whose inputs were made again with the same rows is not run again.
-    """
-
-    table: str
-    partition: str | None
-    fingerprint: str
-    run_id: str
-    model: str
-    code_version: str
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    extent: Mapping[str, Any] = field(default_factory=dict)
-    cost: Mapping[str, float] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    files: Sequence[str] = ()
-    content: str = ""
-    rows: int = 0
-    written_at: str = ""
 
 
 class Lake:
-    """Reads and writes the Parquet files under `lake` of a home.
+    """Reads and writes the Parquet files under `lake` of a home, as one profile sees them.
 
     Args:
         home: the folder of a profile, or its address on an object store.
-        remake: tables that count as stale.
-        contents: files that are read with no other rows than these.
-        begun: files that are replaced in no other version than this.
+        profile: whose list of current files is read and written.
+        remake: tables whose files do not count, so that they are made again.
+        counted: the list; by default as it is on disk whenever something is read.
         locks: of several machines, where the home is on an object store.
+        asked: the parts of a table that are read; all by default.
 
     Attributes:
         files: of the home.
+        tables: the files of its tables, read by the profile or not.
         folder: of this machine, with what is not shared; the home itself where that is a folder.
         root: the folder of this machine that has the files of tables, or copies of them.
     """
@@ -91,133 +57,180 @@ class Lake:
     def __init__(
         self,
         home: Path | str,
+        profile: str,
         remake: frozenset[str] = frozenset(),
-        contents: Contents | None = None,
-        begun: Begun | None = None,
+        counted: Counted | None = None,
         locks: SharedLocks | None = None,
+        asked: Callable[[str], Sequence[str]] | None = None,
     ) -> None:
-        self.home = home
+        self.home, self.profile = home, profile
         self.files = open_home(home)
+        self.tables = TableFiles(self.files)
         self.folder = self.files.folder
         self.root = self.folder / LAKE
         self.remake = remake
-        self._contents = contents or {}
-        self._begun = begun or {}
+        self._fixed = counted
+        self._asked = asked
+        self._current = CurrentFiles(self.files, home, profile, asked)
         self._locks = locks if locks and locks.postgres else None
 
-    def at(self, contents: Contents, begun: Begun | None = None) -> "Lake":
-        """The same files, some of which are read, or replaced, in one version or not at all."""
-        return Lake(self.home, self.remake, contents, begun, self._locks)
+    @classmethod
+    def of(cls, settings: Settings, remake: Iterable[str] = ()) -> "Lake":
+        """The lake of a profile's home."""
+        asked = cache(partial(parts_asked, settings=settings))
+        return cls(settings.home, settings.profile, frozenset(remake), locks=shared_locks(settings), asked=asked)
+
+    def fixed(self) -> "Lake":
+        """The same files; which of them are read stays as it is now, whatever other runs make."""
+        return Lake(self.home, self.profile, self.remake, self.counted, self._locks, self._asked)
+
+    def seeing(self, entries: Counted) -> "Lake":
+        """The same files, some partitions read from these; the list on disk stays as it is."""
+        return Lake(self.home, self.profile, self.remake, {**self.counted, **entries}, self._locks)
 
     def remaking(self, keys: Iterable[str]) -> "Lake":
-        """The same files, those of some tables stale."""
-        return Lake(self.home, frozenset(keys), locks=self._locks)
+        """The same files, those of some tables to be made again."""
+        return Lake(self.home, self.profile, frozenset(keys), self._fixed, self._locks, self._asked)
 
-    def path(self, key: str, partition: str | None = None) -> Path:
-        """The path of a table's file, or of one partition's; on an object store, that of a current copy."""
-        return self.files.path(name_of(key, partition))
+    # which files are current
+
+    @property
+    def counted(self) -> Counted:
+        """The files that the profile reads, by table and partition.
+
+        Raises:
+            LakeError: the list is damaged, or the home is of an earlier form.
+        """
+        return self._current.counted if self._fixed is None else self._fixed
+
+    def entry(self, key: str, partition: str | None = None) -> Entry | None:
+        """The files of a partition that are read; None where it has not been made."""
+        return self.counted.get((key, partition))
+
+    def count(self, entries: Counted) -> None:
+        """Have some partitions read from these files from now on."""
+        if not self._current.has(entries):
+            with self._locked(f"current.{self.profile}", LOG.warning):
+                self._current.count(entries)
 
     def partitions(self, key: str) -> list[str]:
-        """Partition keys that have been made."""
-        prefix, suffix = f"{TABLES[key].partitioning}=", ".parquet"
-        names = self.files.names(f"{LAKE}/{key}")
-        return [
-            name.removeprefix(prefix).removesuffix(suffix)
-            for name in names
-            if name.startswith(prefix) and name.endswith(suffix)
-        ]
+        """Partitions of a table that have been made, and whose files are there."""
+        made = (partition for name, partition in self.counted if name == key and partition is not None)
+        return sorted(partition for partition in made if self.has(key, partition))
 
     def exists(self, key: str) -> bool:
         """Whether any rows of a table were ever written."""
         return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
 
     def has(self, key: str, partition: str | None = None) -> bool:
-        """Whether there is a file, damaged or not."""
-        return self.files.exists(name_of(key, partition))
+        """Whether a partition has been made, and its files are there, damaged or not."""
+        entry = self.entry(key, partition)
+        return entry is not None and all(map(self.files.exists, _names(key, partition, entry)))
+
+    def names_read(self) -> set[str]:
+        """The names of all files that some profile of the home reads.
+
+        Raises:
+            LakeError: the list of a profile is damaged.
+        """
+        lists = [Lake(self.home, profile).counted for profile in profiles_of(self.files)]
+        return {name for listed in lists for place, entry in listed.items() for name in _names(*place, entry)}
 
     def has_rows(self) -> bool:
         """Whether any table was ever written."""
         return any(map(self.exists, TABLES))
 
-    def begun(self, keys: Iterable[str], partition: str | None) -> Begun:
-        """The files that are in place now, to be replaced in this version only."""
-        return {(key, partition): self.files.version(name_of(key, partition)) for key in keys}
+    def whole_files(self, key: str, partition: str | None = None) -> list[str]:
+        """The names of the files of a partition, where all of their rows are read; none otherwise."""
+        entry = self.entry(key, partition) or {}
+        is_whole = all(
+            set(parts) >= set(self.tables.record(key, partition, file).parts) for file, parts in entry.items()
+        )
+        return list(_names(key, partition, entry)) if is_whole else []
+
+    # what made them
+
+    def paths(self, key: str, partition: str | None = None) -> list[Path]:
+        """The paths of the files of a partition; on an object store, those of copies."""
+        return self.files.paths([*_names(key, partition, self.entry(key, partition) or {})])
+
+    def records(self, key: str, partition: str | None = None) -> list[FileRecord]:
+        """What made each file of a partition.
+
+        Raises:
+            LakeError: one is missing, damaged, or lies in the place of another.
+        """
+        entry = self.entry(key, partition) or {}
+        return [self.tables.record(key, partition, name) for name in entry]
 
     def record(self, key: str, partition: str | None = None) -> FileRecord | None:
-        """What made a file, or None where there is none.
+        """What made a partition; None where it has not been made.
 
         Raises:
-            LakeError: the file is truncated, lies in the place of another, or was not written by this package.
+            LakeError: a file is missing, truncated, lies in the place of another, or was not written by this package.
         """
-        try:
-            path, record = self._fetched(name_of(key, partition), self.files.tail, _record_in)
-        except FileNotFoundError:
+        entry = self.entry(key, partition)
+        if entry is None or not self.has(key, partition):
             return None
-        if (record.table, record.partition) != (key, partition):
-            place = " ".join(filter(None, (record.table, record.partition)))
-            raise DamagedFile(path, f"it contains {place}; the file was copied or renamed")
-        return record
+        return merged(self.records(key, partition), list(entry.values()))
 
     def content(self, key: str, partition: str | None = None) -> str:
-        """The hash of the rows of a file.
+        """The hash of the rows of a partition.
 
         Raises:
-            LakeError: the file is missing.
+            LakeError: it is missing.
         """
         record = self.record(key, partition)
         if record is None:
-            raise self.missing(key, partition)
+            raise missing(key, partition)
         return record.content
 
     def intact_record(self, key: str, partition: str | None = None) -> FileRecord | None:
-        """What made a file, or None where there is none or it is damaged."""
+        """What made a partition, or None where there is none or it is damaged."""
         try:
             return self.record(key, partition)
         except LakeError:
             return None
 
+    def found(self, key: str, partition: str | None, keys: Mapping[str, str], check: bool) -> Entry:
+        """The files that have parts with these keys: those that are read now, then those with most; no damaged ones.
+
+        Args:
+            keys: by part.
+            check: read every byte of the files.
+        """
+        offers: list[tuple[bool, int, str, list[str]]] = []
+        read = self.entry(key, partition) or {}
+        for record in self.tables.records(key, partition) if key not in self.remake else ():
+            file = record.file_name
+            if parts := [part for part, own in keys.items() if record.parts.get(part) == own]:
+                offers.append((file not in read, -len(parts), file, parts))
+        chosen: dict[str, list[str]] = {}
+        left = set(keys)
+        for *_, file, parts in sorted(offers):
+            if (added := [part for part in parts if part in left]) and self.tables.is_usable(
+                key, partition, file, check
+            ):
+                chosen[file] = added
+                left -= set(added)
+        return chosen
+
     def check(self, key: str, partition: str | None = None) -> None:
-        """Read a file and compare every byte with what was written; once a process, unless the file changes.
+        """Read the files of a partition and compare every byte with what was written; once a process.
 
         Raises:
-            LakeError: it is damaged, lies in the place of another, or cannot be read.
+            LakeError: one is missing, damaged, lies in the place of another, or cannot be read.
         """
-        try:
-            self._fetched(name_of(key, partition), self.files.path, _seal_of)
-        except FileNotFoundError:
-            return
-        self.record(key, partition)
-
-    def _fetched(self, name: str, find: Callable[[str], Path], read: Callable[[Path], Found]) -> tuple[Path, Found]:
-        """A file and what is read of it; where a local copy is damaged, of the object itself."""
-        path = find(name)
-        try:
-            return path, read(path)
-        except DamagedFile:
-            if not self.files.forget(name):
-                raise
-            path = find(name)
-            return path, read(path)
+        for file in self.entry(key, partition) or ():
+            self.tables.check(key, partition, file)
 
     def is_whole(self, key: str, partition: str | None = None) -> bool:
-        """Whether a file is there, and not damaged anywhere."""
+        """Whether a partition is there, and not damaged anywhere."""
         try:
             self.check(key, partition)
         except LakeError:
             return False
         return self.has(key, partition)
-
-    def missing(self, key: str, partition: str | None = None) -> LakeError:
-        """The error to raise for a file that is needed and not there."""
-        return LakeError(f"{_words(key, partition)} has not been made yet; run `cpmi run --only {key}` first")
-
-    def usable_record(self, key: str, partition: str | None = None) -> FileRecord | None:
-        """What made a file that can be kept: it is intact, not to be made again, and what it points at is there."""
-        record = None if key in self.remake else self.intact_record(key, partition)
-        return record if record is not None and self._has_files(record) else None
-
-    def _has_files(self, record: FileRecord) -> bool:
-        return all(map(self.files.exists, record.files))
 
     def file(self, path: str, key: str, partition: str | None = None) -> Path:
         """Where a file or folder lies that the rows of a table's file point at: weights, a report.
@@ -232,50 +245,25 @@ class Lake:
         kept = (file for file in record.files if file.endswith(path)) if record else iter(())
         return self.files.path(next(kept, path))
 
+    # rows
+
     def write(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
-        """Check a frame against its table's contract and commit it with one rename.
+        """Commit a file, and have its partition read from it."""
+        written = self.put(frame, record)
+        self.count({(record.table, record.partition): {written.file_name: list(written.parts)}})
+        return written
 
-        Returns:
-            The record as written, with row count, content hash and time.
-
-        Raises:
-            LakeError: the frame breaks the contract; the message names the rule and a row.
-            LateWrite: another run has made the file since its making began here.
-            StorageError: there is no room, or the lake cannot be written.
-        """
-        valid = _checked(frame, record.table)
-        before = self.intact_record(record.table, record.partition) if record.files else None
-        complete = replace(
-            record,
-            files=self.files.keep(record.files),
-            content=rows_hash(valid),
-            rows=valid.height,
-            written_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        provenance = provenance_of(TABLES[record.table]).items()
-        stamped = valid.with_columns(pl.lit(getattr(record, name), dtype).alias(name) for name, dtype in provenance)
-        data, _ = sealed(stamped, {FOOTER_KEY: json.dumps(asdict(complete))})
-        place = record.table, record.partition
-        try:
-            over = self._begun[place] if place in self._begun else self.files.version(name_of(*place))
-            self.files.commit(name_of(*place), data, over)
-        except LateWrite as error:
-            self.files.drop(complete.files)
-            raise LateWrite(
-                f"{_words(*place)} was made by another run while this one was making it too; the other's rows stay, "
-                "and these are not written"
-            ) from error
-        self.files.show(complete.files)
-        self.files.drop(before.files if before else ())
-        return complete
+    def put(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
+        """Commit a file; see `TableFiles.put`."""
+        return self.tables.put(frame, record, is_again=record.table in self.remake)
 
     def read(
         self, key: str, partitions: Iterable[str] | str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Rows of a table without their provenance columns.
+        """Rows of a table that the profile asks for, without their provenance columns.
 
         Args:
-            partitions: which partitions; all on disk by default.
+            partitions: which partitions; all that have been made by default.
             columns: which columns; all by default.
 
         Raises:
@@ -286,62 +274,57 @@ class Lake:
         if partitions is None:
             partitions = self.partitions(key)
         wanted = [partitions] if isinstance(partitions, str) else list(partitions)
-        empty = TABLES[key].schema.create_empty().select(columns or _own_columns(key))
+        empty = TABLES[key].schema.create_empty().select(columns or own_columns(key))
         return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])
 
+    def read_whole(self, key: str, partition: str | None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """All rows of the files that a partition is read from, those of parts that the profile does not ask for too."""
+        entry = {record.file_name: list(record.parts) for record in self.records(key, partition)}
+        return self.seeing({(key, partition): entry}).read(key, partition, columns)
+
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
-        """The first rows of a file, without their provenance columns."""
-        return pl.read_parquet(self.path(key, partition), columns=_own_columns(key), n_rows=rows)
+        """The first rows of a partition, without their provenance columns."""
+        paths = self.paths(key, partition)[:1]
+        empty = TABLES[key].schema.create_empty()
+        return pl.concat([empty, *(pl.read_parquet(path, columns=own_columns(key), n_rows=rows) for path in paths)])
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
-        if not self.has(key, partition):
+        entry = self.entry(key, partition)
+        if entry is None or not self.has(key, partition):
             self.files.look_again()
-        path = self.path(key, partition)
-        if not path.is_file():
-            raise self.missing(key, partition)
-        try:
-            self.check(key, partition)
-            frame = pl.read_parquet(path, columns=list(columns or _own_columns(key)))
-        except pl.exceptions.ColumnNotFoundError as error:
-            raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
-        except pl.exceptions.PolarsError as error:
-            raise DamagedFile(path, first_line(error)) from error
-        except OSError as error:
-            raise _unreadable(path, error) from error
-        self._check_contents(key, partition)
-        return frame
+            entry = self.entry(key, partition)
+        if entry is None:
+            raise missing(key, partition)
+        names = list(columns or own_columns(key))
+        keys = TABLES[key].schema.primary_key() if len(entry) > 1 else []
+        frames = [
+            self.tables.read(key, partition, file, parts, list(dict.fromkeys([*names, *keys])))
+            for file, parts in entry.items()
+        ]
+        if len(frames) == 1:
+            return frames[0]
+        together = pl.concat(
+            [TABLES[key].schema.create_empty().select(frames[0].columns if frames else names), *frames]
+        )
+        return together.unique(keys, keep="first").sort(keys).select(names) if keys else together
 
-    def _check_contents(self, key: str, partition: str | None) -> None:
-        """Refuse a file that another run has replaced since its version was taken."""
-        expected = self._contents.get((key, partition))
-        record = self.record(key, partition) if expected is not None else None
-        if record is not None and record.content != expected:
-            raise LakeError(f"{_words(key, partition)} was rebuilt while this run was about to read it; run again")
+    # work on them
 
     def making(
         self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning
     ) -> AbstractContextManager[None]:
-        """The lock under which a file is made: a second run waits, and then skips the file."""
-        name = f"{key.replace('/', '.')}.{partition or 'all'}"
-        return self._locks.locked(name, say) if self._locks else locked(self.root / ".locks" / f"{name}.lock", say)
+        """The lock under which a partition is made: a second run waits, and then finds the files."""
+        return self._locked(f"{key.replace('/', '.')}.{partition or ALL}", say)
 
-    def tidy(self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning) -> None:
-        """Remove what killed writers of a file left, and put a damaged file aside; the caller holds its lock."""
-        path = self.path(key, partition)
-        remove_unfinished(path)
-        try:
-            self.check(key, partition)
-        except DamagedFile as error:
-            aside = f"{LAKE}/.damaged/{key.replace('/', '.')}.{partition or 'all'}.parquet"
-            place = self.files.put_aside(name_of(key, partition), aside)
-            say(f"{error}; it is made again now, and what was there lies at {place}")
+    def _locked(self, name: str, say: Callable[[str], object]) -> AbstractContextManager[None]:
+        return self._locks.locked(name, say) if self._locks else locked(self.root / ".locks" / f"{name}.lock", say)
 
     def work_folder(self, name: str) -> Path:
         """Folder of this machine for unfinished work; no result is read from it."""
         return self.folder / WORK / name
 
     def chunks(self, key: str, partition: str | None, fingerprint: str) -> ChunkStore:
-        """Where the finished chunks of an unfinished file are kept."""
+        """Where the finished chunks of an unfinished partition are kept."""
         return ChunkStore(self.files, key, partition, fingerprint)
 
     def paces(self, key: str) -> dict[str, Pace]:
@@ -349,51 +332,5 @@ class Lake:
         return unfinished_paces(self.files, key)
 
 
-def name_of(key: str, partition: str | None) -> str:
-    """The name of a table's file in its home, or of one partition's."""
-    partitioning = TABLES[key].partitioning
-    return f"{LAKE}/{key}.parquet" if partitioning is None else f"{LAKE}/{key}/{partitioning}={partition}.parquet"
-
-
-def _words(key: str, partition: str | None) -> str:
-    return f"{key} {partition}" if partition else key
-
-
-@by_state
-def _record_in(path: Path) -> FileRecord:
-    """What made a file, as its footer has it."""
-    try:
-        return FileRecord(**json.loads(pl.read_parquet_metadata(path)[FOOTER_KEY]))
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(path, first_line(error)) from error
-
-
-def _seal_of(path: Path) -> str:
-    try:
-        return checked_seal(path)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> LakeError:
-    """The error for a file that may be whole, and which this user or machine cannot read."""
-    return LakeError(f"lake file {path} cannot be read ({first_line(error)}); look at its permissions and its disk")
-
-
-def _own_columns(key: str) -> list[str]:
-    """A table's columns without those of its provenance."""
-    return list(TABLES[key].schema.columns())
-
-
-def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:
-    schema = TABLES[key].schema
-    try:
-        return schema.validate(frame, cast=True)
-    except (SchemaError, ValidationError, pl.exceptions.PolarsError) as error:
-        raise LakeError(f"{key}: the rows break the table's contract, nothing was written: {error}") from error
+def _names(key: str, partition: str | None, entry: Entry) -> Iterator[str]:
+    return (place_of(key, partition, file) for file in entry)

@@ -9,20 +9,20 @@ a store or the library says in an error may hold pieces of them, so none of its 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import obstore
 from obstore import exceptions, store
 
-from cpmi_dagster.errors import PassingError, StorageError
+from cpmi_dagster.errors import LakeError, PassingError, StorageError
 from cpmi_dagster.files.environment import environment_variable
-from cpmi_dagster.resources.lake.home_files import NOTHING, LateWrite, Version
+from cpmi_dagster.resources.lake.home_files import Size
 
 RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=90)}
 TIMES = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(minutes=10)}
@@ -35,12 +35,8 @@ class StoreError(StorageError, PassingError):
     """The store did not answer, or not as it should; it may the next time."""
 
 
-class Entry(NamedTuple):
-    """An object as a listing has it."""
-
-    version: Version
-    size: int
-    modified: float
+class LateWrite(LakeError):
+    """Somebody else has committed an object since this process looked at it."""
 
 
 class ObjectStore:
@@ -58,7 +54,7 @@ class ObjectStore:
         self._probed = False
         self._probing = Lock()
 
-    def entries(self, folder: str, after: str | None = None) -> dict[str, Entry]:
+    def sizes(self, folder: str, after: str | None = None) -> dict[str, Size]:
         """The objects below a folder.
 
         Args:
@@ -66,15 +62,11 @@ class ObjectStore:
         """
         with self._errors("listed"):
             pages = obstore.list(self._store, folder, offset=after, chunk_size=SEVERAL)
-            return {found["path"]: _entry(found) for page in pages for found in page}
-
-    def entry(self, name: str) -> Entry | None:
-        """One object as it is now."""
-        try:
-            with self._errors("read"):
-                return _entry(obstore.head(self._store, name))
-        except FileNotFoundError:
-            return None
+            return {
+                found["path"]: Size(found["size"], found["last_modified"].timestamp())
+                for page in pages
+                for found in page
+            }
 
     def read(self, name: str) -> bytes:
         """The bytes of an object.
@@ -85,63 +77,72 @@ class ObjectStore:
         with self._errors("read"):
             return bytes(obstore.get(self._store, name).bytes())
 
-    def read_end(self, name: str, entry: Entry, length: int) -> bytes:
-        """The last bytes of an object, in this version of it.
+    def read_end(self, name: str, size: int, length: int) -> bytes:
+        """The last bytes of an object of this size, which is never replaced.
 
         Raises:
-            LateWrite: there is another version.
             FileNotFoundError: there is none.
         """
-        start = max(0, entry.size - length)
         with self._errors("read"):
-            got = obstore.get(
-                self._store, name, options={"range": (start, entry.size), "if_match": entry.version.e_tag}
-            )
-            return bytes(got.bytes())
+            return bytes(obstore.get_range(self._store, name, start=max(0, size - length), end=size))
 
-    def download(self, name: str, path: Path) -> Entry:
-        """Write an object to a file, and say which version it was.
+    def download(self, name: str, path: Path) -> None:
+        """Write an object to a file.
 
         Raises:
             FileNotFoundError: there is none.
         """
         with path.open("wb") as file:
             with self._errors("read"):
-                got = obstore.get(self._store, name)
-                parts = iter(got.stream(min_chunk_size=STREAM_BYTES))
+                parts = iter(obstore.get(self._store, name).stream(min_chunk_size=STREAM_BYTES))
             while part := self._next(parts):
                 file.write(part)
-        return _entry(got.meta)
 
     def _next(self, parts: Iterator[Any]) -> Any:
         with self._errors("read"):
             return next(parts, None)
 
-    def write(self, name: str, data: bytes | bytearray, over: Version | None = None) -> Version:
-        """Put an object in place with one request.
-
-        Args:
-            over: the version to replace, `NOTHING` for a new object; any where it is None.
+    def create(self, name: str, data: bytes | bytearray) -> None:
+        """Put a new object in place with one request.
 
         Raises:
-            LateWrite: there is another version.
+            LateWrite: there is one of this name.
         """
-        mode = "overwrite" if over is None else _mode(over)
-        content = bytes(data)
+        self._put(name, bytes(data), "create")
+
+    def replace(self, name: str, change: Callable[[bytes | None], bytes]) -> None:
+        """Replace an object by what becomes of its bytes, None where there is none.
+
+        Raises:
+            LateWrite: somebody else was first.
+        """
+        try:
+            with self._errors("read"):
+                got = obstore.get(self._store, name)
+                found, mode = bytes(got.bytes()), _is_still(got.meta)
+        except FileNotFoundError:
+            found, mode = None, "create"
+        self._put(name, change(found), mode)
+
+    def write(self, name: str, data: bytes | bytearray) -> None:
+        """Put an object in place with one request, over whatever is there."""
+        self._put(name, bytes(data), "overwrite")
+
+    def _put(self, name: str, data: bytes, mode: Any) -> None:
         try:
             with self._errors("written"):
-                return _version(obstore.put(self._store, name, content, mode=mode, use_multipart=False))
+                obstore.put(self._store, name, data, mode=mode, use_multipart=False)
         except LateWrite:
             # an answer that was lost makes the library ask again, and find its own write in the way
-            found = self.entry(name)
-            if found is not None and found.size == len(content) and self.read(name) == content:
-                return found.version
+            with suppress(FileNotFoundError):
+                if self.read(name) == data:
+                    return
             raise
 
-    def upload(self, name: str, path: Path) -> Version:
+    def upload(self, name: str, path: Path) -> None:
         """Put a file of any size under a name that nobody else writes."""
         with self._errors("written"):
-            return _version(obstore.put(self._store, name, path))
+            obstore.put(self._store, name, path)
 
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects; those that are not there are not missed."""
@@ -172,10 +173,10 @@ class ObjectStore:
 
     def _probe(self, name: str) -> None:
         try:
-            first = self._try(name, NOTHING)
+            first = self._try(name, "create")
             if first is None:
                 raise self._refused("it does not accept a new object with If-None-Match")
-            if self._try(name, NOTHING) is not None:
+            if self._try(name, "create") is not None:
                 raise self._refused(
                     "it accepted a second object of the same name, where If-None-Match should have stopped it"
                 )
@@ -186,12 +187,11 @@ class ObjectStore:
         finally:
             self.delete([name])
 
-    def _try(self, name: str, over: Version) -> Version | None:
-        """The version of a write of the probe, each of other bytes; None where it was refused."""
+    def _try(self, name: str, mode: Any) -> Any:
+        """The condition that the object is still that of this write of the probe; None where it was refused."""
         try:
             with self._errors("written"):
-                put = obstore.put(self._store, name, uuid4().bytes, mode=_mode(over), use_multipart=False)
-                return _version(put)
+                return _is_still(obstore.put(self._store, name, uuid4().bytes, mode=mode, use_multipart=False))
         except LateWrite:
             return None
 
@@ -243,15 +243,7 @@ def _status(error: Exception) -> str:
     return f" (HTTP {found[1]})" if found else ""
 
 
-def _mode(over: Version) -> Any:
-    if over == NOTHING:
-        return "create"
-    return {"e_tag": over.e_tag} if over.number is None else {"e_tag": over.e_tag, "version": over.number}
-
-
-def _version(put: Any) -> Version:
-    return Version(put["e_tag"] or "", put["version"])
-
-
-def _entry(meta: Any) -> Entry:
-    return Entry(Version(meta["e_tag"] or "", meta["version"]), meta["size"], meta["last_modified"].timestamp())
+def _is_still(meta: Any) -> dict[str, str]:
+    """The condition of a write that an object is still the one of these facts."""
+    version = {} if meta["version"] is None else {"version": meta["version"]}
+    return {"e_tag": meta["e_tag"] or "", **version}

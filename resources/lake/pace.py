@@ -4,10 +4,7 @@
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from cpmi_dagster.contracts.cost import Cost
 
@@ -81,26 +78,10 @@ class Pace:
         return shown if self.peak_share is None else {**shown, "share_of_peak": round(self.peak_share, 4)}
 
 
-def read_pace(folder: Path) -> Pace | None:
-    """The pace kept in a folder of chunks, or None."""
+def pace_of(data: bytes) -> Pace | None:
+    """The pace that a file holds, or None where it is damaged."""
     try:
-        values = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        values = json.loads(data)
         return Pace(**{**values, "cost": Cost.from_dict(values["cost"])})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
-
-
-def unfinished(work: Path) -> Iterator[tuple[str, Pace]]:
-    """Partitions of a table that are begun and not finished, the latest begun of each last.
-
-    Args:
-        work: the table's folder of unfinished work.
-    """
-    begun = []
-    for file in work.glob(f"*/{FILE_NAME}"):
-        # a run that finishes the partition removes the file
-        with suppress(FileNotFoundError):
-            begun.append((file.stat().st_mtime_ns, file.parent))
-    for _, folder in sorted(begun):
-        if pace := read_pace(folder):
-            yield folder.name.rpartition("-")[0], pace

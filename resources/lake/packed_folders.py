@@ -51,7 +51,7 @@ class PackedFolders:
         self._objects.delete([f"{folder}/{name}{ENDING}" for name in sorted(gone & stored)])
 
     def _stored(self, folder: str) -> set[str]:
-        names = (name.removeprefix(f"{folder}/") for name in self._objects.entries(folder))
+        names = (name.removeprefix(f"{folder}/") for name in self._objects.sizes(folder))
         return {name.removesuffix(ENDING) for name in names if name.endswith(ENDING) and "/" not in name}
 
     def _note(self, folder: str, name: str) -> None:

@@ -1,6 +1,6 @@
 """The lake as queries reach it: the Parquet files of its tables, read and never written.
 
-    lake:///lake/labels/hard_negatives/shard=000.parquet     <home>/lake/labels/hard_negatives/shard=000.parquet
+    lake:///lake/labels/hard_negatives/000/5f0c….parquet     <home>/lake/labels/hard_negatives/000/5f0c….parquet
     lake:///lake/.work/…, lake:///../etc/passwd              no such file
     copy (select 1) to 'lake:///lake/x.parquet'              PermissionError: a query only reads
     lake:///files/rows.jsonl                                 the file that the user gave under this name
@@ -31,7 +31,7 @@ class ReadOnlyLake(AbstractFileSystem):
     """The folder `lake` of a home, without what is hidden in it, and files that the user gave.
 
     Args:
-        home: the files of the home that holds `lake`; a folder that is looked into has current copies of them.
+        home: the files of the home that holds `lake`.
         given: files by their names.
     """
 
@@ -66,7 +66,6 @@ class ReadOnlyLake(AbstractFileSystem):
 
     def _entries(self, folder: str) -> Iterator[dict[str, Any]]:
         place = self._place(folder)
-        self._home.fetch("/".join(part for part in folder.split("/") if part), deep=False)
         for name in sorted(os.listdir(place)):
             try:
                 yield self.info(f"{folder}/{name}")
@@ -85,7 +84,8 @@ class ReadOnlyLake(AbstractFileSystem):
             return self._given[parts[1]]
         if parts[:1] != [FOLDER] or any(part.startswith(".") or "\0" in part for part in parts):
             raise FileNotFoundError(name)
-        return self._home.folder.absolute().joinpath(*parts)
+        path = self._home.folder.absolute().joinpath(*parts)
+        return path if path.exists() else self._home.path("/".join(parts))
 
 
 class _File:

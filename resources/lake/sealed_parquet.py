@@ -52,12 +52,19 @@ def checked_seal(path: Path) -> str:
     Raises:
         DamagedFile: some byte of the file is not the one that was written.
     """
-    data = bytearray(path.read_bytes())
+    if (seal := seal_in(path.read_bytes())) is None:
+        raise DamagedFile(path, "its bytes are not those that were written")
+    return seal
+
+
+def seal_in(data: bytes) -> str | None:
+    """The seal of a file's bytes; None where some byte is not the one that was written."""
+    zeroed = bytearray(data)
     end = max(0, len(data) - TAIL_BYTES)
     found = re.search(MARK.encode() + rb"([0-9a-f]{64})", data[end:])
-    if found is not None:
-        digits, place = found.group(1).decode(), end + found.start(1)
-        data[place : place + len(ZEROS)] = ZEROS
-        if sha256(data).hexdigest() == digits:
-            return digits
-    raise DamagedFile(path, "its bytes are not those that were written")
+    if found is None:
+        return None
+    place = end + found.start(1)
+    zeroed[place : place + len(ZEROS)] = ZEROS
+    digits = found.group(1).decode()
+    return digits if sha256(zeroed).hexdigest() == digits else None

@@ -1,54 +1,50 @@
 """A home on an object store: files are objects, of which this machine keeps copies.
 
-lake/labels/hard_negatives/shard=003.parquet    an object, committed with one PUT; a copy of it is read
-files/5f0c…/models/cpmi_bce/config.json         kept for one record: never replaced, and named by it
+lake/labels/hard_negatives/000/5f0c….parquet    an object, committed with one PUT that is refused where there is one
+files/5f0c…/models/cpmi_bce/config.json         kept for one record, which names it
 files/5f0c…/MANIFEST.json                       written last: what was kept is whole
+lake/.current/mine.json                         replaced where nobody else has replaced it since it was read
 report/index.html                               a copy of the report that was kept last, for people
 
-A record's PUT commits its rows, what made them, and with the names of what was kept for it also weights and reports. It
-is refused where somebody else has written since its making began. This holds for tables alone: chunks, paces, model
-cards and the copy of the report are written over whatever is there.
-
-A copy is used after a look at the store: a listing, which serves all names for a second.
+A file of a table or of a record is what its name says as long as it is there, so that a copy of it is never stale.
+Whether it is there says a listing, which serves all names for a second. Files that change are read from the store.
 """
 
 import json
+import logging
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
+from typing import NamedTuple
 from uuid import uuid4
 
 from cpmi_dagster.errors import LakeError, StorageError
-from cpmi_dagster.resources.lake.home_files import NOTHING, HomeFiles, LateWrite, Version
-from cpmi_dagster.resources.lake.local_copies import NOTES, LocalCopies
-from cpmi_dagster.resources.lake.object_store import Entry, ObjectStore
+from cpmi_dagster.files.whole_files import whole_file
+from cpmi_dagster.resources.lake.home_files import KEPT, HomeFiles, Size
+from cpmi_dagster.resources.lake.object_store import LateWrite, ObjectStore
 from cpmi_dagster.resources.lake.packed_folders import PackedFolders
 
+LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 """How long a listing is trusted."""
 LAKE, HIDDEN = "lake", "lake/.~"
-KEPT, MANIFEST = "files", "MANIFEST.json"
-TOP = "/"
+MANIFEST = "MANIFEST.json"
+TAILS = ".tails"
 TOKEN_CHARACTERS = 16
 TAIL_BYTES = 2**16
 AT_ONCE = 8
 
 
-@dataclass
-class _Listing:
+class _Listing(NamedTuple):
     """What there was below a folder at a time."""
 
-    entries: dict[str, Entry]
+    sizes: dict[str, Size]
     seen: float
-
-    def is_fresh(self) -> bool:
-        return time.monotonic() - self.seen < LOOK_SECONDS
 
 
 class StoreFiles(HomeFiles):
@@ -60,112 +56,143 @@ class StoreFiles(HomeFiles):
     """
 
     def __init__(self, objects: ObjectStore, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self._objects = objects
-        self._copies = LocalCopies(folder)
-        self._tails = LocalCopies(folder / NOTES / "tails", "notes")
         self._packed = PackedFolders(objects, folder)
         self._listings: dict[str, _Listing] = {}
-        self._aside: dict[str, Version] = {}
+        self._glances: dict[str, tuple[bytes, float]] = {}
         self._lock = RLock()
 
     def path(self, name: str) -> Path:
+        """See `HomeFiles`.
+
+        Raises:
+            LakeError: it was kept for a record, and is not whole any more.
+        """
+        if not name.startswith(f"{KEPT}/"):
+            return self._copy(name)
+        manifest = self._copy(f"{_keeping(name)}/{MANIFEST}")
+        listed = json.loads(manifest.read_bytes()) if manifest.exists() else []
+        wanted = [file for file in listed if file == name or file.startswith(f"{name}/")]
+        if not wanted or not all(copy.exists() for copy in self._copies(wanted)):
+            raise LakeError(
+                f"files of {self._objects.address}/{name} are missing; run `cpmi run --force` for what they belong to"
+            )
+        return self.folder / name
+
+    def paths(self, names: Sequence[str]) -> list[Path]:
         """See `HomeFiles`."""
-        if name.startswith(f"{KEPT}/") and self._entry(name) is None:
-            return self._kept_folder(name)
-        entry = self._entry(name)
-        if entry is None:
-            return self.folder / NOTES / "absent" / name
-        if self._copies.is_current(name, entry.version):
-            return self._copies.path(name)
-        try:
-            return self._copies.keep(name, lambda path: self._download(name, path), entry.modified)
-        except FileNotFoundError:
-            self.look_again()
-            return self.folder / NOTES / "absent" / name
+        return self._copies(names)
 
     def tail(self, name: str) -> Path:
         """See `HomeFiles`."""
-        for _ in range(3):
-            entry = self._entry(name)
-            if entry is None:
-                raise FileNotFoundError(name)
-            if entry.size <= TAIL_BYTES or self._copies.is_current(name, entry.version):
-                return self.path(name)
-            if self._tails.is_current(name, entry.version):
-                return self._tails.path(name)
-            with suppress(LateWrite):
-                return self._tails.keep(name, lambda path, found=entry: self._download_tail(name, path, found))
-            self.look_again()
-        raise LakeError(f"{name} keeps being replaced while it is read; run again")
+        copies = self.folder / name, self.folder / TAILS / name
+        for copy in copies:
+            if copy.exists():
+                return copy
+        found = self._listing(_scope(name)).get(name)
+        if found is None:
+            raise FileNotFoundError(name)
+        if found.size <= TAIL_BYTES:
+            return self._copy(name)
+        data = self._objects.read_end(name, found.size, TAIL_BYTES)
+        # the last eight bytes of a Parquet file: how long its footer is, and PAR1
+        footer = int.from_bytes(data[-8:-4], "little") + 8
+        if TAIL_BYTES < footer <= found.size:
+            data = self._objects.read_end(name, found.size, footer)
+        with whole_file(copies[1]) as unfinished:
+            unfinished.write_bytes(data)
+        return copies[1]
 
-    def exists(self, name: str) -> bool:
-        """See `HomeFiles`."""
-        if name.startswith(f"{KEPT}/"):
-            return self._entry(f"{_keeping(name)}/{MANIFEST}") is not None
-        return self._entry(name) is not None
-
-    def names(self, folder: str) -> list[str]:
-        """See `HomeFiles`."""
-        found = (name.removeprefix(f"{folder}/") for name in self._entries(folder) if self._entry(name))
-        return sorted(name for name in found if "/" not in name and not name.startswith("."))
-
-    def version(self, name: str) -> Version | None:
-        """See `HomeFiles`."""
-        entry = self._objects.entry(name)
-        self._note(name, entry)
-        return entry.version if entry else NOTHING
-
-    def commit(self, name: str, data: bytes | bytearray, over: Version | None = None) -> None:
+    def create(self, name: str, data: bytes | bytearray) -> bool:
         """See `HomeFiles`."""
         try:
-            version = self._objects.write(name, data, over)
+            self._objects.create(name, data)
         except LateWrite:
             self.look_again()
-            raise
-        self._note(name, Entry(version, len(data), time.time()))
+            return False
+        self._note(name, Size(len(data), time.time()))
         # the object is what counts: without room for a copy it is fetched when it is read
         with suppress(StorageError):
-            self._copies.keep(name, lambda path: (path.write_bytes(data), version)[1])
-
-    def put_aside(self, name: str, aside: str) -> str:
-        """See `HomeFiles`."""
-        entry, data = self._entry(name), self.path(name).read_bytes()
-        self._objects.write(aside, data)
-        if entry is not None:
-            # the object stays until the next commit replaces just this version of it
-            self._aside[name] = entry.version
-        return f"{self._objects.address}/{aside}"
-
-    def remove(self, folder: str, chosen: Callable[[str], bool]) -> None:
-        """See `HomeFiles`."""
-        self._copies.remove_folders(folder, chosen)
-        found = self._objects.entries(folder)
-        self._objects.delete([name for name in found if chosen(_first(name, folder))])
-        with self._lock:
-            for scope in [scope for scope in self._listings if scope.startswith(f"{folder}/")]:
-                del self._listings[scope]
-
-    def fetch(self, folder: str, name: str = "", deep: bool = True) -> None:
-        """See `HomeFiles`."""
-
-        def is_wanted(path: str) -> bool:
-            return path.endswith(f"/{name}" if name else "") and (deep or path.rpartition("/")[0] == folder)
-
-        found = set(filter(is_wanted, self._entries(folder)))
-        with ThreadPoolExecutor(AT_ONCE, "fetch") as threads:
-            list(threads.map(self.path, found))
-        for copy in list(filter(is_wanted, self._copies.names(folder))):
-            # a copy that is newer than the listing stays
-            if copy not in found and _is_seen(copy, folder) and self._objects.entry(copy) is None:
-                self._copies.remove(copy)
+            super().write(name, data)
+        return True
 
     def forget(self, name: str) -> bool:
         """See `HomeFiles`."""
-        had = [copies.version(name) is not None for copies in (self._copies, self._tails)]
-        for copies in (self._copies, self._tails):
-            copies.remove(name)
-        return any(had)
+        copies = [copy for copy in (self.folder / name, self.folder / TAILS / name) if copy.exists()]
+        for copy in copies:
+            copy.unlink(missing_ok=True)
+        return bool(copies)
+
+    def read(self, name: str) -> bytes:
+        """See `HomeFiles`."""
+        return self._objects.read(name)
+
+    def glance(self, name: str) -> bytes:
+        """See `HomeFiles`."""
+        with self._lock:
+            seen = self._glances.get(name)
+            if seen is None or time.monotonic() - seen[1] > LOOK_SECONDS:
+                now, data = time.monotonic(), self._objects.read(name)
+                seen = self._glances[name] = (seen[0] if seen and seen[0] == data else data, now)
+            return seen[0]
+
+    def write(self, name: str, data: bytes | bytearray) -> None:
+        """See `HomeFiles`."""
+        self._objects.write(name, data)
+        self.forget(name)
+        self._note(name, Size(len(data), time.time()))
+
+    def update(self, name: str, change: Callable[[bytes | None], bytes]) -> None:
+        """See `HomeFiles`."""
+        is_late = True
+        while is_late:
+            try:
+                self._objects.replace(name, change)
+                is_late = False
+            except LateWrite:
+                LOG.debug("%s was replaced by another machine", name)
+        with self._lock:
+            self._glances.pop(name, None)
+
+    def exists(self, name: str) -> bool:
+        """See `HomeFiles`."""
+        looked_for = f"{_keeping(name)}/{MANIFEST}" if name.startswith(f"{KEPT}/") else name
+        return looked_for in self._listing(_scope(looked_for))
+
+    def names(self, folder: str) -> list[str]:
+        """See `HomeFiles`."""
+        listed = self._listing(_scope(f"{folder}/x"))
+        found = (name.removeprefix(f"{folder}/") for name in listed if name.startswith(f"{folder}/"))
+        return sorted(name for name in found if "/" not in name and not name.startswith("."))
+
+    def sizes(self, folder: str) -> dict[str, Size]:
+        """See `HomeFiles`."""
+        return self._objects.sizes(folder)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """See `HomeFiles`."""
+        self._objects.delete(names)
+        for name in names:
+            self.forget(name)
+        self.look_again()
+
+    def remove_folders(self, folder: str, chosen: Callable[[str], bool]) -> None:
+        """See `HomeFiles`."""
+        super().remove_folders(folder, chosen)
+        found = self._objects.sizes(folder)
+        self.remove([name for name in found if chosen(name.removeprefix(f"{folder}/").partition("/")[0])])
+
+    def look_again(self) -> None:
+        """See `HomeFiles`."""
+        with self._lock:
+            self._listings.clear()
+            # the bytes stay, so that what was read of them is not read again where they are the same
+            self._glances = {name: (data, -LOOK_SECONDS) for name, (data, _) in self._glances.items()}
+
+    def check(self) -> None:
+        """See `HomeFiles`."""
+        self._objects.check()
 
     def pull(self, folder: str) -> None:
         """See `HomeFiles`."""
@@ -175,15 +202,6 @@ class StoreFiles(HomeFiles):
         """See `HomeFiles`."""
         self._packed.push(folder, last)
 
-    def look_again(self) -> None:
-        """See `HomeFiles`."""
-        with self._lock:
-            self._listings.clear()
-
-    def check(self) -> None:
-        """See `HomeFiles`."""
-        self._objects.check()
-
     def keep(self, paths: Sequence[str]) -> list[str]:
         """See `HomeFiles`."""
         if not paths:
@@ -191,17 +209,11 @@ class StoreFiles(HomeFiles):
         keeping = f"{KEPT}/{uuid4().hex[:TOKEN_CHARACTERS]}"
         files = {f"{keeping}/{found}": self.folder / found for path in paths for found in self._files(path)}
         for name, path in files.items():
-            version = self._objects.upload(name, path)
-            self._copies.keep(name, lambda copy, path=path, version=version: (_link(path, copy), version)[1])
-        self._objects.write(f"{keeping}/{MANIFEST}", json.dumps(sorted(files), indent=2).encode(), NOTHING)
+            self._objects.upload(name, path)
+            with whole_file(self.folder / name) as copy:
+                _link(path, copy)
+        self.create(f"{keeping}/{MANIFEST}", json.dumps(sorted(files), indent=2).encode())
         return [f"{keeping}/{path}" for path in paths]
-
-    def drop(self, names: Iterable[str]) -> None:
-        """See `HomeFiles`."""
-        for keeping in {_keeping(name) for name in names if name.startswith(f"{KEPT}/")}:
-            self._objects.delete(list(self._objects.entries(keeping)))
-            self._copies.remove(keeping)
-            self._listings.pop(keeping, None)
 
     def show(self, names: Iterable[str]) -> None:
         """See `HomeFiles`."""
@@ -214,94 +226,44 @@ class StoreFiles(HomeFiles):
         found = [place] if place.is_file() else sorted(filter(Path.is_file, place.rglob("*")))
         return [file.relative_to(self.folder).as_posix() for file in found]
 
-    def _kept_folder(self, name: str) -> Path:
-        """The copy of a kept folder, all of its files fetched."""
-        entries, keeping = self._entries(name), _keeping(name)
-        manifest = self._entry(f"{keeping}/{MANIFEST}")
-        listed = json.loads(self.path(f"{keeping}/{MANIFEST}").read_bytes()) if manifest else []
-        wanted = [file for file in listed if file.startswith(f"{name}/")]
-        if not wanted or not entries.keys() >= set(wanted):
-            raise LakeError(
-                f"files of {self._objects.address}/{name} are missing; run `cpmi run --force` for what they belong to"
-            )
-        for file in wanted:
-            self.path(file)
-        return self._copies.path(name)
+    def _copies(self, names: Sequence[str]) -> list[Path]:
+        with ThreadPoolExecutor(AT_ONCE, "fetch") as threads:
+            return list(threads.map(self._copy, names))
 
-    def _download(self, name: str, path: Path) -> Version:
-        entry = self._objects.download(name, path)
-        self._note(name, entry)
-        return entry.version
+    def _copy(self, name: str) -> Path:
+        """The copy of a file, fetched where there is none; of a file that is not there, no copy."""
+        path = self.folder / name
+        if not path.exists():
+            with suppress(FileNotFoundError), whole_file(path) as unfinished:
+                self._objects.download(name, unfinished)
+        return path
 
-    def _download_tail(self, name: str, path: Path, entry: Entry) -> Version:
-        data = self._objects.read_end(name, entry, TAIL_BYTES)
-        # the last eight bytes of a Parquet file: how long its footer is, and PAR1
-        footer = int.from_bytes(data[-8:-4], "little") + 8
-        if TAIL_BYTES < footer <= entry.size:
-            data = self._objects.read_end(name, entry, footer)
-        path.write_bytes(data)
-        return entry.version
-
-    def _entry(self, name: str) -> Entry | None:
-        entry = self._listing(_scope(name)).get(name)
-        return None if entry is None or entry.version.is_same(self._aside.get(name)) else entry
-
-    def _entries(self, folder: str) -> dict[str, Entry]:
-        """The objects below a folder, hidden ones of the lake only where the folder is hidden."""
-        found = self._listing(_scope(f"{folder}/x"))
-        return {name: entry for name, entry in found.items() if name.startswith(f"{folder}/")}
-
-    def _listing(self, scope: str) -> Mapping[str, Entry]:
+    def _listing(self, scope: str) -> Mapping[str, Size]:
         with self._lock:
             known = self._listings.get(scope)
-            if known is None or not known.is_fresh():
+            if known is None or time.monotonic() - known.seen > LOOK_SECONDS:
                 now = time.monotonic()  # what is written while it is listed may not be in it
-                known = self._listings[scope] = _Listing(self._list(scope), now)
-            return known.entries
+                sizes = self._objects.sizes(scope, HIDDEN if scope == LAKE else None)
+                known = self._listings[scope] = _Listing(sizes, now)
+            return known.sizes
 
-    def _list(self, scope: str) -> dict[str, Entry]:
-        if scope.startswith(TOP):
-            name = scope.removeprefix(TOP)
-            entry = self._objects.entry(name)
-            return {name: entry} if entry else {}
-        return self._objects.entries(scope, HIDDEN if scope == LAKE else None)
-
-    def _note(self, name: str, entry: Entry | None) -> None:
+    def _note(self, name: str, size: Size) -> None:
         """What is known of an object now, for the listing in which it is."""
         with self._lock:
-            listing = self._listings.get(_scope(name))
-            if listing is not None:
-                listing.entries = {**listing.entries, name: entry} if entry else _without(listing.entries, name)
-            if entry is None or not entry.version.is_same(self._aside.get(name)):
-                self._aside.pop(name, None)
+            if listing := self._listings.get(_scope(name)):
+                self._listings[_scope(name)] = listing._replace(sizes={**listing.sizes, name: size})
 
 
 def _scope(name: str) -> str:
-    """The folder whose listing has an object: all tables of the lake are in one; objects at the top are asked for."""
+    """The folder whose listing has an object: all tables of the lake are in one."""
     parts = name.split("/")
-    if parts[0] == LAKE and len(parts) > 1 and not parts[1].startswith("."):
+    if parts[0] == LAKE and not parts[1].startswith("."):
         return LAKE
-    if len(parts) == 1:
-        return f"{TOP}{name}"
     return "/".join(parts[:2] if parts[0] == KEPT else parts[:-1])
-
-
-def _is_seen(name: str, folder: str) -> bool:
-    """Whether a listing of a folder would have an object."""
-    return _scope(f"{folder}/x") != LAKE or _scope(name) == LAKE
-
-
-def _first(name: str, folder: str) -> str:
-    """The first part of a name below a folder."""
-    return name.removeprefix(f"{folder}/").partition("/")[0]
 
 
 def _keeping(name: str) -> str:
     return "/".join(name.split("/")[:2])
-
-
-def _without(entries: Mapping[str, Entry], name: str) -> dict[str, Entry]:
-    return {other: entry for other, entry in entries.items() if other != name}
 
 
 def _link(path: Path, copy: Path) -> None:

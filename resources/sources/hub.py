@@ -6,14 +6,12 @@ Later runs use the file, so a change on the hub does not change the results of t
 """
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished
-from cpmi_dagster.resources.lake.home_files import LateWrite
 from cpmi_dagster.resources.lake.homes import open_home
 
 LOCK_FILE = "hub.lock.json"
@@ -33,9 +31,13 @@ class HubLock:
             SourceError: the file is damaged.
         """
         try:
-            known = json.loads(self._files.path(LOCK_FILE).read_text(encoding="utf-8"))
+            return self._known(self._files.read(LOCK_FILE))
         except FileNotFoundError:
             return {}
+
+    def _known(self, data: bytes) -> dict[str, str]:
+        try:
+            known = json.loads(data)
         except ValueError as error:
             raise self._damaged(first_line(error)) from error
         if not isinstance(known, dict) or not all(isinstance(commit, str) and commit for commit in known.values()):
@@ -55,21 +57,18 @@ class HubLock:
             SourceError: the hub cannot be reached, or has no such id; or the file is damaged.
         """
         entry = f"{kind} {name}"
-        while entry not in self.revisions():
-            self._resolve(entry, kind, name)
-        return self.revisions()[entry]
 
-    def _resolve(self, entry: str, kind: Literal["model", "dataset"], name: str) -> None:
-        with locked(Path(f"{self.path}.lock")):
-            remove_unfinished(self.path)
-            before = self._files.version(LOCK_FILE)
-            known = self.revisions()
-            if entry in known:
-                return
-            known[entry] = _resolve(kind, name)
-            # where another machine was first, what it resolved is taken
-            with suppress(LateWrite):
-                self._files.commit(LOCK_FILE, json.dumps(known, indent=2, sort_keys=True).encode(), before)
+        def resolved(found: bytes | None) -> bytes:
+            known = {} if found is None else self._known(found)
+            if entry not in known:
+                known[entry] = _resolve(kind, name)
+            return json.dumps(known, indent=2, sort_keys=True).encode()
+
+        if entry not in self.revisions():
+            with locked(Path(f"{self.path}.lock")):
+                remove_unfinished(self.path)
+                self._files.update(LOCK_FILE, resolved)
+        return self.revisions()[entry]
 
 
 def _resolve(kind: Literal["model", "dataset"], name: str) -> str:

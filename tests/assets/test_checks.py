@@ -16,7 +16,8 @@ from cpmi_dagster.resources.dag.checks import (
     no_benchmark_question_is_trained_on,
     reward_models_beat_chance,
 )
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 
 
 def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:
@@ -111,19 +112,19 @@ def test_a_check_on_questions_stops_the_run_before_models_are_trained():
 
 
 def test_a_shard_that_is_half_made_or_damaged_stops_no_other(tmp_path: Path):
-    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
+    lake, settings = Lake(tmp_path, "miniature"), load_settings("miniature", tmp_path)
     row = {"trajectory_id": "t", "question_id": "q", "shard": "000", "task": "GSM8K", "composition": "mixed"}
-    lake.write(pl.DataFrame([row]), FileRecord("selection/selected_trajectories", None, "f", "r", "", "1"))
+    lake.write(pl.DataFrame([row]), FileRecord("selection/selected_trajectories", None, "r", "", "1"))
     for key in ("labels/answer_logprobs", "alignment/trajectories", "alignment/rejected_rows"):
-        lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "f", "r", "", "1"))
-    trajectories = lake.path("alignment/trajectories", "000")
+        lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "r", "", "1"))
+    trajectories = lake.paths("alignment/trajectories", "000")[0]
     trajectories.write_bytes(trajectories.read_bytes()[:99])
     assert every_trajectory_scored(lake, settings, settings.shard_keys).passed
     assert match_rate(lake, settings).metadata["match_rate"].value == 0
 
 
 def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
-    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
+    lake, settings = Lake(tmp_path, "miniature"), load_settings("miniature", tmp_path)
     for shard, answer in (("000", "7/2"), ("001", "7/3")):
         trajectory = {
             "trajectory_id": shard, "question_id": "q", "row_number": 0, "task": "MATH", "question": ASKED,
@@ -136,7 +137,7 @@ def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
         }
         for key, row in rows.items():
             frame = pl.DataFrame([row], schema=TABLES[key].schema.create_empty().schema, strict=False)
-            lake.write(frame, FileRecord(key, shard, "f", "r", "", "1"))
+            lake.write(frame, FileRecord(key, shard, "r", "", "1"))
     found = {shard: negatives_differ_from_gold(lake, settings, [shard]).passed for shard in ("000", "001")}
     assert found == {"000": False, "001": True}
     assert not negatives_differ_from_gold(lake, settings, settings.shard_keys).passed
@@ -151,7 +152,7 @@ class ShardByShard(Lake):
 
 
 def test_scores_of_all_shards_are_counted_shard_by_shard(tmp_path: Path):
-    lake, settings = ShardByShard(tmp_path), load_settings("miniature", tmp_path)
+    lake, settings = ShardByShard(tmp_path, "miniature"), load_settings("miniature", tmp_path)
     logprob = {
         "template": 0,
         "context": "question",
@@ -172,7 +173,7 @@ def test_scores_of_all_shards_are_counted_shard_by_shard(tmp_path: Path):
         rows |= {("labels/answer_logprobs", shard): own, ("labels/rejected_trajectories", shard): []}
     for (key, shard), own in rows.items():
         frame = pl.DataFrame(own, schema=TABLES[key].schema.create_empty().schema, strict=False)
-        lake.write(frame, FileRecord(key, shard, "f", "r", "", "1"))
+        lake.write(frame, FileRecord(key, shard, "r", "", "1"))
     found = every_trajectory_scored(lake, settings, settings.shard_keys)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert {name: value.value for name, value in found.metadata.items()} == {

@@ -1,7 +1,7 @@
 """A run computes what the profile's reward types need: no more, and later only what is added."""
 
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -12,11 +12,9 @@ from cpmi_dagster import definitions
 from cpmi_dagster.definitions import MAKERS, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag import labeling_budget
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.labeling_budget import EARLIER_SECONDS
 from cpmi_dagster.resources.dag.shard_schedule import shard_demand
-from cpmi_dagster.resources.dag.status import staleness_of
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
@@ -51,7 +49,7 @@ def prompts(monkeypatch):
 @pytest.fixture
 def unlabelled(own_copy):
     """A finished home without its labels."""
-    shutil.rmtree(Lake(own_copy.home).root / "labels")
+    shutil.rmtree(Lake.of(own_copy).root / "labels")
     return own_copy.home
 
 
@@ -70,7 +68,7 @@ def profile_of(home, types: list[str], **values) -> Settings:
 
 def labelled(settings: Settings) -> Lake:
     assert not run_all(settings, only=("labels",)).failures
-    return Lake(settings.home)
+    return Lake.of(settings)
 
 
 def assert_part_of(lake: Lake, whole: Lake, *tables: str) -> None:
@@ -91,7 +89,7 @@ def test_cpmi_alone_completes_no_prefix_and_needs_neither_policy_nor_prover(fini
     assert settings.models.policy is settings.models.prover is None
     lake = labelled(settings)
     assert prompts["answer"] == 0 < prompts["line"]
-    assert_part_of(lake, Lake(finished.home), NEGATIVES, LOGPROBS, REWARDS)
+    assert_part_of(lake, Lake.of(finished), NEGATIVES, LOGPROBS, REWARDS)
     assert set(lake.read(LOGPROBS)["context"]) == {"question", "step"}
     assert lake.read(POLICY).is_empty() and lake.read(PROVER).is_empty()
     assert lake.record(POLICY, "000").notes == ["empty: no reward type of the profile needs it"]
@@ -106,15 +104,21 @@ def with_one_shard_of(settings: Settings, templates: int) -> Settings:
     return changed
 
 
-@pytest.mark.parametrize("templates", [1, 3])
-def test_a_data_set_over_shards_of_other_settings_is_refused(finished, own_copy, templates):
-    """The small profile has four templates; three shards keep them."""
+@pytest.mark.parametrize(
+    ("templates", "reason"),
+    [
+        (1, "scoring.templates: 2, the profile has 1"),
+        (3, "files of the profile's settings, which the next run will read"),
+    ],
+)
+def test_a_data_set_over_shards_of_other_settings_is_refused(finished, own_copy, templates, reason):
+    """The small profile has four templates; three shards are read with two of them."""
     own_copy = own_copy.model_copy(update={"scoring": own_copy.scoring.model_copy(update={"templates": 2})})
     assert not run_all(own_copy, only=("labels", "dataset")).failures
     changed = with_one_shard_of(own_copy, templates)
     (failure,) = run_all(changed, only=("dataset/cpmi_80k",)).failures
     assert "labels/step_rewards of shard 001, 002, 003 is stale" in failure
-    assert f"scoring.templates: 2, the profile has {templates}" in failure
+    assert reason in failure
     assert "run `cpmi run --only labels` first" in failure
 
 
@@ -127,8 +131,7 @@ def test_stale_shards_are_seen_by_status_and_by_the_schedule(own_copy):
     assert states["dataset/cpmi_80k"] == {"all": "stale"}
     assert set(states["models/process_reward_models"].values()) == {"stale"}
     with open_instance(changed) as instance:
-        staleness = staleness_of(changed, MAKERS)
-        demand = shard_demand(instance, Lake(changed.home), changed, staleness, datetime.now(UTC))
+        demand = shard_demand(instance, Lake.of(changed), changed, States.of(changed, MAKERS), datetime.now(UTC))
     assert demand.fresh == ["001", "002", "003"]
     assert not run_all(changed, only=("labels", "dataset")).failures
     states = {asset.key: asset.partitions for asset in home_status(changed)}
@@ -137,6 +140,15 @@ def test_stale_shards_are_seen_by_status_and_by_the_schedule(own_copy):
 
 def test_a_finished_home_has_nothing_stale(finished):
     assert {state for asset in home_status(finished) for state in asset.partitions.values()} == {"done"}
+
+
+def test_what_another_profile_of_the_home_has_made_of_the_same_settings_is_not_made_again(own_copy, prompts):
+    another = own_copy.model_copy(update={"profile": "another"})
+    assert not run_all(another, only=("labels",)).failures
+    assert not any(prompts.values())
+    states = {asset.key: set(asset.partitions.values()) for asset in home_status(another)}
+    assert {key for key, found in states.items() if key.startswith("labels/") and found != {"done"}} == set()
+    assert Lake.of(another).read(REWARDS).equals(Lake.of(own_copy).read(REWARDS))
 
 
 def test_what_is_forced_to_be_made_again_is_not_stale_once_it_is_made(own_copy):
@@ -154,19 +166,19 @@ def test_without_samples_of_negatives_nothing_is_generated(unlabelled, prompts):
 def test_rollouts_alone_score_nothing(finished, unlabelled):
     lake = labelled(profile_of(unlabelled, ["mc"]))
     assert lake.read(LOGPROBS).is_empty() and lake.read(NEGATIVES).is_empty()
-    assert_part_of(lake, Lake(finished.home), POLICY, REWARDS)
+    assert_part_of(lake, Lake.of(finished), POLICY, REWARDS)
 
 
 def test_asked_for_more_each_asset_adds_what_is_missing_and_keeps_the_rest(finished, unlabelled, prompts):
-    whole = Lake(finished.home)
+    whole = Lake.of(finished)
     lake = labelled(profile_of(unlabelled, ["cpmi_merge1"]))
     assert lake.read(POLICY)["prefix_length"].unique().to_list() == [1]
     first, drawn = lake.read(POLICY), dict(prompts)
     scored = {key: lake.record(LOGPROBS, key).written_at for key in lake.partitions(LOGPROBS)}
-    labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2"]))
+    lake = labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2"]))
     assert lake.read(PROVER)["prefix_length"].unique().sort().to_list() == [0, 1, 2]
     assert lake.read(POLICY)["prefix_length"].max() == 2
-    labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2", "pav", "mc"]))
+    lake = labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2", "pav", "mc"]))
     assert_part_of(lake, whole, NEGATIVES, LOGPROBS, POLICY, PROVER, REWARDS)
     assert lake.read(POLICY).equals(whole.read(POLICY)) and lake.read(PROVER).equals(whole.read(PROVER))
     assert prompts["line"] == drawn["line"]
@@ -182,27 +194,32 @@ def test_asked_for_less_nothing_is_made_again_and_rewards_are_of_what_is_asked_f
     fewer = {"rollouts": SMALL["rollouts"] | {"policy_count": 1}, "scoring": SMALL["scoring"] | {"templates": 2}}
     labelled(profile_of(unlabelled, ["mc", "cpmi"], **fewer))
     assert prompts == {"line": asked["line"], "answer": 0}
-    assert all(lake.read(table).equals(rows) for table, rows in before.items())
+    lake = Lake.of(profile_of(unlabelled, ["mc", "cpmi"], **fewer))
+    assert lake.read(LOGPROBS).equals(before[LOGPROBS].filter(pl.col("template") < 2))
+    assert lake.read(POLICY).equals(before[POLICY].filter(rollout=0))
     mc = lake.read(REWARDS).filter(reward_type="mc")["reward"]
     assert set(mc) <= {0.0, 1.0}
     assert lake.read("labels/template_scores")["template"].max() == 1
-
-
-def test_forced_what_is_there_is_made_again_and_none_of_it_is_lost(unlabelled):
     lake = labelled(profile_of(unlabelled, ["mc", "cpmi"]))
+    assert prompts == {"line": asked["line"], "answer": 0}
+    assert all(lake.read(table).equals(rows) for table, rows in before.items())
+
+
+def test_forced_what_is_asked_for_is_made_again_and_nothing_else(unlabelled):
+    everything = profile_of(unlabelled, ["mc", "cpmi"])
+    lake = labelled(everything)
     before = {table: lake.read(table) for table in (NEGATIVES, POLICY)}
-    written = lake.record(POLICY, "000").written_at
-    fewer = {"rollouts": SMALL["rollouts"] | {"policy_count": 1}}
-    for types, values in ((["cpmi"], {}), (["mc"], fewer)):
-        settings = profile_of(unlabelled, types, **values)
-        only = (NEGATIVES, POLICY)
-        outcome = definitions.run_with_progress(settings, ["000"], only, True, Console(stderr=True), quiet=True)
-        assert not outcome.failures
-        assert all(lake.read(table).equals(rows) for table, rows in before.items())
-    assert lake.record(POLICY, "000").written_at > written
+    written = {record.file_name: record.written_at for record in lake.records(NEGATIVES, "000")}
+    fewer = profile_of(unlabelled, ["mc"], rollouts=SMALL["rollouts"] | {"policy_count": 1})
+    outcome = definitions.run_with_progress(fewer, ["000"], (POLICY,), True, Console(stderr=True), quiet=True)
+    assert not outcome.failures
+    assert Lake.of(fewer).record(POLICY, "000").written_at > max(written.values())
+    lake = labelled(everything)
+    assert all(lake.read(table).equals(rows) for table, rows in before.items())
+    assert {record.file_name: record.written_at for record in lake.records(NEGATIVES, "000")} == written
 
 
-def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled, monkeypatch):
+def test_more_rollouts_templates_and_negatives_are_added_in_files_of_their_own(finished, unlabelled):
     few = {
         "rollouts": SMALL["rollouts"] | {"policy_count": 1},
         "scoring": SMALL["scoring"] | {"templates": 1},
@@ -211,13 +228,11 @@ def test_more_rollouts_templates_and_negatives_are_added(finished, unlabelled, m
     lake = labelled(profile_of(unlabelled, ["mc", "cpmi"], **few))
     assert lake.read(LOGPROBS)["answer_rank"].max() == 2
     before = {table: lake.record(table, "000").cost for table in (LOGPROBS, POLICY)}
-    # the first run was of the day before
-    monkeypatch.setattr(labeling_budget, "midnight", lambda now: now + timedelta(days=1))
-    labelled(profile_of(unlabelled, ["mc", "cpmi"]))
-    assert_part_of(lake, Lake(finished.home), NEGATIVES, LOGPROBS, POLICY, REWARDS)
-    wanted = Lake(finished.home).read(LOGPROBS).filter(pl.col("context").is_in(["question", "step"]))
+    lake = labelled(profile_of(unlabelled, ["mc", "cpmi"]))
+    assert_part_of(lake, Lake.of(finished), NEGATIVES, LOGPROBS, POLICY, REWARDS)
+    wanted = Lake.of(finished).read(LOGPROBS).filter(pl.col("context").is_in(["question", "step"]))
     assert lake.read(LOGPROBS).height == wanted.height
-    assert lake.record(LOGPROBS, "000").cost["forward_tokens"] > before[LOGPROBS]["forward_tokens"]
     for table, cost in before.items():
-        grown = lake.record(table, "000").cost
-        assert grown["wall_seconds"] > grown[EARLIER_SECONDS] == cost["wall_seconds"]
+        first, second = sorted((record.cost for record in lake.records(table, "000")), key=lambda own: own != cost)
+        assert first == cost
+        assert lake.record(table, "000").cost["forward_tokens"] == cost["forward_tokens"] + second["forward_tokens"]

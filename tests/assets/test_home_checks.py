@@ -43,13 +43,11 @@ def test_a_finished_home_passes(finished):
 
 
 def test_a_file_that_is_gone_is_named(own_copy):
-    Lake(own_copy.home).path(REWARDS, "002").unlink()
+    Lake.of(own_copy).paths(REWARDS, "002")[0].unlink()
     found = failed(own_copy)
     assert [key for key in found if key[1] == "on_disk"] == [(REWARDS, "on_disk")]
     assert list(found[REWARDS, "on_disk"]) == ["002"]
-    assert found["dataset/soft_labels", "current"] == {
-        "all": f"{REWARDS} 002 has not been made yet; run `cpmi run --only {REWARDS}` first"
-    }
+    assert found["dataset/soft_labels", "current"] == {"all": f"{REWARDS} 002 is not there any more"}
 
 
 def test_stale_shards_fail_and_keep_the_data_set_from_being_made(own_copy):

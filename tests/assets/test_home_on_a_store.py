@@ -8,7 +8,7 @@ import obstore
 import polars.selectors as cs
 import pytest
 from obstore.store import from_url
-from small_run import run_all
+from small_run import SMALL, run_all
 from store_server import ACCESS_KEY, SECRET_KEY
 
 from cpmi_dagster.contracts.keys import MODELS
@@ -24,6 +24,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARD = "000"
+PROFILE = SMALL["profile"]
 GROUPS = ("sources", "alignment", "selection", "labels")
 
 
@@ -38,14 +39,16 @@ def test_a_run_on_a_store_makes_the_tables_of_one_in_a_folder(
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
 
-    lake, folder = Lake(s3_home), Lake(finished_home)
+    lake, folder = Lake(s3_home, PROFILE), Lake(finished_home, PROFILE)
     for key, table in TABLES.items():
         if table.group in GROUPS:
             partition = [SHARD] if table.partitioning else None
             mine, other = (home.read(key, partition).drop(cs.contains("seconds")) for home in (lake, folder))
             assert mine.equals(other), key
     objects = {found["path"]: bytes(obstore.get(from_url(s3_home), found["path"]).bytes()) for found in _all(s3_home)}
-    assert not [name for name in objects if any(part.startswith(".") for part in name.split("/"))]
+    assert [name for name in objects if any(part.startswith(".") for part in name.split("/"))] == [
+        f"lake/.current/{PROFILE}.json"
+    ]
 
     texts = [made.stdout.encode(), made.stderr.encode(), *objects.values()]
     files = [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
@@ -84,7 +87,7 @@ def test_a_reward_model_and_the_report_are_made_on_a_store_and_read_elsewhere(
     elsewhere = load_settings(small_profile, s3_home)
     assert elsewhere.folder != here
     assert not verify_home(elsewhere, lambda *_: None).damage
-    lake = Lake(s3_home)
+    lake = Lake(s3_home, PROFILE)
     for recipe in settings.recipe_names:
         card = lake.file(f"models/{recipe}", MODELS, recipe) / "README.md"
         assert "## Figures" in card.read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ import yaml
 from small_run import SHARED_DATA, run_all
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake.input_rows import partitions_of
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(6)]
@@ -52,7 +52,7 @@ def settings(tmp_path) -> Settings:
 def test_labels_are_measured_up_to_the_first_error_and_rollouts_on_their_sample(settings):
     outcome = run_all(settings, only=WHOLE)
     assert not outcome.failures, outcome.failures
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     trajectories = lake.read("alignment/trajectories").sort("row_number")
     assert trajectories.select("row_number", "source_id", "task", "gold_answer").rows() == [
         (number, f"sums-{number}", "SUMS", str(number + 3)) for number in range(6)
@@ -104,7 +104,7 @@ def test_real_solutions_find_their_gold_answers(tmp_path):
     profile.write_text(yaml.safe_dump(own))
     settings = load_settings(profile, tmp_path / "home")
     assert not run_all(settings, only=("sources", "alignment", "selection")).failures
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     trajectories, rejected = lake.read("alignment/trajectories"), lake.read("alignment/rejected_rows")
     assert trajectories.height + rejected.height == 700
     assert dict(trajectories["task"].value_counts().iter_rows())["GSM8K"] == 200

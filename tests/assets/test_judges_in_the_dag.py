@@ -15,7 +15,8 @@ from cpmi_dagster.resources.dag.automation import INGEST, PHASES
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
@@ -34,14 +35,14 @@ def settings_of(folder: Path, judges: dict[str, str]) -> Settings:
 
 def made(settings: Settings) -> tuple[pl.DataFrame, bool]:
     """The table brought up to date, and whether nothing had to be done for that."""
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     problems = pl.DataFrame(
         {"benchmark": "processbench_gsm8k", "problem_id": ["gsm8k-0", "gsm8k-1"], "question": "q", "choices": None,
          "answer": None, "steps": [["a"], ["b"]], "first_error": [0, -1], "error_steps": None, "category": None},
         schema_overrides={"choices": pl.List(pl.String), "answer": pl.String, "error_steps": pl.List(pl.Int64),
                           "category": pl.String},
     )  # fmt: skip
-    lake.write(problems, FileRecord(PROBLEMS, None, "f", "r", "", "1"))
+    lake.write(problems, FileRecord(PROBLEMS, None, "r", "", "1"))
     run = StageRun(
         judge_predictions.name, judge_predictions.tables, settings, lake, LanguageModels(settings),
         DataSources(settings), Database(lake), LoggedProgress(), "r", lambda _: None,

@@ -60,7 +60,7 @@ def copy_of(selected: Path, place: Path, profile: str, gpus: int = 1) -> Setting
 def test_two_actors_label_what_one_process_does(selected, profile, tmp_path):
     alone, two = (copy_of(selected, tmp_path / str(gpus), profile, gpus) for gpus in (1, 2))
     assert run_all(alone, only=("labels",)) == run_all(two, only=("labels",)) == Outcome()
-    lakes = [Lake(settings.home) for settings in (alone, two)]
+    lakes = [Lake.of(settings) for settings in (alone, two)]
     for key in (*MADE_IN_CHUNKS, "labels/step_rewards"):
         frames = [lake.read(key, alone.shard_keys) for lake in lakes]
         assert frames[0].equals(frames[1]) and frames[0].height, key
@@ -84,7 +84,7 @@ def start(selected: Path, profile: str, folder: Path) -> tuple[subprocess.Popen[
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
     def is_at_work() -> bool:
-        assert process.poll() is None, "it ended before its first chunk"
+        assert process.poll() is None, f"it ended before its first chunk: {process.communicate()[1]}"
         return any((home / "lake" / ".work").glob("labels/*/*/chunk-*.json"))
 
     wait_until(is_at_work, SECONDS, "it does not come to its first chunk")

@@ -8,7 +8,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 
 
 def test_labels_are_counted_by_reward_type_with_the_place_of_the_lowest(finished):
-    rewards = Lake(finished.home).read("labels/step_rewards").filter(reward_type="mc")
+    rewards = Lake.of(finished).read("labels/step_rewards").filter(reward_type="mc")
     (row,) = reports.labels_made(finished).filter(reward="mc").iter_rows(named=True)
     assert (row["steps"], row["trajectories"]) == (rewards.height, rewards["trajectory_id"].n_unique())
     assert row["mean"] == pytest.approx(rewards["reward"].mean())

@@ -61,11 +61,11 @@ def sentence_of(result: dg.ExecuteInProcessResult) -> str:
 
 
 def types_of(settings: Settings, shard: str) -> set[str]:
-    return set(Lake(settings.home).read(REWARDS, shard)["reward_type"])
+    return set(Lake.of(settings).read(REWARDS, shard)["reward_type"])
 
 
 def templates_of(settings: Settings, shard: str) -> int:
-    return Lake(settings.home).read(SCORES, shard)["template"].n_unique()
+    return Lake.of(settings).read(SCORES, shard)["template"].n_unique()
 
 
 def test_the_launchpad_shows_the_settings_of_the_profile(own_copy):
@@ -88,12 +88,12 @@ def test_a_run_with_other_reward_types_and_templates_labels_its_shard_with_them(
 
 
 def test_the_next_run_under_the_profile_restores_its_labels_and_draws_nothing_again(cheap, drawn):
-    before = Lake(cheap.home).read(REWARDS, SHARD)
-    rollouts = Lake(cheap.home).read(ROLLOUTS, SHARD)
+    before = Lake.of(cheap).read(REWARDS, SHARD)
+    rollouts = Lake.of(cheap).read(ROLLOUTS, SHARD)
     assert launched(cheap, reward_types=["cpmi", "mc"], negatives=2).success
     assert not run_all(cheap, only=("labels",)).failures
-    assert Lake(cheap.home).read(REWARDS, SHARD).equals(before)
-    assert Lake(cheap.home).read(ROLLOUTS, SHARD).equals(rollouts)
+    assert Lake.of(cheap).read(REWARDS, SHARD).equals(before)
+    assert Lake.of(cheap).read(ROLLOUTS, SHARD).equals(rollouts)
     assert not drawn
 
 

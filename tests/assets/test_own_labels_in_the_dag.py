@@ -53,7 +53,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.mark.slow
 def test_own_labels_are_checked_before_models_run_and_become_soft_labels(settings: Settings):
-    lake, file = Lake(settings.home), Path(str(settings.sources.step_labels["judge"].path))
+    lake, file = Lake.of(settings), Path(str(settings.sources.step_labels["judge"].path))
     everything = file.read_text(encoding="utf-8")
     file.write_text(everything.splitlines()[0], encoding="utf-8")
     failures = run_all(settings, only=STAGES).failures

@@ -45,7 +45,7 @@ def profile(folder: Path, rows: list[dict], **changes: object) -> Settings:
 def run(settings: Settings, *only: str) -> Lake:
     outcome = run_all(settings, only=only or STAGES)
     assert not outcome.failures, outcome.failures
-    return Lake(settings.home)
+    return Lake.of(settings)
 
 
 def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_by_id(tmp_path):

@@ -34,7 +34,7 @@ def lake(tmp_path_factory) -> Lake:
     settings = load_settings(path, folder / "home")
     outcome = run_all(settings, only=("sources", "alignment", "selection", "labels"))
     assert not outcome.failures, outcome.failures
-    return Lake(settings.home)
+    return Lake.of(settings)
 
 
 def test_all_100_rows_align_and_nothing_is_lost(lake):

@@ -13,7 +13,8 @@ from cpmi_dagster.definitions import MAKERS, build_definitions
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.automation import FOLLOW_DATASET, FOLLOW_LABELS, LABEL, PROFILE_TAG
 from cpmi_dagster.resources.dag.run_sensors import changed_sources, failed_runs, post
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 
 SOURCE = "sources/math_shepherd"
 
@@ -91,7 +92,7 @@ def test_a_webhook_that_cannot_be_reached_is_no_error_and_its_address_is_not_sho
 
 def write(lake: Lake, version: object) -> None:
     for shard in ("000", "001"):
-        record = FileRecord(SOURCE, shard, "f", "r", "", "2", inputs={"sources": version, "inputs": {}, "models": {}})
+        record = FileRecord(SOURCE, shard, "r", "", "2", inputs={"sources": version, "inputs": {}, "models": {}})
         lake.write(TABLES[SOURCE].schema.create_empty(), record)
 
 
@@ -100,7 +101,7 @@ def test_a_changed_source_is_noticed_once_and_its_shards_are_named(tmp_path, mon
     rows.write_text("{}\n")
     monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(rows)}))
     settings = load_settings("miniature", tmp_path / "home")
-    write(Lake(settings.home), {})
+    write(Lake.of(settings), {})
     sensor = changed_sources(settings, MAKERS)
     with dg.DagsterInstance.ephemeral() as instance:
         first = sensor(dg.build_sensor_context(instance))

@@ -6,9 +6,9 @@ import dagster as dg
 import pytest
 from small_run import run_all
 
-from cpmi_dagster.contracts.tables import TABLES, MathShepherd
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions
-from cpmi_dagster.errors import SettingsError, UsageError
+from cpmi_dagster.errors import UsageError
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import idle_runs, runs
@@ -17,9 +17,9 @@ from cpmi_dagster.resources.dag.dagster_home import open_instance
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.progress import LoggedProgress
-from cpmi_dagster.resources.dag.runs import _alike, _spans, check_shards, chosen_tables, run_phase
+from cpmi_dagster.resources.dag.runs import _alike, _spans, chosen_tables, run_phase
 from cpmi_dagster.resources.dag.status import partition_states
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
 
 ALIGNED = ("alignment/trajectories", "alignment/rejected_rows")
 
@@ -58,24 +58,13 @@ def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(t
     assert [set(part) for part in _alike(definitions, PHASES[LABEL])] == [set(PHASES[LABEL])]
 
 
-def test_a_home_with_more_shards_than_the_profile_is_refused(tmp_path):
-    settings = load_settings("miniature", tmp_path)
-    lake = Lake(tmp_path)
-    rows = MathShepherd.create_empty()
-    lake.write(rows, FileRecord("sources/math_shepherd", "003", "f", "r", "", "1"))
-    check_shards(lake, settings)
-    lake.write(rows, FileRecord("sources/math_shepherd", "007", "f", "r", "", "1"))
-    with pytest.raises(SettingsError, match="contains shard 007, but profile `miniature` has 4 shards"):
-        check_shards(lake, settings)
-
-
 def test_an_asset_whose_last_run_failed_is_shown_as_failed(tmp_path, monkeypatch):
     monkeypatch.setenv("CPMI_SOURCES__REFERENCES", '[{"path": "/nowhere.jsonl", "source": "gsm8k", "split": "train"}]')
     settings = load_settings("miniature", tmp_path)
     outcome = run_all(settings, only=("sources/reference_problems",))
     assert "there is no data at /nowhere.jsonl" in "; ".join(outcome.failures)
     with open_instance(settings) as instance:
-        states = partition_states(instance, Lake(tmp_path), settings, "sources/reference_problems")
+        states = partition_states(instance, Lake(tmp_path, "miniature"), settings, "sources/reference_problems")
     assert states == {"all": "failed"}
 
 
@@ -98,7 +87,7 @@ def test_truth_may_come_without_the_kinds_of_errors(truth, kinds, tmp_path, monk
     monkeypatch.setenv("CPMI_SOURCES__STEP_TRUTH", f'{{"path": "{tmp_path}/truth.jsonl"}}')
     settings = load_settings("miniature", tmp_path / "home")
     assert not run_all(settings, only=("sources/step_truth",)).failures
-    (row,) = Lake(settings.home).read("sources/step_truth").to_dicts()
+    (row,) = Lake.of(settings).read("sources/step_truth").to_dicts()
     assert (row["correct"], row["kind"], row["operations_left"]) == ([True, False], kinds, None)
 
 
@@ -113,9 +102,9 @@ def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_h
         assert not [tag for tag in run.tags if tag == "cpmi/process"]
         records = instance.fetch_materializations(asset_key("sources/step_labels"), limit=5).records
         assert len(records) == 1
-    Lake(tmp_path).path("sources/step_labels").unlink()
+    Lake(tmp_path, "miniature").paths("sources/step_labels")[0].unlink()
     assert not run_all(settings, only=("sources/step_labels",)).failures
-    assert Lake(tmp_path).exists("sources/step_labels")
+    assert Lake(tmp_path, "miniature").exists("sources/step_labels")
 
 
 def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_path, monkeypatch):

@@ -15,12 +15,13 @@ from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.automation import LABEL, SHARDS_TAG
 from cpmi_dagster.resources.dag.failed_runs import FIRST_TAG, failures_of, range_tags, shards_of
-from cpmi_dagster.resources.dag.labeling_budget import EARLIER_SECONDS, LABEL_TABLES, Budget, budget_of
+from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES, Budget, budget_of
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO, stretches
-from cpmi_dagster.resources.dag.staleness import Staleness
+from cpmi_dagster.resources.dag.states import CURRENT, State, States
 from cpmi_dagster.resources.lake import lake as lake_module
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
@@ -49,12 +50,12 @@ class World:
     def __init__(
         self, settings: Settings, instance: dg.DagsterInstance, failing: dict[str, int], hours: float, stale: set[str]
     ) -> None:
-        self.settings, self.instance, self.lake = settings, instance, Lake(settings.home)
+        self.settings, self.instance, self.lake = settings, instance, Lake.of(settings)
         self.failing, self.hours, self.stale = failing, hours, stale
         definitions = build_definitions(settings)
         self.repository = definitions.get_repository_def()
         self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
-        self.lake.write(TABLES[SELECTED].schema.create_empty(), FileRecord(SELECTED, None, "f", "r", "", "1"))
+        self.lake.write(TABLES[SELECTED].schema.create_empty(), FileRecord(SELECTED, None, "r", "", "1"))
 
     def tick(self) -> ScheduleExecutionData:
         with dg.build_schedule_context(
@@ -82,7 +83,7 @@ class World:
     def _mark(self, run_id: str, shard: str) -> None:
         for key in LABEL_TABLES:
             cost = Cost(self.hours * HOUR).to_dict() if key == "labels/answer_logprobs" else {}
-            self.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, shard, "f", run_id, "", "1", cost=cost))
+            self.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, shard, run_id, "", "1", cost=cost))
             self.instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(key), partition=shard))
 
 
@@ -92,7 +93,8 @@ def world(tmp_path, tmp_path_factory, monkeypatch):
     stale: set[str] = set()
     monkeypatch.setattr(lake_module, "datetime", Clock)
     monkeypatch.setattr(Clock, "current", START)
-    monkeypatch.setattr(Staleness, "of", lambda _, key, shard: "changed" if shard in stale else "")
+    changed = State("other", "changed")
+    monkeypatch.setattr(States, "state", lambda _, key, shard: changed if shard in stale else CURRENT)
     # a tick needs an instance that it can open by its folder
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as instance:
 
@@ -196,7 +198,7 @@ def test_a_shard_that_was_made_since_has_its_failures_forgiven(world):
     here.label(here.tick().run_requests[0])
     assert shards_asked_for(here, here.tick()) == [["001"]]
     here._mark("by hand", "000")
-    here.lake.path("labels/step_rewards", "000").unlink()
+    here.lake.paths("labels/step_rewards", "000")[0].unlink()
     assert shards_asked_for(here, here.tick()) == [["000"]]
 
 
@@ -205,7 +207,7 @@ def test_before_the_selection_and_where_all_is_labelled_nothing_is_asked_for(wor
     for shard in here.settings.shard_keys:
         here._mark("r", shard)
     assert here.tick().skip_message == NOTHING_TO_DO
-    here.lake.path(SELECTED).unlink()
+    here.lake.paths(SELECTED)[0].unlink()
     assert "run the job `ingest` first" in (here.tick().skip_message or "")
 
 
@@ -238,17 +240,12 @@ def test_running_shards_count_in_the_days_budget(budget, running, allowed):
 
 
 @pytest.mark.parametrize(
-    ("ray", "earlier", "spent"),
-    [(None, 0.0, 2.0), (RayActors(num_gpus=4), 0.0, 8.0), (None, 1.5, 0.5)],
-    ids=["a GPU a process", "four GPUs a process", "only what a file grew by today"],
+    ("ray", "spent"), [(None, 2.0), (RayActors(num_gpus=4), 8.0)], ids=["a GPU a process", "four GPUs a process"]
 )
-def test_the_hours_spent_are_those_of_todays_files_times_their_gpus(world, ray, earlier, spent):
+def test_the_hours_spent_are_those_of_todays_files_times_their_gpus(world, ray, spent):
     here = world(hours=2.0, ray=ray)
     assert budget_of(here.lake, here.settings, START).spent == 0
     here._mark("r", "000")
-    key = "labels/answer_logprobs"
-    cost = {**Cost(2.0 * HOUR).to_dict(), EARLIER_SECONDS: earlier * HOUR}
-    here.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "f", "r", "", "1", cost=cost))
     budget = budget_of(here.lake, here.settings, START)
-    assert (budget.spent, budget.per_shard) == (spent, spent + earlier)
+    assert (budget.spent, budget.per_shard) == (spent, spent)
     assert budget_of(here.lake, here.settings, START + timedelta(days=1)).spent == 0

@@ -62,7 +62,7 @@ def test_every_relation_has_rows_and_opens_from_plain_duckdb(finished):
 
 
 def test_every_source_row_is_kept_or_rejected_with_a_reason(finished):
-    lake = Lake(finished.home)
+    lake = Lake.of(finished)
     source = lake.read("sources/math_shepherd")["row_number"].sort()
     rejected = lake.read("alignment/rejected_rows")
     kept = lake.read("alignment/trajectories")["row_number"]
@@ -72,11 +72,11 @@ def test_every_source_row_is_kept_or_rejected_with_a_reason(finished):
 
 
 def test_every_row_can_be_traced_to_its_run_and_code(finished):
-    lake = Lake(finished.home)
+    lake = Lake.of(finished)
     for key in TABLES:
         for partition in lake.partitions(key) if TABLES[key].partitioning else [None]:
             names = list(provenance_of(TABLES[key]))
-            stored = pl.read_parquet(lake.path(key, partition), columns=names)
+            stored = pl.read_parquet(lake.paths(key, partition)[0], columns=names)
             record = lake.record(key, partition)
             assert record is not None
             assert stored.unique().rows() in ([], [tuple(getattr(record, name) for name in names)])
@@ -96,11 +96,11 @@ def lake_times(settings) -> dict[str, int]:
 
 
 def test_a_second_run_computes_nothing_and_a_moved_home_is_published_anew(own_copy):
-    database = "reports/results_database.parquet"
     as_made = lake_times(own_copy)
     assert not run_all(own_copy).failures
     moved = lake_times(own_copy)
-    assert {key for key in moved if moved[key] != as_made[key]} == {database}
+    made = {key for key in moved if moved[key] != as_made.get(key)}
+    assert {key.partition("/all/")[0] for key in made} == {"reports/results_database"}
     with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as connection:
         views = connection.sql("select sql from duckdb_views() where not internal").pl()["sql"]
     assert views.str.contains(str(own_copy.home), literal=True).any()
@@ -109,15 +109,15 @@ def test_a_second_run_computes_nothing_and_a_moved_home_is_published_anew(own_co
 
 
 def test_a_deleted_shard_is_made_again_with_the_same_rows(own_copy):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     before = lake.read("labels/answer_logprobs", "001")
-    lake.path("labels/answer_logprobs", "001").unlink()
+    lake.paths("labels/answer_logprobs", "001")[0].unlink()
     assert not run_all(own_copy, only=("labels",)).failures
     assert lake.read("labels/answer_logprobs", "001").equals(before)
 
 
 def test_a_subset_of_shards_is_labelled_and_the_data_set_waits(own_copy):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     shutil.rmtree(lake.root / "labels")
     outcome = run_all(own_copy, shards=["002"])
     assert lake.partitions("labels/step_rewards") == ["002"]
@@ -135,7 +135,7 @@ def tick(own_copy):
                 instance=instance,
                 scheduled_execution_time=datetime(2026, 1, 1, tzinfo=UTC),
                 repository_def=definitions.get_repository_def(),
-                resources={"lake": Lake(settings.home)},
+                resources={"lake": Lake.of(settings)},
             )
             return definitions.resolve_schedule_def("missing_or_failed_shards").evaluate_tick(context)
 
@@ -143,15 +143,15 @@ def tick(own_copy):
 
 
 def test_the_schedule_asks_for_deleted_shards_and_no_others(own_copy, tick):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     assert "every shard is labelled" in (tick(own_copy).skip_message or "")
     for shard in ("001", "003"):
-        lake.path("labels/step_rewards", shard).unlink()
+        lake.paths("labels/step_rewards", shard)[0].unlink()
     assert [request.partition_key for request in tick(own_copy).run_requests or []] == ["001", "003"]
 
 
 def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy, tick):
-    shutil.rmtree(Lake(own_copy.home).root / "labels")
+    shutil.rmtree(Lake.of(own_copy).root / "labels")
     orchestration = own_copy.orchestration.model_copy(update={"shards_per_tick": 3})
     limited = own_copy.model_copy(update={"orchestration": orchestration})
     (request,) = tick(limited).run_requests or []
@@ -159,7 +159,7 @@ def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy, tick):
 
 
 def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own_copy, small_profile):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     undisturbed = {key: lake.read(key, SHARD) for key in LABEL_TABLES}
     shutil.rmtree(lake.root / "labels")
     environment = {"PATH": "/usr/bin:/bin", "CPMI_HOME": str(own_copy.home)}
@@ -177,27 +177,27 @@ def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own
 
 
 def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     shutil.rmtree(lake.root / "labels" / "template_scores")
-    Database(lake).publish()
+    Database(lake, own_copy).publish()
     with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as reader:
         assert not run_all(own_copy, only=("labels",)).failures
         assert reader.sql("select count(*) from labels.step_rewards").fetchall()[0][0] > 0
-    assert Database(lake).row_counts().filter(relation='labels."template_scores"')["rows"][0] > 0
+    assert Database(lake, own_copy).row_counts().filter(relation='labels."template_scores"')["rows"][0] > 0
 
 
 def test_a_conditioning_asked_for_later_adds_its_contexts_and_keeps_every_other_row(own_copy):
-    lake = Lake(own_copy.home)
-    before, cost = lake.read(LOGPROBS), lake.record(LOGPROBS, "000").cost
+    lake = Lake.of(own_copy)
+    before, cost, files = lake.read(LOGPROBS), lake.record(LOGPROBS, "000").cost, lake.entry(LOGPROBS, "000")
     conditionings = (*own_copy.scoring.conditionings, "leave_one_out")
     asked = own_copy.model_copy(
         update={"scoring": own_copy.scoring.model_copy(update={"conditionings": conditionings})}
     )
     assert not run_all(asked, only=(LOGPROBS,)).failures
+    lake = Lake.of(asked)
     after = lake.read(LOGPROBS)
     assert set(after["context"]) == {*before["context"], "all_but"}
     assert after.filter(pl.col("context") != "all_but").equals(before)
     assert lake.record(LOGPROBS, "000").cost["forward_tokens"] > cost["forward_tokens"]
-    written = lake.record(LOGPROBS, "000").written_at
     assert not run_all(own_copy, only=(LOGPROBS,)).failures
-    assert lake.record(LOGPROBS, "000").written_at == written
+    assert Lake.of(own_copy).entry(LOGPROBS, "000") == files

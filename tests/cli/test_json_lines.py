@@ -82,4 +82,4 @@ def test_a_run_that_fails_names_the_shard_and_shows_no_key(first_run, small_prof
     assert (failure["stage"], failure["shard"]) == ("policy_rollouts", "000")
     assert "status 401" in failure["message"]
     assert KEY not in written
-    assert Lake(load_settings(small_profile, first_run[0]).home).exists("labels/answer_logprobs")
+    assert Lake.of(load_settings(small_profile, first_run[0])).exists("labels/answer_logprobs")

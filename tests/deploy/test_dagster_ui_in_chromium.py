@@ -51,7 +51,7 @@ def served(home: Path, profile: str, log: Path) -> Iterator[str]:
 @pytest.fixture
 def page(own_copy, small_profile, tmp_path):
     """A page of the UI of a finished home, from which a shard's rewards have been removed."""
-    (own_copy.home / "lake" / "labels" / "step_rewards" / "shard=000.parquet").unlink()
+    Lake.of(own_copy).paths("labels/step_rewards", "000")[0].unlink()
     with served(own_copy.home, small_profile, tmp_path / "ui.log") as address, playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = browser.new_context(base_url=address, viewport={"width": WIDTH, "height": HEIGHT})
@@ -109,7 +109,7 @@ def test_a_shard_is_materialized_seen_green_checked_and_followed_upstream(page):
 
 
 def test_the_launchpad_changes_settings_for_one_run(page, own_copy):
-    expect, lake = playwright.expect, Lake(own_copy.home)
+    expect, lake = playwright.expect, Lake.of(own_copy)
     page.goto("/locations/cpmi/jobs/label_shards")
     page.get_by_role("button", name=re.compile("Materialize")).first.click(modifiers=["Shift"])
     settings = page.locator(".CodeMirror", has_text="reward_types").first

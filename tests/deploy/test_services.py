@@ -13,6 +13,8 @@ import pytest
 import yaml
 from waiting import wait_until
 
+from cpmi_dagster.resources.lake.lake import Lake
+
 sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
 from postgres_server import free_port, programs, temporary_server
 
@@ -106,5 +108,5 @@ def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(t
         ended = until(lambda: ask(ui_port, status)["runOrError"]["status"], ["SUCCESS", "FAILURE", "CANCELED"])
         until(lambda: healthy(environment, "daemon"), [True])
     assert ended == "SUCCESS"
-    assert (home / "lake" / "sources" / "reference_problems.parquet").is_file()
+    assert Lake(home, "miniature").has("sources/reference_problems")
     assert not list((home / "dagster").rglob("*.db"))

@@ -31,6 +31,7 @@ MEASURED = cs.contains("seconds")
 UNFINISHED = (".cpmi-tmp", ".wal")
 LONGEST_RUN_SECONDS = 1800
 MANY = 1_000
+PROFILE = SMALL["profile"]
 
 
 def start(profile: str, home: Path | str, *groups: str, shards: str | None = None) -> subprocess.Popen[bytes]:
@@ -98,7 +99,7 @@ def compare(home: Path | str, undisturbed: Path, tables: Sequence[str] = LABEL_T
     Raises:
         AssertionError: they differ, or something is left over.
     """
-    lake, other = Lake(home), Lake(undisturbed)
+    lake, other = Lake(home, PROFILE), Lake(undisturbed, PROFILE)
     for key in tables:
         names = other.partitions(key)[:shards]
         assert lake.partitions(key)[:shards] == names, f"{key} has other shards"
@@ -116,11 +117,11 @@ def leftovers(home: Path | str) -> Iterator[str]:
         from obstore.store import from_url
 
         names = (found["path"] for page in obstore.list(from_url(home)) for found in page)
-        yield from (name for name in names if any(part.startswith(".") for part in name.split("/")))
+        yield from (name for name in names if "/." in name.removeprefix("lake/.current/"))
         return
     for path in home.rglob("*"):
         name, inside = path.name, path.relative_to(home).parts
-        is_unfinished = name.endswith(UNFINISHED) or {".work", ".damaged", "profiles"} & set(inside)
+        is_unfinished = name.endswith(UNFINISHED) or {".work", "profiles"} & set(inside)
         if path.is_file() and is_unfinished and not (name.endswith(".lock") and "profiles" not in inside):
             yield "/".join(inside)
 

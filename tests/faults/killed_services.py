@@ -19,7 +19,7 @@ from pathlib import Path
 import dagster as dg
 import yaml
 from dagster._core.execution.backfill import BulkActionStatus
-from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, ROOT, start
+from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, PROFILE, ROOT, start
 from postgres_history import ask
 from postgres_server import free_port
 from small_run import SMALL, write_profile
@@ -103,7 +103,7 @@ def disturb(running: list[Service], instance: dg.DagsterInstance, backfill_id: s
     Raises:
         AssertionError: it ended before all of them were killed, or does not end.
     """
-    lake, left, deadline = Lake(home), list(running), time.monotonic() + LONGEST_RUN_SECONDS
+    lake, left, deadline = Lake(home, PROFILE), list(running), time.monotonic() + LONGEST_RUN_SECONDS
     while True:
         labelled = len(lake.partitions(LAST))
         if left and labelled >= shards * (len(running) - len(left) + 1) / (len(running) + 1):
@@ -154,7 +154,7 @@ def main() -> None:
         print(f"{ended} after {time.monotonic() - began:.0f} s, {len(runs)} runs: {[run.status.name for run in runs]}")
         print(f"shards made {sorted(set(made))} times")
         assert ended == "COMPLETED_SUCCESS" and set(made) == {1}
-        assert Lake(home).partitions(LAST) == shards
+        assert Lake(home, PROFILE).partitions(LAST) == shards
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def kill(node: psutil.Process) -> None:
 
 def shard_made(settings: Settings, actors: Actors, make: ChunkMaker, shard: str) -> StageOutput:
     """The rows of a shard, made by a stage."""
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     run = StageRun(
         "step_rewards", [TABLE], settings, lake, LanguageModels(settings), DataSources(settings), Database(lake),
         LoggedProgress(), "r", lambda _: None, chunks=lake.chunks(TABLE, shard, "fingerprint"), actors=actors,

@@ -7,7 +7,8 @@ from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.planning.hardware import Hardware, Teraflops
 from cpmi_dagster.planning.shapes import PlannedModel, planned_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 
 SOLUTIONS = [
     ("q1", ["48 / 2 = 24", "48 + 24 = 72. The answer is: 72"]),
@@ -76,7 +77,7 @@ def loaded() -> dict[str, LoadedModel]:
 def home(trajectories, tmp_path, monkeypatch):
     """A home in which the trajectories are aligned and selected, and nothing is labelled."""
     monkeypatch.setenv("CPMI_HOME", str(tmp_path))
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, "miniature")
     aligned = trajectories.with_columns(
         row_number=pl.int_range(pl.len()),
         task=pl.lit("GSM8K"),
@@ -97,4 +98,4 @@ def home(trajectories, tmp_path, monkeypatch):
 
 
 def _record(table: str, partition: str | None) -> FileRecord:
-    return FileRecord(table, partition, fingerprint="", run_id="", model="", code_version="1")
+    return FileRecord(table, partition, run_id="", model="", code_version="1")

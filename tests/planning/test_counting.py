@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.generation.monte_carlo import prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
@@ -28,8 +28,9 @@ def run(trajectories, settings, loaded):
     found = hard_negatives(trajectories, engines["labeler"], settings.negatives, settings.seed)
     scoring = settings.scoring.model_copy(update={"conditionings": settings.demand.conditionings})
     scored = answer_logprobs(trajectories, found.negatives, loaded["labeler"], scoring)
-    policy = prefix_rollouts(trajectories, engines["rollouts"], rollouts.policy_count, rollouts.sampling, 0, False)
-    prover = prefix_rollouts(trajectories, engines["prover"], rollouts.prover_count, rollouts.sampling, 0, True)
+    by_policy, by_prover = Portion(1, None, 0, rollouts.policy_count), Portion(0, None, 0, rollouts.prover_count)
+    policy = prefix_rollouts(trajectories, engines["rollouts"], [by_policy], rollouts.sampling, 0)
+    prover = prefix_rollouts(trajectories, engines["prover"], [by_prover], rollouts.sampling, 0)
     costs = dict(zip(SAMPLED, (found.cost, policy[1], prover[1]), strict=True))
     tables = dict(zip(SAMPLED, (found.negatives, policy[0], prover[0]), strict=True))
     return costs | {"answer_logprobs": scored.cost}, Made(tables, found.cost.generated_tokens)

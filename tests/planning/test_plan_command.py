@@ -69,7 +69,7 @@ def row_of(plan: Plan, method: str) -> dict:
 @pytest.mark.slow
 def test_a_plan_is_what_a_run_reports(finished):
     figures = ("forward_tokens", "generated_tokens", "wall_seconds")
-    reported = Lake(finished.home).read("labels/labeling_costs").group_by("method").agg(pl.col(figures).sum())
+    reported = Lake.of(finished).read("labels/labeling_costs").group_by("method").agg(pl.col(figures).sum())
     plan = plan_of(finished)
     assert set(plan.frame["forward_basis"]) == set(plan.frame["generated_basis"]) == {"exact"}
     assert plan.labelled == plan.trajectories
@@ -86,11 +86,11 @@ def test_a_plan_is_what_a_run_reports(finished):
 
 @pytest.mark.slow
 def test_the_labelers_forward_tokens_are_counted_without_the_run(own_copy):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     reported = lake.read("labels/labeling_costs").filter(method="cpmi")["forward_tokens"].sum()
     for shard in own_copy.shard_keys:
         for name in ("answer_logprobs", "policy_rollouts", "prover_rollouts", "labeling_costs"):
-            lake.path(f"labels/{name}", shard).unlink()
+            lake.paths(f"labels/{name}", shard)[0].unlink()
     plan = plan_of(own_copy)
     assert row_of(plan, "cpmi")["forward_tokens"] == reported
     assert (row_of(plan, "cpmi")["forward_basis"], row_of(plan, "mc")["forward_basis"]) == ("exact", "estimate")

@@ -222,7 +222,7 @@ def test_the_two_aucs_go_by_two_names(comparisons: Comparisons):
 
 
 def test_every_query_shown_runs(report: str, tmp_path: Path):
-    home = Lake(tmp_path)
+    home = Lake(tmp_path, "miniature")
     Database(home).publish()
     queries = re.findall(r'cpmi query -p mine "([^"]*)"', unescape(report))
     assert len(queries) == 2

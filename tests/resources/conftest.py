@@ -21,14 +21,15 @@ def settings(tmp_path):
 
 @pytest.fixture
 def run_of(settings) -> Callable[[Stage], StageRun]:
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
 
     def build(declared: Stage) -> StageRun:
         models, sources = LanguageModels(settings), DataSources(settings)
         log = lines.append
         return StageRun(
-            declared.name, declared.tables, settings, lake, models, sources, Database(lake), LoggedProgress(), "r", log
-        )
+            declared.name, declared.tables, settings, lake, models, sources, Database(lake), LoggedProgress(), "r", log,
+            stages=dict.fromkeys(declared.tables, declared),
+        )  # fmt: skip
 
     lines: list[str] = []
     return build

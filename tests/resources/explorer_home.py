@@ -7,7 +7,8 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 
 COUNT, STEPS, SHARDS = 100, 3, 2
 HOSTILE = "<script>alert('x')</script> & \"quoted\" {{ 7 * 7 }} $\\frac{1}{2}$"
@@ -23,12 +24,12 @@ def write(lake: Lake, key: str, shard: str | None, rows: list[dict]) -> None:
     """A table, or a shard of it."""
     schema = TABLES[key].schema
     frame = pl.DataFrame(rows, schema=schema.create_empty().schema)
-    lake.write(schema.cast(frame), FileRecord(key, shard, "made up", "run", "model", "1"))
+    lake.write(schema.cast(frame), FileRecord(key, shard, "run", "model", "1"))
 
 
 def made_up_home(home: Path | str, labelled: bool = True) -> Settings:
     """Write 100 trajectories of three steps and publish them; number 7 has hostile text."""
-    lake = Lake(home)
+    lake = Lake(home, "miniature")
     for shard in range(SHARDS):
         numbers = [number for number in range(COUNT) if number % SHARDS == shard]
         write(lake, "alignment/trajectories", f"{shard:03d}", [_trajectory(number) for number in numbers])

@@ -8,7 +8,8 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.lake import FileRecord
+from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.lake.records import FileRecord, rows_hash
 from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 
 NEGATIVES = "labels/hard_negatives"
@@ -35,8 +36,18 @@ def rewards(*ids: str) -> pl.DataFrame:
     )
 
 
-def write(run: StageRun, key: str, frame: pl.DataFrame, partition: str | None = None) -> None:
-    run.lake.write(frame, FileRecord(key, partition, "f", "r", "", "1"))
+def write(run: StageRun, key: str, frame: pl.DataFrame, partition: str | None = None, made_by: str = "") -> None:
+    run.lake.write(frame, FileRecord(key, partition, "r", "", "1", {"all": made_by or rows_hash(frame)}))
+
+
+def states_of(run: StageRun, declared: Stage) -> States:
+    """What is judged by a stage, of its own tables."""
+    stages = dict.fromkeys(declared.tables, declared)
+    return States(run.settings, run.lake, run.models, run.sources, stages)
+
+
+def is_current(run: StageRun, declared: Stage, partition: str) -> bool:
+    return states_of(run, declared).state(declared.table, partition).kind == "current"
 
 
 def select(run: StageRun, shards: dict[str, str]) -> None:

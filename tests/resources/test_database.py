@@ -15,8 +15,9 @@ from cpmi_dagster.errors import CpmiError, LakeError, StorageError
 from cpmi_dagster.files.locks import locked_beside
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.queries import ask
+from cpmi_dagster.resources.lake.records import FileRecord
 
 NEGATIVES = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
@@ -24,7 +25,7 @@ ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "sou
 
 @pytest.fixture
 def lake(tmp_path) -> Lake:
-    return Lake(tmp_path)
+    return Lake(tmp_path, "miniature")
 
 
 @pytest.fixture
@@ -57,61 +58,69 @@ def test_every_relation_and_column_is_described(database):
         assert {name: described[key, name] for name in column_meanings(table)} == column_meanings(table)
 
 
-def test_a_shard_shows_the_moment_it_is_written(database, lake):
-    lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "m", "1"))
-    database.publish()
-    with database.reader() as connection:
-        assert len(connection.sql("select * from labels.hard_negatives").fetchall()) == 1
-        lake.write(ROWS.with_columns(trajectory_id=pl.lit("t2")), FileRecord(NEGATIVES, "001", "f", "r", "m", "1"))
-        assert len(connection.sql("select * from labels.hard_negatives").fetchall()) == 2
-
-
 def negatives(name, trajectory="t1"):
-    return ROWS.with_columns(trajectory_id=pl.lit(trajectory)), FileRecord(NEGATIVES, name, "f", "r", "m", "1")
+    return ROWS.with_columns(trajectory_id=pl.lit(trajectory)), FileRecord(NEGATIVES, name, "r", "m", "1")
 
 
-@pytest.mark.parametrize("key", [NEGATIVES, "selection/selected_trajectories"])
-def test_an_open_connection_sees_the_first_rows_of_a_table(database, lake, key):
+COUNT = "select count(*) from labels.hard_negatives"
+
+
+def test_an_open_connection_keeps_its_rows_and_the_next_sees_what_was_written_since(database, lake):
     database.publish()
-    row = {"trajectory_id": "t1", "shard": "000", "task": "GSM8K", "composition": "mixed", "question_id": "q"}
-    frame = ROWS if key == NEGATIVES else pl.DataFrame([row])
-    count = f"select count(*) from {key.replace('/', '.')}"
-    with duckdb.connect(str(database.path), read_only=True) as foreign, database.reader() as own:
-        assert foreign.sql(count).fetchall() == own.sql(count).fetchall() == [(0,)]
-        lake.write(frame, FileRecord(key, "000" if key == NEGATIVES else None, "f", "r", "m", "1"))
-        assert foreign.sql(count).fetchall() == own.sql(count).fetchall() == [(1,)]
-    assert database.shows(key)
+    for number, shard in enumerate(("000", "001"), 1):
+        with duckdb.connect(str(database.path), read_only=True) as foreign:
+            lake.write(*negatives(shard))
+            database.publish_changes()
+            assert foreign.sql(COUNT).fetchall() == [(number - 1,)]
+        for opened in (database.reader(), duckdb.connect(str(database.path), read_only=True)):
+            with opened as connection:
+                assert connection.sql(COUNT).fetchall() == [(number,)]
 
 
-def test_a_result_is_seen_at_once_and_stored_when_the_file_is_next_published(database, lake):
-    key, count = "reports/contrast", "select count(*) from reports.contrast"
+def test_a_file_that_shows_what_is_read_is_not_published_again(database, lake, monkeypatch):
+    lake.write(*negatives("000"))
+    database.publish_changes()
+    monkeypatch.setattr(Database, "publish", lambda _: pytest.fail("published"))
+    database.publish_changes()
+    with database.reader():
+        pass
+
+
+def test_rows_of_parts_that_are_not_asked_for_are_not_shown(database, lake):
+    both = pl.concat([ROWS, ROWS.with_columns(rank=pl.lit(2, pl.Int64))])
+    written = lake.put(both, FileRecord(NEGATIVES, "000", "r", "m", "1", {"1": "a", "2": "b"}))
+    database.publish()
+    for parts in (["1"], ["2"], ["1", "2"]):
+        lake.count({(NEGATIVES, "000"): {written.file_name: parts}})
+        with database.reader() as connection:
+            ranks = connection.sql("select rank from labels.hard_negatives order by all").fetchall()
+        assert ranks == [(int(part),) for part in parts]
+
+
+def test_a_result_is_stored_in_the_file(database, lake):
+    key = "reports/contrast"
     result = pl.DataFrame(schema=columns_of(TABLES[key])).drop(PROVENANCE)
     row = {"artifact": "contrast", "row": "CPMI", "column": "AUC", "measured": 0.5, "profile": "small"}
+    lake.write(pl.concat([result, pl.DataFrame([row])], how="diagonal"), FileRecord(key, None, "r", "m", "1"))
     database.publish()
-    assert database.shows(key)
-    lake.write(pl.concat([result, pl.DataFrame([row])], how="diagonal"), FileRecord(key, None, "f", "r", "m", "1"))
-    with database.reader() as connection:
-        assert connection.sql(count).fetchall() == [(1,)]
-    database.publish()
-    assert not database.shows(key)
-    lake.path(key, None).unlink()
-    with database.reader() as connection:
-        assert connection.sql(count).fetchall() == [(1,)]
+    for path in lake.paths(key):
+        path.unlink()
+    with duckdb.connect(str(database.path), read_only=True) as connection:
+        assert connection.sql("select count(*) from reports.contrast").fetchall() == [(1,)]
 
 
 def test_a_copied_home_answers_from_its_own_files(database, lake, tmp_path):
     lake.write(*negatives("000"))
     database.publish()
     shutil.copytree(tmp_path, tmp_path.with_name("copy"))
-    copy = Lake(tmp_path.with_name("copy"))
+    copy = Lake(tmp_path.with_name("copy"), "miniature")
     lake.write(*negatives("001", "original"))
-    copy.write(*negatives("002", "copied"))
     ids = "select trajectory_id from labels.hard_negatives order by all"
-    with Database(copy).reader() as connection:
-        assert connection.sql(ids).fetchall() == [("copied",), ("t1",)]
     with duckdb.connect(str(Database(copy).path)) as foreign, pytest.raises(duckdb.Error, match="copied or moved"):
         foreign.sql(ids).fetchall()
-    Database(copy).publish()
+    copy.write(*negatives("002", "copied"))
+    with Database(copy).reader() as connection:
+        assert connection.sql(ids).fetchall() == [("copied",), ("t1",)]
     with duckdb.connect(str(Database(copy).path)) as foreign:
         assert foreign.sql(ids).fetchall() == [("copied",), ("t1",)]
 
@@ -119,7 +128,7 @@ def test_a_copied_home_answers_from_its_own_files(database, lake, tmp_path):
 def test_a_moved_home_answers_from_its_own_files(database, lake, tmp_path):
     lake.write(*negatives("000"))
     database.publish()
-    moved = Database(Lake(tmp_path.rename(tmp_path.with_name("moved"))))
+    moved = Database(Lake(tmp_path.rename(tmp_path.with_name("moved")), "miniature"))
     with moved.reader() as connection:
         assert connection.sql("select count(*) from labels.hard_negatives").fetchall() == [(1,)]
     with duckdb.connect(str(moved.path)) as foreign, pytest.raises(duckdb.Error):
@@ -247,7 +256,7 @@ def test_a_database_that_cannot_be_opened_nor_published_is_one_clear_sentence(da
 def test_a_column_of_the_table_itself_stands_before_provenance_of_that_name(database, lake):
     row = {"shard": "000", "method": "mc", "model": "policy", "trajectories": 1, "wall_seconds": 1.0}
     costs = pl.DataFrame([row | {"forward_tokens": 1, "generated_tokens": 1}])
-    lake.write(costs, FileRecord("labels/labeling_costs", "000", "f", "r", "nobody", "1"))
+    lake.write(costs, FileRecord("labels/labeling_costs", "000", "r", "nobody", "1"))
     database.publish()
     with database.reader() as connection:
         assert connection.sql("select model from labels.labeling_costs").fetchall() == [("policy",)]
@@ -258,7 +267,7 @@ def test_a_recipe_that_the_profile_does_not_name_any_more_is_kept_and_not_shown(
     key, named = "benchmarks/prmbench_predictions", settings.recipe_names[0]
     row = {"category": "c", "problem_id": "p", "step_index": 0, "probability": 0.5}
     for recipe in (named, "of_last_week"):
-        lake.write(pl.DataFrame([row | {"recipe": recipe}]), FileRecord(key, recipe, "f", "r", "m", "1"))
+        lake.write(pl.DataFrame([row | {"recipe": recipe}]), FileRecord(key, recipe, "r", "m", "1"))
     shown = "select recipe from benchmarks.prmbench_predictions"
     for database, expected in ((Database(lake, settings), [(named,)]), (Database(lake), [(named,), ("of_last_week",)])):
         database.publish()
@@ -274,23 +283,21 @@ def test_a_recipe_that_is_new_in_the_profile_is_shown_without_being_published(la
     key = "benchmarks/prmbench_predictions"
     row = {"category": "c", "problem_id": "p", "step_index": 0, "probability": 0.5}
     Database(lake, settings).publish()
-    lake.write(pl.DataFrame([row | {"recipe": "new"}]), FileRecord(key, "new", "f", "r", "m", "1"))
+    lake.write(pl.DataFrame([row | {"recipe": "new"}]), FileRecord(key, "new", "r", "m", "1"))
     for profile, expected in ((more, [("new",)]), (settings, []), (more, [("new",)])):
         database = Database(lake, profile)
-        assert not database.shows(key)
         with database.reader() as connection:
             assert connection.sql("select recipe from benchmarks.prmbench_predictions").fetchall() == expected
-        assert database.shows(key)
 
 
 def test_a_copy_of_a_file_beside_it_adds_no_rows(tmp_path):
     settings = load_settings("miniature", tmp_path)
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     lake.write(*negatives("000"))
     row = {"trajectory_id": "t1", "shard": "000", "question_id": "q", "task": "GSM8K", "composition": "mixed"}
     selected = pl.DataFrame([row])
-    lake.write(selected, FileRecord("selection/selected_trajectories", None, "f", "r", "", "1"))
-    for path in (lake.path(NEGATIVES, "000"), lake.path("selection/selected_trajectories")):
+    lake.write(selected, FileRecord("selection/selected_trajectories", None, "r", "", "1"))
+    for path in (lake.paths(NEGATIVES, "000")[0], lake.paths("selection/selected_trajectories")[0]):
         for name in (f"Copy of {path.name}", path.name.replace(".parquet", " (1).parquet"), f"{path.stem}.old.parquet"):
             shutil.copy(path, path.with_name(name))
     database = Database(lake, settings)
@@ -298,16 +305,6 @@ def test_a_copy_of_a_file_beside_it_adds_no_rows(tmp_path):
     counts = "select count(*) from labels.hard_negatives union all select count(*) from selection.selected_trajectories"
     with database.reader() as connection, duckdb.connect(str(database.path), read_only=True) as foreign:
         assert connection.sql(counts).fetchall() == foreign.sql(counts).fetchall() == [(1,), (1,)]
-
-
-@pytest.mark.parametrize("place", [2, -6])
-def test_a_damaged_file_of_no_rows_is_written_again(database, lake, flip, place):
-    lake.write(*negatives("000"))
-    database.publish()
-    empty = database._empty(TABLES[NEGATIVES])
-    flip(empty, place % empty.stat().st_size)
-    with database.reader() as connection:
-        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() == [(1,)]
 
 
 def test_what_killed_publishers_left_goes(database):
@@ -360,15 +357,14 @@ def test_an_export_waits_for_another_one_to_the_same_file(database, lake, tmp_pa
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_home_of_an_earlier_version_that_cannot_be_written_is_read_as_it_was_published(lake, database, monkeypatch):
-    lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "", "1"))
+def test_a_home_that_cannot_be_written_is_read_as_it_was_published(lake, database, monkeypatch):
+    lake.write(*negatives("000"))
     database.publish()
-    path = database._empty(TABLES[NEGATIVES])
-    pl.read_parquet(path).drop("source").write_parquet(path)
+    lake.write(*negatives("001"))
 
     def refuse(self: Database) -> None:
         raise StorageError("the home cannot be locked (Read-only file system)")
 
     monkeypatch.setattr(Database, "publish", refuse)
     with database.reader() as connection:
-        assert ask(connection, "select answer from labels.hard_negatives").rows() == [("3",)]
+        assert connection.sql(COUNT).fetchall() == [(1,)]

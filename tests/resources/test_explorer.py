@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from dataclasses import replace
 from html import unescape
 from urllib.parse import quote
 
@@ -240,7 +241,7 @@ def test_the_whole_file_labels_every_selected_trajectory(client, settings):
     judged(client, 3, 1, "wrong")
     rows = [json.loads(line) for line in page(client, "/own-labels.jsonl?base=mc").splitlines()]
     rewards = own_rewards(
-        read_step_labels("mine", rows, probabilities=True), Lake(settings.home).read("alignment/trajectories")
+        read_step_labels("mine", rows, probabilities=True), Lake.of(settings).read("alignment/trajectories")
     )
     assert rewards.height == 100 * STEPS
     assert rewards.filter(trajectory_id=identifier(3))["reward"].to_list() == [0.8, 0.0, 0.8]
@@ -290,7 +291,7 @@ def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_pa
     client = TestClient(explorer(made_up_home(home), tmp_path / "own.jsonl"), base_url=OWN)
     path = f"/trajectory/{identifier(4)}?types=cpmi&step=1"
     assert "+0.250<small>0.90</small>" in page(client, path)
-    lake = Lake(home)
+    lake = Lake(home, "miniature")
     for key, partition, column in (
         ("dataset/soft_labels", None, "soft_label"),
         ("labels/step_rewards", "000", "reward"),
@@ -298,7 +299,7 @@ def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_pa
         rows = lake.read(key, partition).with_columns(pl.lit(0.125).alias(column))
         record = lake.record(key, partition)
         assert record
-        lake.write(rows, record)
+        lake.write(rows, replace(record, again="other"))
     time.sleep(LOOK_SECONDS if place == "store" else 0)
     assert "+0.125<small>0.12</small>" in page(client, path)
     judged(client, 4, 1, "wrong")
@@ -308,11 +309,11 @@ def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_pa
 def test_answers_over_the_whole_set_follow_labels_that_are_added(tmp_path):
     client = TestClient(explorer(made_up_home(tmp_path / "later")), base_url=OWN)
     assert "surprisal" not in page(client, "/distributions/figures?types=cpmi")
-    lake = Lake(tmp_path / "later")
+    lake = Lake(tmp_path / "later", "miniature")
     rows = lake.read("labels/step_rewards", "001").with_columns(reward_type=pl.lit("surprisal"))
     record = lake.record("labels/step_rewards", "001")
     assert record
-    lake.write(rows.unique(["trajectory_id", "step_index"]), record)
+    lake.write(rows.unique(["trajectory_id", "step_index"]), replace(record, again="other"))
     assert "surprisal" in page(client, "/distributions/figures?types=surprisal")
 
 

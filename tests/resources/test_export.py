@@ -34,7 +34,7 @@ def silent(count: int, total: int) -> None:
 def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_path):
     done = export(finished, ExportRequest(str(tmp_path / "mine")), silent)
     rows = load_dataset(done.place, split="train", cache_dir=str(tmp_path / "cache"))
-    ours = Lake(finished.home).read("dataset/cpmi_80k").sort("trajectory_id")
+    ours = Lake.of(finished).read("dataset/cpmi_80k").sort("trajectory_id")
     for theirs, own in {"prompt": "question", "completions": "steps", "rewards": "rewards"}.items():
         assert rows[theirs][:] == ours[own].to_list()
     assert rows["hard_negatives"][:] == ours["hard_negatives"].to_list()
@@ -85,32 +85,37 @@ def test_cards_tell_of_the_run_that_made_the_rows_whatever_the_profile_says_now(
 
 
 def test_models_of_files_that_were_made_again_since_are_not_named(own_copy, tmp_path):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     record = lake.record("labels/policy_rollouts", "000")
     assert record
-    lake.write(lake.read("labels/policy_rollouts", "000").head(3), dataclasses.replace(record, model="another@0"))
+    lake.write(
+        lake.read("labels/policy_rollouts", "000").head(3),
+        dataclasses.replace(record, model="another@0", again="other"),
+    )
     export(own_copy, ExportRequest(str(tmp_path / "mine"), reward_type="mc"), silent)
     assert "completes solutions | miniature:labeler@" in (card := (tmp_path / "mine" / "README.md").read_text())
     assert ", not recorded |" in card and "another@0" not in card
 
 
 def test_negatives_that_were_sampled_again_since_have_no_sampler_on_the_card(own_copy, tmp_path):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     for shard in lake.partitions("labels/hard_negatives"):
         record = lake.record("labels/hard_negatives", shard)
         assert record
         lake.write(lake.read("labels/hard_negatives", shard).with_columns(answer=pl.lit("7")),
-                   dataclasses.replace(record, model="another@0"))  # fmt: skip
+                   dataclasses.replace(record, model="another@0", again="other"))  # fmt: skip
     export(own_copy, ExportRequest(str(tmp_path / "mine")), silent)
     card = (tmp_path / "mine" / "README.md").read_text()
     assert "| sampler of hard negatives | not recorded |" in card and "| labeler | miniature:labeler@" in card
 
 
 def test_a_model_whose_labels_were_made_again_names_no_models_behind_them(own_copy, tmp_path):
-    lake = Lake(own_copy.home)
+    lake = Lake.of(own_copy)
     record = lake.record("dataset/soft_labels")
     assert record
-    lake.write(lake.read("dataset/soft_labels").with_columns(soft_label=0.5), record)
+    lake.write(
+        lake.read("dataset/soft_labels").with_columns(soft_label=0.5), dataclasses.replace(record, again="other")
+    )
     export(own_copy, ExportRequest(str(tmp_path / "prm"), recipe="cpmi_bce"), silent)
     assert "| labeler | not recorded |" in (tmp_path / "prm" / "README.md").read_text()
 
@@ -156,7 +161,7 @@ def test_rewards_that_were_made_again_after_the_soft_labels_are_refused(own_copy
 
 
 def test_the_database_holds_every_row_and_needs_no_home(own_copy, tmp_path):
-    with Database(Lake(own_copy.home), own_copy).reader() as connection:
+    with Database(Lake.of(own_copy), own_copy).reader() as connection:
         shown = connection.sql("select * from labels.step_rewards").pl()
         rewards = connection.sql("select count(*) from reports.paper_comparison").fetchall()
     file = tmp_path / "all.duckdb"

@@ -11,7 +11,7 @@ def test_where_a_store_stops_at_a_missing_object_the_others_are_deleted_all_the_
 
     def strict(objects, names):
         for name in names:
-            if name not in store.entries(""):
+            if name not in store.sizes(""):
                 raise FileNotFoundError(name)
             delete(objects, [name])
 
@@ -19,4 +19,4 @@ def test_where_a_store_stops_at_a_missing_object_the_others_are_deleted_all_the_
     for name in ("first", "third"):
         store.write(name, b"")
     store.delete(["first", "second", "third"])
-    assert store.entries("") == {}
+    assert store.sizes("") == {}

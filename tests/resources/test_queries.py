@@ -24,8 +24,9 @@ from cpmi_dagster.errors import CpmiError, SourceError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake import queries, query_process
 from cpmi_dagster.resources.lake.database import Database, query
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.queries import answer, ask
+from cpmi_dagster.resources.lake.records import FileRecord
 
 NEGATIVES = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
@@ -120,8 +121,8 @@ WRAPPERS = (
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    lake = Lake(tmp_path / "home")
-    lake.write(ROWS, FileRecord(NEGATIVES, "000", "f", "r", "m", "1"))
+    lake = Lake(tmp_path / "home", "miniature")
+    lake.write(ROWS, FileRecord(NEGATIVES, "000", "r", "m", "1"))
     Database(lake, load_settings("miniature", lake.home)).publish()
     (tmp_path / "home" / "dagster").mkdir()
     (tmp_path / "home" / "dagster" / "secret.txt").write_text(SECRET)
@@ -135,7 +136,7 @@ def home(tmp_path: Path) -> Path:
 
 def targets(home: Path) -> list[str]:
     """Files of the lake, of the home and outside, by every kind of name."""
-    outside, shard = home.parent / "outside", Lake(home).path(NEGATIVES, "000")
+    outside, shard = home.parent / "outside", Lake(home, "miniature").paths(NEGATIVES, "000")[0]
     return [
         str(outside / "secret.txt"),
         f"file://{outside}/secret.parquet",
@@ -177,7 +178,7 @@ def hold(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 def hostile(home: Path) -> Iterator[Callable[[str], None]]:
     """Runs queries; when all have run, no file has changed and nobody was called."""
     before, shared = state(home.parent), set(Path("/dev/shm").glob("new*"))
-    with socket.create_server(("127.0.0.1", 0)) as server, Database(Lake(home)).reader() as connection:
+    with socket.create_server(("127.0.0.1", 0)) as server, Database(Lake(home, "miniature")).reader() as connection:
         server.setblocking(False)
         port = server.getsockname()[1]
         yield lambda sql: hold(connection, sql.replace("PORT", str(port)))
@@ -239,7 +240,7 @@ def test_nested_hostile_queries_change_nothing(hostile, home, wrappers, template
 
 
 def test_a_copy_into_the_lake_says_that_a_query_only_reads(home):
-    with Database(Lake(home)).reader() as connection:
+    with Database(Lake(home, "miniature")).reader() as connection:
         for place in ("lake:///lake/new.csv", str(home / "lake" / "new.csv")):
             with pytest.raises(CpmiError, match=r"a query only reads|reads the tables of this home"):
                 ask(connection, f"with t as (copy (select 1 as x) to '{place}') select 1")
@@ -260,14 +261,14 @@ def test_what_only_reads_is_answered_in_every_form(home):
         "with t as (select 1 as x) select * from t",
         "table labels.hard_negatives",
     )
-    with Database(Lake(home)).reader() as connection:
+    with Database(Lake(home, "miniature")).reader() as connection:
         for sql in forms:
             assert ask(connection, sql).height, sql
 
 
 def test_a_query_that_takes_too_long_is_stopped(home):
     endless = "select count(*) from range(10000000000) a, range(1000) b where (a.range * b.range) % 7 = 3"
-    with Database(Lake(home)).reader() as connection:
+    with Database(Lake(home, "miniature")).reader() as connection:
         with pytest.raises(CpmiError, match=r"stopped after 0\.2 s; ask for less, or give a longer --timeout"):
             ask(connection, endless, seconds=0.2)
         assert ask(connection, "select 1 as x").item() == 1
@@ -348,7 +349,7 @@ def test_a_query_that_is_nested_too_deep_is_an_error_of_ours(home, depth, before
     "sql", ["select " + "(" * 20_000 + "1" + ")" * 20_000, "select " + "1+" * 50_000 + "1", "\0", "\ud800"]
 )
 def test_a_query_that_no_parser_takes_is_an_error_of_ours(home, sql):
-    with Database(Lake(home)).reader() as connection, pytest.raises(CpmiError):
+    with Database(Lake(home, "miniature")).reader() as connection, pytest.raises(CpmiError):
         ask(connection, sql)
 
 
@@ -364,7 +365,7 @@ def test_a_column_with_dates_that_python_does_not_know_is_named(home, value):
 
 
 def test_rows_beyond_the_limit_are_left_out_and_said_so(home):
-    with Database(Lake(home)).reader() as connection:
+    with Database(Lake(home, "miniature")).reader() as connection:
         cut = answer(connection, "select * from range(10)", most_rows=4)
         whole = answer(connection, "select * from range(10)", most_rows=10)
         assert (cut.rows.height, cut.has_more) == (4, True)
@@ -373,7 +374,7 @@ def test_rows_beyond_the_limit_are_left_out_and_said_so(home):
 
 
 def test_show_tables_lists_the_tables_of_every_schema(home):
-    with Database(Lake(home)).reader() as connection:
+    with Database(Lake(home, "miniature")).reader() as connection:
         listed = answer(connection, "SHOW tables;").rows
     assert {"labels.step_rewards", "reports.paper_comparison", "alignment.trajectories"} <= set(listed["relation"])
     assert listed["meaning"].null_count() == 0
@@ -381,7 +382,7 @@ def test_show_tables_lists_the_tables_of_every_schema(home):
 
 def test_a_table_without_its_schema_is_suggested_with_it(home):
     with (
-        Database(Lake(home)).reader() as connection,
+        Database(Lake(home, "miniature")).reader() as connection,
         pytest.raises(CpmiError, match=r"step_rewards does not exist.* Did you mean labels\.step_rewards\?"),
     ):
         ask(connection, "from step_rewards")
@@ -389,7 +390,7 @@ def test_a_table_without_its_schema_is_suggested_with_it(home):
 
 def test_tables_of_duckdb_itself_are_not_suggested(home):
     with (
-        Database(Lake(home)).reader() as connection,
+        Database(Lake(home, "miniature")).reader() as connection,
         pytest.raises(CpmiError, match=r"nope does not exist! `show tables` lists the tables\."),
     ):
         ask(connection, "from nope")

@@ -104,7 +104,7 @@ def run(
 
 
 def resources_of(settings: Settings) -> dict[str, object]:
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     return {
         "settings": settings,
         "lake": lake,
@@ -149,7 +149,7 @@ def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(profile, reque
         for shard in ("000", "002"):
             of_shard = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
             (record,) = instance.fetch_materializations(of_shard, limit=5).records
-            tags, lake = record.asset_materialization.tags, Lake(chosen.home)
+            tags, lake = record.asset_materialization.tags, Lake.of(chosen)
             assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
             assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
 
@@ -190,7 +190,7 @@ def test_a_failure_stops_what_it_concerns_and_is_named_in_the_end(settings, fail
     labels = Labels({name: list(errors) for name, errors in failing.items()})
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(labels, settings, instance)
-        assert recorded(instance, REWARDS) == labelled.split() == Lake(settings.home).partitions(REWARDS)
+        assert recorded(instance, REWARDS) == labelled.split() == Lake.of(settings).partitions(REWARDS)
     assert result.success == (reason == "")
     if reason:
         assert failure_of(result).endswith(reason)

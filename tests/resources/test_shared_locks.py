@@ -105,7 +105,7 @@ def test_two_machines_make_a_file_one_after_the_other_and_the_wait_is_said(postg
     monkeypatch.setenv("CPMI_CACHE", str(tmp_path))
     monkeypatch.setattr(shared_locks, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(shared_locks, "POLL_SECONDS", 0.05)
-    lakes = [Lake(HOME, locks=SharedLocks(HOME, postgres)) for _ in range(2)]
+    lakes = [Lake(HOME, "miniature", locks=SharedLocks(HOME, postgres)) for _ in range(2)]
     seen, said = [], []
 
     def second() -> None:

@@ -5,15 +5,27 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from stage_examples import LABELS, LOGPROBS, NEGATIVES, SCORES, counting_stage, negatives, rewards, select, write
+from stage_examples import (
+    LABELS,
+    LOGPROBS,
+    NEGATIVES,
+    SCORES,
+    counting_stage,
+    is_current,
+    negatives,
+    rewards,
+    select,
+    states_of,
+    write,
+)
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, columns_of
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake import fingerprints
-from cpmi_dagster.resources.lake.lake import FileRecord
+from cpmi_dagster.resources.lake import records
+from cpmi_dagster.resources.lake.records import FileRecord
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
@@ -87,17 +99,17 @@ def test_a_recipe_depends_on_its_own_soft_labels_only(run_of):
         write(run, LABELS, pl.DataFrame(rows))
 
     labels(0.1, 0.2)
-    before = {name: train.dependencies(run, name) for name in ("mc_bce", "pav_bce")}
+    before = {name: states_of(run, train).facts(train, name) for name in ("mc_bce", "pav_bce")}
     labels(0.1, 0.9)
-    assert train.dependencies(run, "mc_bce") == before["mc_bce"]
-    assert train.dependencies(run, "pav_bce") != before["pav_bce"]
+    assert states_of(run, train).facts(train, "mc_bce") == before["mc_bce"]
+    assert states_of(run, train).facts(train, "pav_bce") != before["pav_bce"]
 
 
 def test_a_setting_that_is_not_set_changes_nothing(run_of):
     declared = counting_stage([], settings=["negatives.count", "answers.identity"])
     run = run_of(declared)
     select(run, {"t1": "000"})
-    assert declared.dependencies(run, "000")["settings"] == {"negatives.count": 4}
+    assert states_of(run, declared).facts(declared, "000")["settings"] == {"negatives.count": 4}
 
 
 def test_a_setting_that_is_no_setting_fails_at_once(run_of):
@@ -117,10 +129,11 @@ def test_what_inputs_cost_counts_where_a_stage_says_so(run_of, counts):
 
     run = run_of(scores)
     cost = Cost(1.0, 2, 3).to_dict()
-    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "f", "r", "", "1", cost=cost))
+    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "r", "", "1", cost=cost))
     scores.bring_up_to_date(run, "000")
-    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "f", "r", "", "1", cost=cost | {"wall_seconds": 9.0}))
-    assert scores.is_up_to_date(run, "000") == (not counts)
+    costlier = FileRecord(NEGATIVES, "000", "r", "", "1", {"all": "again"}, cost=cost | {"wall_seconds": 9.0})
+    run.lake.write(negatives("t1"), costlier)
+    assert is_current(run, scores, "000") == (not counts)
 
 
 def test_a_category_that_is_added_to_an_enum_makes_no_row_stale(run_of, monkeypatch):
@@ -132,10 +145,10 @@ def test_a_category_that_is_added_to_an_enum_makes_no_row_stale(run_of, monkeypa
     logprobs.bring_up_to_date(run, "000")
     columns = columns_of(TABLES[LOGPROBS])
     more = columns | {"context": pl.Enum([*columns["context"].categories, "onward"])}
-    monkeypatch.setattr(fingerprints, "table_columns", lambda table: more)
-    assert logprobs.is_up_to_date(run, "000")
-    monkeypatch.setattr(fingerprints, "table_columns", lambda table: more | {"answer_rank": pl.String()})
-    assert not logprobs.is_up_to_date(run, "000")
+    monkeypatch.setattr(records, "table_columns", lambda table: more)
+    assert is_current(run, logprobs, "000")
+    monkeypatch.setattr(records, "table_columns", lambda table: more | {"answer_rank": pl.String()})
+    assert not is_current(run, logprobs, "000")
 
 
 @pytest.fixture
@@ -159,7 +172,7 @@ def with_model(run_of, tmp_path) -> tuple[Stage, StageRun]:
 def test_whatever_decides_how_a_model_reads_makes_rows_stale(with_model, tmp_path, name):
     made, run = with_model
     made.bring_up_to_date(run, "000")
-    assert made.is_up_to_date(run, "000")
+    assert is_current(run, made, "000")
     with (tmp_path / "model" / name).open("ab") as stream:
         stream.write(b"\n")
-    assert not made.is_up_to_date(run, "000")
+    assert not is_current(run, made, "000")

@@ -3,7 +3,7 @@
 import dagster as dg
 import polars as pl
 import pytest
-from stage_examples import NEGATIVES, REJECTED, counting_stage, negatives, select
+from stage_examples import NEGATIVES, REJECTED, SCORES, counting_stage, rewards, select
 
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import ScoringError
@@ -102,13 +102,13 @@ def test_dagster_shows_schema_lineage_rows_and_preview(run_of):
 
 
 def test_one_table_of_two_can_be_asked_for_and_both_are_recorded(run_of):
-    @stage(NEGATIVES, also=[REJECTED])
+    @stage(SCORES, also=[REJECTED])
     def makes_two(run: StageRun, shard: str) -> StageOutput:
         """Two tables."""
         rejected = pl.DataFrame({"trajectory_id": ["t1"], "stage": ["scoring"], "reason": ["too long"]})
-        return StageOutput({NEGATIVES: negatives("t2"), REJECTED: rejected})
+        return StageOutput({SCORES: rewards("t2"), REJECTED: rejected})
 
-    run, keys = run_of(makes_two), [dg.AssetKey(key.split("/")) for key in (NEGATIVES, REJECTED)]
+    run, keys = run_of(makes_two), [dg.AssetKey(key.split("/")) for key in (SCORES, REJECTED)]
     with dg.DagsterInstance.ephemeral() as instance:
         assert materialize(makes_two, run, instance, partition_key="000", selection=[keys[0]]).success
         assert [instance.get_materialized_partitions(key) for key in keys] == [{"000"}, {"000"}]

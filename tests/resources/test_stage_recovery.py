@@ -15,15 +15,15 @@ from stage_examples import (
     counting_stage,
     rewards,
     select,
+    states_of,
 )
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.dag.staleness import Staleness
-from cpmi_dagster.resources.lake.home_files import LateWrite
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord, hash_of
 from cpmi_dagster.resources.workers.chunks import StageOutput
 
 
@@ -55,11 +55,27 @@ def test_what_killed_runs_left_of_a_finished_partition_goes(run_of):
     declared = chunked_stage([], None)
     run = run_of(declared)
     declared.bring_up_to_date(run, "000")
-    run.lake.chunks(SCORES, "000", "f" * 16).save("0", {SCORES: rewards("a")}, {})
-    run.lake.path(SCORES, "000").with_name(".shard=000.parquet.5f0c1f2a.cpmi-tmp").touch()
+    (record,) = run.lake.records(SCORES, "000")
+    own, another = (run.lake.chunks(SCORES, "000", name) for name in (hash_of(record.parts), "f" * 16))
+    for chunks in (own, another):
+        chunks.save("0", {SCORES: rewards("a")}, {})
+    (path,) = run.lake.paths(SCORES, "000")
+    path.with_name(".f.parquet.5f0c1f2a.cpmi-tmp").touch()
     declared.bring_up_to_date(run, "000")
-    left = {path.name for path in run.lake.root.rglob("*") if path.is_file() and path.suffix != ".lock"}
-    assert left == {"shard=000.parquet", *(path.name for path in run.lake.root.rglob("*empty.parquet"))}
+    left = {each.name for each in run.lake.root.rglob("*") if each.is_file() and each.suffix != ".lock"}
+    assert left == {path.name, "miniature.json", "chunk-0.json", f"chunk-0.{SCORES.replace('/', '.')}.parquet"}
+    assert own.load("0") is None
+    assert another.load("0"), "another profile, or other settings, may go on from these"
+
+
+def test_what_was_made_last_by_force_is_read_by_the_next_run(run_of):
+    declared = chunked_stage([], None)
+    run, names = run_of(declared), []
+    for lake in (run.lake, *[run.lake.remaking([SCORES])] * 5, run.lake):
+        declared.bring_up_to_date(replace(run, lake=lake), "000")
+        names.append([*run.lake.entry(SCORES, "000")])
+    assert len(set(map(str, names))) == 6
+    assert names[-1] == names[-2]
 
 
 @pytest.fixture
@@ -81,9 +97,9 @@ def test_a_kill_between_the_tables_of_a_stage_leaves_the_first_for_the_end(run_o
             raise Killed
         return original(lake, frame, record)
 
-    original = Lake.write
+    original = Lake.put
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(Lake, "write", write_and_die)
+        patched.setattr(Lake, "put", write_and_die)
         two_tables.bring_up_to_date(run, "000")
     assert not run.lake.exists(LOGPROBS)
     two_tables.bring_up_to_date(run, "000")
@@ -94,7 +110,7 @@ def test_a_kill_between_the_tables_of_a_stage_leaves_the_first_for_the_end(run_o
 def test_one_table_of_two_that_was_deleted_comes_back(run_of, two_tables, lost):
     run = run_of(two_tables)
     two_tables.bring_up_to_date(run, "000")
-    run.lake.path(lost, "000").unlink()
+    run.lake.paths(lost, "000")[0].unlink()
     two_tables.bring_up_to_date(run, "000")
     assert run.lake.is_whole(lost, "000")
     assert two_tables.bring_up_to_date(run, "000")[lost]["skipped"]
@@ -106,7 +122,7 @@ def test_a_damaged_file_is_made_again_by_its_own_stage(run_of):
     run = run_of(declared)
     select(run, {"t1": "000"})
     declared.bring_up_to_date(run, "000")
-    path = run.lake.path(NEGATIVES, "000")
+    path = run.lake.paths(NEGATIVES, "000")[0]
     path.write_bytes(path.read_bytes()[:100])
     declared.bring_up_to_date(run, "000")
     assert calls == ["000", "000"]
@@ -118,9 +134,9 @@ def test_a_damaged_file_counts_as_stale(run_of):
     run = run_of(declared)
     select(run, {"t1": "000"})
     declared.bring_up_to_date(run, "000")
-    path = run.lake.path(NEGATIVES, "000")
+    path = run.lake.paths(NEGATIVES, "000")[0]
     path.write_bytes(path.read_bytes()[:100])
-    assert Staleness(run, {NEGATIVES: declared}).partitions(NEGATIVES) == {"000": f"{NEGATIVES} 000 is damaged"}
+    assert states_of(run, declared).partitions(NEGATIVES) == {"000": f"{NEGATIVES} 000 is damaged"}
 
 
 def test_a_file_in_which_a_bit_flipped_is_made_again_by_its_own_stage(run_of, flip):
@@ -129,7 +145,7 @@ def test_a_file_in_which_a_bit_flipped_is_made_again_by_its_own_stage(run_of, fl
     run = run_of(declared)
     select(run, {"t1": "000"})
     declared.bring_up_to_date(run, "000")
-    flip(run.lake.path(NEGATIVES, "000"), 30)
+    flip(run.lake.paths(NEGATIVES, "000")[0], 30)
     declared.bring_up_to_date(run, "000")
     assert calls == ["000", "000"]
     assert run.lake.is_whole(NEGATIVES, "000")
@@ -142,7 +158,7 @@ def test_a_shard_that_was_copied_over_another_is_made_again(run_of):
     select(run, {"t1": "000"})
     for shard in ("000", "001"):
         declared.bring_up_to_date(run, shard)
-    shutil.copy(run.lake.path(NEGATIVES, "000"), run.lake.path(NEGATIVES, "001"))
+    shutil.copy(run.lake.paths(NEGATIVES, "000")[0], run.lake.paths(NEGATIVES, "001")[0])
     declared.bring_up_to_date(run, "001")
     assert calls == ["000", "001", "001"]
 
@@ -156,26 +172,3 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(run_of, full_disk)
     declared.bring_up_to_date(run, "000")
     assert calls == [["a", "b"], ["a", "b"], ["c", "d"], ["e"]]
     assert run.lake.read(SCORES, "000").height == 5
-
-
-def test_a_run_that_is_late_waits_for_the_other_to_write_the_last_of_its_tables(run_of, monkeypatch):
-    @stage(LOGPROBS, also=[REJECTED], inputs=[])
-    def score(run: StageRun, shard: str) -> StageOutput:
-        """Scores nothing."""
-        return StageOutput({key: TABLES[key].schema.create_empty() for key in (LOGPROBS, REJECTED)})
-
-    run, write, first = run_of(score), Lake.write, []
-
-    def late(lake: Lake, frame: pl.DataFrame, record: FileRecord) -> None:
-        first.append(write(lake, frame, record))  # by the other run, which has the second table still to write
-        raise LateWrite("another run was first")
-
-    def sleep(seconds: float) -> None:
-        if seconds == 1:
-            write(run.lake, TABLES[LOGPROBS].schema.create_empty(), replace(first[0], table=LOGPROBS))
-
-    monkeypatch.setattr(Lake, "write", late)
-    monkeypatch.setattr("cpmi_dagster.resources.dag.stage.time.sleep", sleep)
-    shown = score.bring_up_to_date(run, "000")
-    assert [record.table for record in first] == [REJECTED]
-    assert shown[LOGPROBS]["skipped"]

@@ -9,7 +9,8 @@ from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.verification import Verification, verify_home
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import FileRecord
 
 KEY, MODELS = "labels/hard_negatives", "models/process_reward_models"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
@@ -22,9 +23,9 @@ def settings(tmp_path) -> Settings:
 
 @pytest.fixture
 def lake(settings) -> Lake:
-    lake = Lake(settings.home)
+    lake = Lake.of(settings)
     for shard in ("000", "001"):
-        lake.write(ROWS, FileRecord(KEY, shard, "f", "r", "m@1", "1"))
+        lake.write(ROWS, FileRecord(KEY, shard, "r", "m@1", "1"))
     return lake
 
 
@@ -40,16 +41,16 @@ def test_a_home_as_it_was_written_has_no_damage(settings, lake):
 
 
 def test_each_damaged_file_is_named(settings, lake, flip):
-    flip(lake.path(KEY, "001"), 50)
+    flip(lake.paths(KEY, "001")[0], 50)
     (sentence,) = verified(settings).damage
-    assert "shard=001.parquet is damaged" in sentence
+    assert f"{KEY}/001/" in sentence and ".parquet is damaged" in sentence
 
 
 def test_weights_that_training_did_not_write_are_named(settings, lake):
     row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
     row |= {"weights_fingerprint": "5f0c", "data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
     schema = lake.read(MODELS, []).schema
-    lake.write(pl.DataFrame([row], schema=schema), FileRecord(MODELS, "mc_bce", "f", "r", "m", "1"))
+    lake.write(pl.DataFrame([row], schema=schema), FileRecord(MODELS, "mc_bce", "r", "m", "1"))
     assert "models/mc_bce has no *.safetensors weights" in verified(settings).damage[0]
     (settings.home / "models" / "mc_bce").mkdir(parents=True)
     (settings.home / "models" / "mc_bce" / "model.safetensors").write_bytes(b"other")
@@ -62,9 +63,9 @@ def test_a_damaged_lock_of_hub_revisions_is_named(settings, lake):
 
 
 def test_a_parquet_file_that_nobody_wrote_there_is_named(settings, lake):
-    shutil.copy(lake.path(KEY, "001"), lake.path(KEY, "001").with_name("Copy of shard=001.parquet"))
+    shutil.copy(lake.paths(KEY, "001")[0], lake.paths(KEY, "001")[0].with_name("Copy of it.parquet"))
     (sentence,) = verified(settings).damage
-    assert sentence.startswith("lake/labels/hard_negatives/Copy of shard=001.parquet was not written by cpmi")
+    assert sentence.startswith("labels/hard_negatives 001 Copy of it.parquet was not written by cpmi")
 
 
 def test_a_model_whose_tokenizer_was_damaged_is_named(settings, lake, flip):
@@ -74,7 +75,7 @@ def test_a_model_whose_tokenizer_was_damaged_is_named(settings, lake, flip):
     row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
     row |= {"data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
     rows = pl.DataFrame([row | {"weights_fingerprint": weights_hash(folder)}], schema=lake.read(MODELS, []).schema)
-    lake.write(rows, FileRecord(MODELS, "mc_bce", "f", "r", "m", "1"))
+    lake.write(rows, FileRecord(MODELS, "mc_bce", "r", "m", "1"))
     assert verified(settings).damage == []
     flip(folder / "tokenizer.json", 5000)
     assert "tokenizer.json is not as training wrote it" in verified(settings).damage[0]

@@ -10,10 +10,11 @@ import torch
 from scoring_examples import frame_of, negatives_of
 from tokenizers import normalizers
 
+from cpmi_dagster.contracts.contexts import contexts_of, part_of_context
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
-from cpmi_dagster.scoring.logprobs import answer_logprobs, joined
+from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.readers import choice
-from cpmi_dagster.scoring.settings import ScoredAlready, Scoring
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question
 
 GOOD = ("good", "q", "How many?", ["1 + 1 = 2"], "2")
@@ -77,7 +78,15 @@ def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(qwen3, scorer):
     assert (result.logprobs["logprob_sum"] - clean.logprobs["logprob_sum"]).abs().max() < 1e-5
 
 
-EVERYTHING = ScoredAlready(templates=2, conditionings=("marginal", "incremental", "leave_one_out"), negatives=None)
+EVERYTHING = {"templates": 2, "conditionings": ("marginal", "incremental", "leave_one_out"), "negatives": 2}
+
+
+def parts_of(templates: int, conditionings: tuple[str, ...], negatives: int) -> frozenset[str]:
+    """All that is scored of trajectories, as template/context/rank."""
+    kinds = {part_of_context(context, 3) for context in contexts_of(conditionings, 3)}
+    return frozenset(
+        f"{template}/{kind}/{rank}" for template in range(templates) for kind in kinds for rank in range(negatives + 1)
+    )
 
 
 @pytest.mark.parametrize("scorer", ["tree", "reference"])
@@ -93,17 +102,18 @@ EVERYTHING = ScoredAlready(templates=2, conditionings=("marginal", "incremental"
     ],
 )
 def test_what_is_asked_for_later_is_added_and_nothing_else_is_scored(qwen3, trajectories, negatives, known, scorer):
-    has = EVERYTHING.model_copy(update=known)
-    few = negatives if has.negatives is None else negatives.filter(pl.col("rank") <= has.negatives)
+    has, negatives = EVERYTHING | known, negatives.filter(pl.col("rank") <= EVERYTHING["negatives"])
+    few = negatives.filter(pl.col("rank") <= has["negatives"])
     first, all_of_it = (
-        Scoring(templates=one.templates, conditionings=one.conditionings, scorer=scorer) for one in (has, EVERYTHING)
+        Scoring(templates=one["templates"], conditionings=one["conditionings"], scorer=scorer)
+        for one in (has, EVERYTHING)
     )
-    before = answer_logprobs(trajectories, few, qwen3, first, contrasted=has.negatives != 0)
-    added = answer_logprobs(trajectories, negatives, qwen3, all_of_it, scored=has)
-    result = joined(before, added)
+    before = answer_logprobs(trajectories, few, qwen3, first, contrasted=has["negatives"] != 0)
+    missing = parts_of(**EVERYTHING) - parts_of(**has)
+    added = answer_logprobs(trajectories, negatives, qwen3, all_of_it, wanted=missing)
     at_once = answer_logprobs(trajectories, negatives, qwen3, all_of_it)
     keys = AnswerLogprobs.primary_key()
-    found = result.logprobs.join(at_once.logprobs, on=keys, suffix="_at_once")
+    found = pl.concat([before.logprobs, added.logprobs]).join(at_once.logprobs, on=keys, suffix="_at_once")
     assert found.height == at_once.logprobs.height
     assert (found["logprob_sum"] - found["logprob_sum_at_once"]).abs().max() < 1e-4
     assert added.logprobs.join(before.logprobs, on=keys).is_empty()

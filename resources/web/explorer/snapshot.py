@@ -4,10 +4,10 @@ A page's SQL names tables as users do, and is shown as it is. Where that is fast
 stands in for a table:
 
     dataset.soft_labels      memory.main.soft_labels                                      sorted by trajectory
-    labels.step_rewards      read_parquet('lake:///lake/labels/step_rewards/shard=017…')  the trajectory's shard alone
+    labels.step_rewards      read_parquet(['lake:///lake/labels/step_rewards/017/5f0c….parquet'])    one shard alone
 
-A run writes tables of the lake while the explorer is open. A page compares the files of the tables in memory with what
-was read of them, and reads them again where they differ; answers over all labels are kept until labels change.
+A run makes labels while the explorer is open: their views are those of the files that the profile reads now, and
+answers over all of them are kept until they change. Where another table was made again, all is opened anew.
 """
 
 import re
@@ -15,18 +15,16 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
-from cpmi_dagster.files.file_states import FileState, file_state
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.lake.current_files import Counted
 from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import LAKE, Lake
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.queries import GIB, ask, quoted
 from cpmi_dagster.resources.lake.read_only_lake import HOME
 from cpmi_dagster.resources.web.explorer.queries import REWARD_TYPES, SELECTED, TASKS
@@ -35,6 +33,7 @@ MOST_SECONDS = 60.0
 MOST_KEPT = 200
 # of the lake's files, of which the copies in memory take up to five times as much
 MOST_IN_MEMORY = GIB // 2
+LABELS = "labels"
 TABLE = re.compile(r"\b(?:sources|alignment|selection|labels|dataset)\.[a-z_0-9]+\b")
 PARAMETER = re.compile(r"\$([a-z_]+)")
 TRAJECTORIES = "alignment.trajectories"
@@ -47,7 +46,8 @@ IN_MEMORY = {
     "order by trajectory_id, step_index, reward_type",
 }
 """Tables that are held in memory; of trajectories those that are selected, which are all that the pages ask for."""
-States = tuple[FileState | None, ...]
+GROUPS = ("sources", "alignment", "selection", "dataset")
+"""Of the tables that pages read beside labels."""
 
 Row = dict[str, Any]
 
@@ -101,7 +101,7 @@ class Snapshot:
     Attributes:
         tasks: of the selected trajectories.
         reward_types: those with labels; first those that reward models learn from, then the profile's others.
-        state: of the files whose rows are in memory.
+        state: of the files that were read when it was opened.
         kept: answers of queries over the whole set, by their SQL; another one when labels have changed.
 
     Raises:
@@ -109,17 +109,16 @@ class Snapshot:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._lake = Lake(settings.home)
+        self._lake = Lake.of(settings)
         self._database = Database(self._lake, settings)
         self._open = ExitStack()
+        self.state = entries_of(self._lake, *GROUPS)  # what is made meanwhile opens it anew
         self._connection = self._open.enter_context(self._database.reader())
-        self.state = held_state(self._lake, self._database)
-        self._labels: States | None = None
-        self._replaced: dict[str, str] = {}
+        self._labels: Counted | None = None
+        self._held: dict[str, str] = {}
+        self._views: dict[str, str] = {}
         for table in IN_MEMORY:
             self._hold(table)
-        for table in {each.key for each in TABLES.values() if each.group == "labels"}:
-            self._lake.files.fetch(f"{LAKE}/{table}", deep=False)
         with self.view() as view:
             self.tasks = [row["task"] for row in view.rows(TASKS)]
         self._first_types = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
@@ -127,9 +126,13 @@ class Snapshot:
 
     def look(self) -> None:
         """Forget the answers over the whole set where labels have changed; asked for with every page."""
-        labels = _states(self._lake, STEP_REWARDS)
+        labels = entries_of(self._lake, LABELS)
         if labels == self._labels:
             return
+        for table in TABLES.values():
+            if table.group == LABELS:
+                name = self._views[f"{LABELS}.{table.name}"] = f"memory.main.{table.name}"
+                self._connection.execute(f"create or replace view {name} as {self._database.view_of(table.key)}")
         self._labels, self.kept = labels, dict[str, list[Row]]()
         first = self._first_types
         with self.view() as view:
@@ -144,22 +147,22 @@ class Snapshot:
 
     def faster(self, sql: str, shard: str | None) -> str:
         """The query with the relations in it that are read fastest."""
-        if TRAJECTORIES in self._replaced:
+        if TRAJECTORIES in self._held:
             sql = sql.replace(SELECTED, f"{TRAJECTORIES} t")
         return TABLE.sub(lambda found: self._relation(found[0], shard), sql)
 
     def _relation(self, table: str, shard: str | None) -> str:
         key = table.replace(".", "/")
-        if table in self._replaced:
-            return self._replaced[table]
-        if shard and TABLES[key].partitioning == "shard" and self._lake.path(key, shard).is_file():
-            table = f"read_parquet({quoted(f'{HOME}/{LAKE}/{key}/shard={shard}.parquet')})"
-        return table
+        if table in self._held:
+            return self._held[table]
+        if shard and TABLES[key].partitioning == "shard" and (names := self._lake.whole_files(key, shard)):
+            return f"read_parquet([{', '.join(quoted(f'{HOME}/{name}') for name in names)}])"
+        return self._views.get(table, table)
 
     def _hold(self, table: str) -> None:
         """Copy a table into memory, unless it is too large for that."""
         key = table.replace(".", "/")
-        files = [self._lake.path(key, partition) for partition in self._lake.partitions(key) or [None]]
+        files = [path for name in self._lake.partitions(key) or [None] for path in self._lake.paths(key, name)]
         if sum(file.stat().st_size for file in files if file.is_file()) > MOST_IN_MEMORY:
             return
         name = f"memory.main.{TABLES[key].name}"
@@ -171,16 +174,15 @@ class Snapshot:
             raise CpmiError(
                 f"{table} cannot be read ({first_line(error)}); `cpmi status --verify` names damaged files"
             ) from error
-        self._replaced[table] = name
+        self._held[table] = name
 
 
 class Snapshots:
-    """The current snapshot of a home; a new one is opened when rows that it has in memory were made again."""
+    """The current snapshot of a home; a new one is opened when a table other than labels was made again."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lake = Lake(settings.home)
-        self._database = Database(self._lake, settings)
+        self._lake = Lake.of(settings)
         self._lock = threading.Lock()
         self._current: Snapshot | None = None
 
@@ -191,32 +193,20 @@ class Snapshots:
             LakeError: nothing has been published yet.
         """
         with self._lock:
-            if self._current is None or self._current.state != held_state(self._lake, self._database):
+            if self._current is None or self._current.state != entries_of(self._lake, *GROUPS):
                 self._current = Snapshot(self._settings)
             else:
                 self._current.look()
             return self._current
 
 
-def held_state(lake: Lake, database: Database) -> States:
-    """What changes when a home is published, or a table that is held in memory is made again."""
-    states = [_states(lake, table.replace(".", "/")) for table in IN_MEMORY]
-    return (_state(database.path), *(state for each in states for state in each))
-
-
-def _states(lake: Lake, key: str) -> States:
-    """The states of a table's files, or of current copies of them where the home is on an object store."""
-    if TABLES[key].partitioning is None:
-        return (_state(lake.path(key)),)
-    lake.files.fetch(f"{LAKE}/{key}", deep=False)
-    return tuple(map(_state, sorted((lake.root / key).glob("[!.]*.parquet"))))
-
-
-def _state(path: Path) -> FileState | None:
-    try:
-        return file_state(path)
-    except FileNotFoundError:
-        return None
+def entries_of(lake: Lake, *groups: str) -> Counted:
+    """The files of the tables of some groups that the profile reads."""
+    return {
+        place: entry
+        for place, entry in lake.counted.items()
+        if place[0].startswith(tuple(f"{group}/" for group in groups))
+    }
 
 
 def written_out(sql: str, params: Mapping[str, Any]) -> str:

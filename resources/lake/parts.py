@@ -1,0 +1,144 @@
+"""Which parts of a table a profile asks for, and which rows of its inputs a partition depends on.
+
+    labels/hard_negatives     1, 2, 3, 4               ranks
+    labels/answer_logprobs    0/step/1, 0/question/1   template, what precedes the answer, rank (0 is the gold answer)
+    labels/control_logprobs   other_gold/0             control, template
+    labels/policy_rollouts    1/0, further/0           steps of the prefix, number of the rollout
+    alignment/trajectories    all                      is made whole
+
+A part is kept with the hash of what made it. Asked for more, the parts that are missing are made, in a file of their
+own; asked for less, fewer are read.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+
+import polars as pl
+
+from cpmi_dagster.contracts.contexts import LAST, contexts_of, part_of_context
+from cpmi_dagster.contracts.keys import (
+    CONTROLS,
+    LOGPROBS,
+    NEGATIVES,
+    POLICY_ROLLOUTS,
+    PROBLEMS,
+    PROVER_ROLLOUTS,
+    REJECTED_TRAJECTORIES,
+    SELECTED,
+    SOFT_LABELS,
+)
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+
+WHOLE = "all"
+"""The one part of a table that is not asked for in parts."""
+NOTHING = "nothing"
+"""The one part where a profile asks for no rows."""
+PART = "part"
+"""The column of a file that says which part a row is of; null for a row of all parts."""
+LONGEST_PREFIX = max(
+    steps for entry in REWARD_TYPES.values() for steps in (entry.needs.policy_steps, entry.needs.prover_steps) if steps
+)
+"""Steps of the longest prefix that a reward type names by its number; those beyond are asked for all together."""
+FURTHER = "further"
+
+
+def _logprobs(settings: Settings) -> Iterator[str]:
+    steps = 3
+    kinds = {part_of_context(context, steps): None for context in contexts_of(settings.demand.conditionings, steps)}
+    templates, ranks = range(settings.scoring.templates), range(settings.demand.negatives + 1)
+    return (f"{template}/{kind}/{rank}" for template, kind, rank in product(templates, kinds, ranks))
+
+
+def _rollouts(steps: int | None, shortest: int, count: int) -> Iterator[str]:
+    if steps == 0:
+        return iter(())
+    numbered = range(shortest, (LONGEST_PREFIX if steps is None else steps) + 1)
+    prefixes = [*map(str, numbered), *([FURTHER] if steps is None else [])]
+    return (f"{prefix}/{number}" for prefix, number in product(prefixes, range(count)))
+
+
+_PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
+    NEGATIVES: lambda settings: map(str, range(1, settings.demand.negatives + 1)),
+    LOGPROBS: _logprobs,
+    REJECTED_TRAJECTORIES: _logprobs,
+    CONTROLS: lambda settings: (
+        f"{name}/{template}" for name, template in product(settings.demand.controls, range(settings.scoring.templates))
+    ),
+    POLICY_ROLLOUTS: lambda settings: _rollouts(settings.demand.policy_steps, 1, settings.rollouts.policy_count),
+    PROVER_ROLLOUTS: lambda settings: _rollouts(settings.demand.prover_steps, 0, settings.rollouts.prover_count),
+}
+PART_OF_ROW = {
+    NEGATIVES: pl.col("rank").cast(pl.String),
+    CONTROLS: pl.format("{}/{}", "control", "template"),
+    **dict.fromkeys(
+        (POLICY_ROLLOUTS, PROVER_ROLLOUTS),
+        pl.format(
+            "{}/{}",
+            pl.when(pl.col("prefix_length") > LONGEST_PREFIX)
+            .then(pl.lit(FURTHER))
+            .otherwise(pl.col("prefix_length").cast(pl.String)),
+            "rollout",
+        ),
+    ),
+}
+"""The part that a row is of, by its own columns; that of a log-probability takes the number of steps too."""
+MADE_TOGETHER = {NEGATIVES}
+"""Tables of which all parts are made again where one is missing: more of them are drawn from the same samples."""
+
+
+def is_in_parts(key: str) -> bool:
+    """Whether a table is asked for in parts."""
+    return key in _PARTS
+
+
+def parts_asked(key: str, settings: Settings) -> tuple[str, ...]:
+    """The parts of a table that a profile asks for."""
+    return tuple(_PARTS[key](settings)) or (NOTHING,) if key in _PARTS else (WHOLE,)
+
+
+def parts_read(key: str, part: str, source: str) -> tuple[str, ...] | None:
+    """The parts of an input that a part of a table is made of; None for those that the profile asks for."""
+    if (key, source) in {(LOGPROBS, NEGATIVES), (REJECTED_TRAJECTORIES, NEGATIVES)}:
+        rank = part.rpartition("/")[2]
+        return () if part == NOTHING or rank == "0" else (rank,)
+    return () if part == NOTHING else None
+
+
+def part_of_logprob(step_count: pl.Expr) -> pl.Expr:
+    """The part that a log-probability is of.
+
+    Args:
+        step_count: steps of its trajectory.
+    """
+    is_last = (pl.col("context") == "prefix") & (pl.col("step_index") == step_count - 1)
+    kind = pl.when(is_last).then(pl.lit(LAST)).otherwise(pl.col("context").cast(pl.String))
+    return pl.format("{}/{}/{}", "template", kind, "answer_rank")
+
+
+# an unpartitioned input of which a partition depends on some rows only
+ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str], pl.Expr]] = {
+    (SELECTED, "shard"): lambda settings, shard: pl.col("shard") == shard,
+    (SOFT_LABELS, "recipe"): lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type,
+    (PROBLEMS, "benchmark"): lambda _, benchmark: pl.col("benchmark") == benchmark,
+}
+
+
+def partitions_of(key: str, settings: Settings) -> list[str] | None:
+    """The partition keys a profile gives a table; None for a table in one file."""
+    by_partitioning = {
+        "shard": settings.shard_keys,
+        "recipe": settings.recipe_names,
+        "benchmark": list(settings.benchmarks.best_of_n),
+    }
+    partitioning = TABLES[key].partitioning
+    return by_partitioning[partitioning] if partitioning else None
+
+
+def inputs_of(key: str, partition: str | None, source: str, settings: Settings) -> Sequence[str | None]:
+    """The partitions of an input that a partition of a table is made from; None for a table in one file."""
+    if TABLES[source].partitioning is None:
+        return [None]
+    is_alike = TABLES[source].partitioning == TABLES[key].partitioning
+    return [partition] if is_alike else partitions_of(source, settings) or []
