@@ -38,7 +38,7 @@ from cpmi_dagster.resources.lake.queries import DEFAULT_SECONDS, Answer, check_f
 from cpmi_dagster.resources.lake.query_process import answer_apart
 from cpmi_dagster.resources.lake.read_only_lake import HOME
 from cpmi_dagster.resources.lake.records import hash_of
-from cpmi_dagster.resources.lake.table_files import ALL
+from cpmi_dagster.resources.lake.table_files import place_of
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
@@ -257,12 +257,12 @@ class Database:
 
     def _select(self, table: Table, entries: Mapping[tuple[str, str | None], Entry], is_result: bool) -> str:
         columns = ", ".join(f'"{name}"' for name in columns_of(table))
+        # on a store this fetches them, also for a view
         copies = [str(path.absolute()) for place in entries for path in self._lake.paths(*place)]
         if is_result:
             names, home = copies, "''"
         else:
-            folder = self._lake.root.relative_to(self._lake.folder) / table.key
-            names = [f"/{folder}/{name or ALL}/{file}" for (_, name), entry in entries.items() for file in entry]
+            names = [f"/{place_of(*place, file)}" for place, entry in entries.items() for file in entry]
             home = f"coalesce(getvariable('{HOME_VARIABLE}'), {quoted(str(self._lake.folder.absolute()))})"
         if not names:
             typed = ", ".join(f'null::{kind} as "{name}"' for name, kind in _types(table.key))

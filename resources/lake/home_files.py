@@ -57,6 +57,8 @@ class HomeFiles:
     def create(self, name: str, data: bytes | bytearray) -> bool:
         """Put a new file in place, whole or not at all; False where there is one of this name already.
 
+        On a folder the caller holds a lock.
+
         Raises:
             StorageError: it cannot be written.
         """
@@ -97,9 +99,9 @@ class HomeFiles:
             unfinished.write_bytes(data)
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> None:
-        """Replace a file by what becomes of it; where somebody else was first, of theirs.
+        """Replace a file by what becomes of its bytes; where another machine replaces it meanwhile, of the new ones.
 
-        The caller holds a lock, which keeps the machines of a home in a folder apart.
+        On a folder the caller holds a lock.
 
         Args:
             change: from the bytes that are there, None for no file.
@@ -116,7 +118,7 @@ class HomeFiles:
         return (self.folder / name).exists()
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, without the folder's, in order; hidden ones are left out."""
+        """The names in a folder, without the folder's, in order; hidden ones are left out."""
         return sorted(path.name for path in (self.folder / folder).glob("[!.]*"))
 
     def sizes(self, folder: str) -> dict[str, Size]:

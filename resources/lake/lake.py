@@ -239,7 +239,7 @@ class Lake:
             path: as the rows have it, relative to the home.
 
         Raises:
-            LakeError: it is not whole.
+            LakeError: on a store, it is not whole.
         """
         record = self.intact_record(key, partition)
         kept = (file for file in record.files if file.endswith(path)) if record else iter(())

@@ -45,7 +45,7 @@ FURTHER = "further"
 
 
 def _logprobs(settings: Settings) -> Iterator[str]:
-    steps = 3
+    steps = 3  # enough for every kind of context
     kinds = {part_of_context(context, steps): None for context in contexts_of(settings.demand.conditionings, steps)}
     templates, ranks = range(settings.scoring.templates), range(settings.demand.negatives + 1)
     return (f"{template}/{kind}/{rank}" for template, kind, rank in product(templates, kinds, ranks))

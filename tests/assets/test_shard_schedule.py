@@ -19,7 +19,7 @@ from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES, Budget, bud
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO, stretches
 from cpmi_dagster.resources.dag.states import CURRENT, State, States
-from cpmi_dagster.resources.lake import lake as lake_module
+from cpmi_dagster.resources.lake import table_files
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import FileRecord
 
@@ -91,7 +91,7 @@ class World:
 def world(tmp_path, tmp_path_factory, monkeypatch):
     """Makes a world of twelve shards; files count as stale where a test says so."""
     stale: set[str] = set()
-    monkeypatch.setattr(lake_module, "datetime", Clock)
+    monkeypatch.setattr(table_files, "datetime", Clock)
     monkeypatch.setattr(Clock, "current", START)
     changed = State("other", "changed")
     monkeypatch.setattr(States, "state", lambda _, key, shard: changed if shard in stale else CURRENT)
