@@ -122,7 +122,7 @@ def make_home(home: Path, count: int) -> None:
     write(lake, "dataset/soft_labels", None, pl.concat(soft))
     truth = numbers("row_number", range(count)).with_columns(correct=pl.lit([True] * STEPS))
     write(lake, "sources/step_truth", None, truth.with_columns(kind=None, operations_left=None))
-    Database(lake, load_settings("miniature", home)).publish()
+    Database(lake, load_settings("miniature", home).model_copy(update={"shards": SHARDS})).publish()
 
 
 def write(lake: Lake, key: str, shard: str | None, frame: pl.DataFrame) -> None:
@@ -196,7 +196,8 @@ def main() -> None:
     if not (chosen.home / "cpmi.duckdb").exists():
         make_home(chosen.home, chosen.trajectories)
     command = [sys.executable, "-m", "cpmi_dagster", "explore", "--port", str(PORT)]
-    server = subprocess.Popen(command, env={**os.environ, "CPMI_HOME": str(chosen.home.resolve())})
+    of_home = {"CPMI_HOME": str(chosen.home.resolve()), "CPMI_SHARDS": str(SHARDS)}
+    server = subprocess.Popen(command, env={**os.environ, **of_home})
     began = time.perf_counter()
     try:
         while True:
