@@ -33,6 +33,7 @@ from cpmi_dagster.trajectories.step_segments import MARKER
 FULL_SIZE = 444_655
 ROWS_PER_QUESTION = 30
 SHARDS = 80
+PROFILE = "full-size"
 # trajectories of the published label set that have at least k steps, k = 2..9, of 80,000; the longest has 30
 AT_LEAST = (79_878, 70_991, 56_593, 43_900, 33_730, 26_046, 20_204, 15_646)
 TRAJECTORIES, LONGEST = 80_000, 30
@@ -156,7 +157,7 @@ def fuzzed(text: str, rng: random.Random) -> str:
 
 def accounted(home: Path) -> tuple[int, int]:
     """Different source rows among the trajectories, and among the rejected rows; none may be in both."""
-    lake = Lake(home, "miniature")
+    lake = Lake(home, PROFILE)
     trajectories = lake.read("alignment/trajectories", columns=["row_number"])["row_number"]
     rejected = lake.read("alignment/rejected_rows", columns=["row_number"])["row_number"]
     if len(set(trajectories) | set(rejected)) != len(trajectories) + len(rejected):
@@ -172,7 +173,7 @@ def measure(corpus_file: Path, references: Path, home: Path) -> tuple[float, flo
     ]
     profile = home / "profile.yaml"
     profile.write_text(yaml.safe_dump({
-        "extends": "files", "profile": "full-size", "shards": SHARDS, "home": str(home / "home"),
+        "extends": "files", "profile": PROFILE, "shards": SHARDS, "home": str(home / "home"),
         "sources": {"math_shepherd": {"path": str(corpus_file)}, "references": sources},
         "selection": {"trajectories": 80_000, "gsm8k_share": 0.5, "mixed_share": 0.7, "leave_out_too_hard": True},
     }))  # fmt: skip
