@@ -43,7 +43,10 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> Veri
         try:
             lake.tables.check(key, partition, file)
         except LakeError as error:
-            stray = f"{key} {partition or ''} {file} was not written by cpmi, and no table shows it; move it elsewhere"
+            stray = (
+                f"{key} {partition or ''} {file} was not written by cpmi or is damaged, and no table shows it; move it "
+                "elsewhere, or remove it with `cpmi clean --yes`"
+            )
             damage.append(str(error) if (key, partition, file) in read else stray)
         advance(1, len(read | found))
     return Verification(len(read | found), [*damage, *_models(lake), *_hub_lock(settings)])

@@ -71,6 +71,8 @@ class IdleRuns:
             record = states.lake.intact_record(key, partition)
             if record is None or states.state(key, partition).kind != "current":
                 return False
+            if not states.lake.is_whole(key, partition):  # reads every byte
+                return False
             inputs = self._makers[key].inputs
             if not is_recorded(self._instance, key, partition, inputs, (record.content, version)):
                 return False

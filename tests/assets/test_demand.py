@@ -151,6 +151,17 @@ def test_what_another_profile_of_the_home_has_made_of_the_same_settings_is_not_m
     assert Lake.of(another).read(REWARDS).equals(Lake.of(own_copy).read(REWARDS))
 
 
+def test_a_bit_that_has_flipped_is_found_and_mended_by_the_next_run(own_copy):
+    lake = Lake.of(own_copy)
+    before, (path,) = lake.read(REWARDS, "001"), lake.paths(REWARDS, "001")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert not run_all(own_copy, only=("labels",)).failures
+    assert lake.paths(REWARDS, "001") != [path]
+    assert lake.read(REWARDS, "001").equals(before)
+
+
 def test_what_is_forced_to_be_made_again_is_not_stale_once_it_is_made(own_copy):
     console = Console(stderr=True)
     only = ("labels/step_rewards", "dataset/soft_labels")
