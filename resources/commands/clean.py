@@ -54,10 +54,11 @@ def unused_files(settings: Settings) -> list[Unused]:
         for key, files in tables.items()
     ]
     going = {name for each in found for name in each.names}
-    needed = {
-        _folder_of(file, 2) for file in _pointed_at(lake, [name for own in tables.values() for name in own], going)
-    }
-    lost = {name: own for name, own in lake.files.sizes(KEPT).items() if _folder_of(name, 2) not in needed}
+    kept = lake.files.sizes(KEPT)
+    # on a folder nothing is kept, and no footer has to be read
+    staying = [name for files in tables.values() for name in files if name not in going] if kept else []
+    needed = {_folder_of(file, 2) for file in _pointed_at(lake, staying)}
+    lost = {name: own for name, own in kept.items() if _folder_of(name, 2) not in needed}
     found += [
         _of(KEPT, _of_old_folders(lost, 2, now - AGE_SECONDS)),
         _of(WORK, _of_old_folders(lake.files.sizes(WORK), 5, now - WORK_SECONDS)),
@@ -90,12 +91,12 @@ def _folder_of(name: str, depth: int) -> str:
     return "/".join(name.split("/")[:depth])
 
 
-def _pointed_at(lake: Lake, names: Iterable[str], going: set[str]) -> Iterator[str]:
-    """What the files that stay point at, those that are no longer read included."""
+def _pointed_at(lake: Lake, names: Iterable[str]) -> Iterator[str]:
+    """What files of tables point at, those that are no longer read included."""
     for name in names:
-        if name not in going and name.endswith(".parquet"):
-            _, group, table, partition, file = name.split("/")
-            key = f"{group}/{table}"
-            # nobody reads a damaged one
-            with suppress(DamagedFile):
-                yield from lake.tables.record(key, partition if TABLES[key].partitioning else None, file).files
+        match name.split("/"):
+            case _, group, table, partition, file if file.endswith(".parquet"):
+                key = f"{group}/{table}"
+                # nobody reads a damaged one
+                with suppress(DamagedFile):
+                    yield from lake.tables.record(key, partition if TABLES[key].partitioning else None, file).files

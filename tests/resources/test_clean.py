@@ -86,6 +86,11 @@ def test_on_a_store_what_was_kept_goes_with_the_last_file_that_names_it(s3_home,
         place.write_text(recipe)
         record = FileRecord(KEY, "000", "r", "m", "1", {"all": recipe}, files=[f"models/{recipe}"])
         kept += lake.write(ROWS, record).files
+    monkeypatch.setattr(clean, "AGE_SECONDS", 3600)
+    lake.files.write(f"lake/{KEY}/stray.parquet", b"young, and of no partition")
+    assert not unused_files(settings)
+    lake.files.remove([f"lake/{KEY}/stray.parquet"])
+    monkeypatch.setattr(clean, "AGE_SECONDS", -1)
     found = {each.table: list(each.names) for each in unused_files(settings)}
     assert set(found) == {KEY, "files"}
     assert all(name.startswith(f"{kept[0].split('/models')[0]}/") for name in found["files"])
