@@ -75,11 +75,11 @@ def _gone(instance: dg.DagsterInstance, lake: Lake, settings: Settings, table: s
     return {
         name or "all": "the file, or one that it refers to, is missing or damaged; run `cpmi run` again"
         for name in made
-        if not _is_whole(lake, table, name)
+        if not _is_there(lake, table, name)
     }
 
 
-def _is_whole(lake: Lake, table: str, partition: str | None) -> bool:
+def _is_there(lake: Lake, table: str, partition: str | None) -> bool:
     record = lake.intact_record(table, partition)
     return record is not None and lake.tables.has_files(record)
 

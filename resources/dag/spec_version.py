@@ -16,11 +16,10 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.language_models import model_place
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.states import setting_values
+from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
 from cpmi_dagster.resources.lake.records import hash_of
 
 HASH_CHARACTERS = 8
@@ -45,13 +44,12 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
 
 def _facts(stage: Declaration, settings: Settings) -> list[Any]:
     models = [_model(settings.models.of(role)) for role in stage.models]
-    recipes = [_recipe(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
+    recipes = (
+        [[recipe_facts(recipe, settings), _model(recipe.backbone)] for recipe in settings.recipes]
+        if stage.partitioning == "recipe"
+        else []
+    )
     return [stage.code_version, setting_values((*stage.settings, *stage.asks), settings), models, recipes]
-
-
-def _recipe(recipe: Recipe, settings: Settings) -> Any:
-    training = recipe.trained_with(settings.training).model_dump(mode="json")
-    return [recipe.model_dump(mode="json"), training, _model(recipe.backbone)]
 
 
 def _model(model: LanguageModel | None) -> Any:

@@ -20,6 +20,7 @@ from pydantic_core import to_jsonable_python
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.lake.current_files import Entry
@@ -223,8 +224,7 @@ class States:
             facts["costs"] = {key: dict(record.cost) for key, record in records.items() if record and record.cost}
         if stage.partitioning == "recipe" and partition:
             recipe = self.settings.recipe(partition)
-            training = recipe.trained_with(self.settings.training).model_dump(mode="json")
-            facts["recipe"] = {**recipe.model_dump(mode="json"), "training": training}
+            facts["recipe"] = recipe_facts(recipe, self.settings)
             if recipe.backbone is not None and "backbone" in stage.models:
                 facts["models"]["backbone"] = self.models.facts_of(recipe.backbone)
         return facts
@@ -246,6 +246,12 @@ class States:
         if name not in self.memo:
             self.memo[name] = rows_hash(self.lake.read(key).filter(chosen))
         return self.memo[name]
+
+
+def recipe_facts(recipe: Recipe, settings: Settings) -> dict[str, Any]:
+    """What a recipe says of its training, with what it takes from the profile."""
+    training = recipe.trained_with(settings.training).model_dump(mode="json")
+    return {**recipe.model_dump(mode="json"), "training": training}
 
 
 def setting_values(paths: Sequence[str], settings: object) -> dict[str, Any]:

@@ -173,11 +173,9 @@ class Database:
     def _entries(self, table: Table) -> dict[tuple[str, str | None], Entry]:
         """The files of a table that are shown, by partition; none of partitions of which one was deleted."""
         named = None if self._settings is None else partitions_of(table.key, self._settings) or [None]
-        return {
-            (key, name): entry
-            for (key, name), entry in sorted(self._lake.counted.items(), key=str)
-            if key == table.key and (named is None or name in named) and self._lake.has(key, name)
-        }
+        counted = self._lake.counted
+        places = (place for place in counted if place[0] == table.key and (named is None or place[1] in named))
+        return {place: counted[place] for place in sorted(places, key=str) if self._lake.has(*place)}
 
     def _is_database(self) -> bool:
         with self.path.open("rb") as file:

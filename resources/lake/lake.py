@@ -26,10 +26,7 @@ from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFile
 from cpmi_dagster.resources.lake.homes import open_home
 from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.lake.parts import parts_asked
-from cpmi_dagster.resources.lake.records import (
-    FileRecord,
-    merged,
-)
+from cpmi_dagster.resources.lake.records import FileRecord, merged
 from cpmi_dagster.resources.lake.shared_locks import SharedLocks, shared_locks
 from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of
 
@@ -133,7 +130,7 @@ class Lake:
         Raises:
             LakeError: the list of a profile is damaged.
         """
-        lists = [Lake(self.home, profile).counted for profile in profiles_of(self.files)]
+        lists = [CurrentFiles(self.files, self.home, profile).counted for profile in profiles_of(self.files)]
         return {name for listed in lists for place, entry in listed.items() for name in _names(*place, entry)}
 
     def has_rows(self) -> bool:

@@ -102,42 +102,35 @@ class ObjectStore:
         with self._errors("read"):
             return next(parts, None)
 
-    def create(self, name: str, data: bytes | bytearray) -> None:
-        """Put a new object in place with one request.
+    def create(self, name: str, data: bytes | bytearray) -> bool:
+        """Put a new object in place with one request; False where there is one of this name."""
+        return self._put(name, bytes(data), "create")
 
-        Raises:
-            LateWrite: there is one of this name.
-        """
-        self._put(name, bytes(data), "create")
-
-    def replace(self, name: str, change: Callable[[bytes | None], bytes]) -> None:
-        """Replace an object by what becomes of its bytes, None where there is none.
-
-        Raises:
-            LateWrite: somebody else was first.
-        """
+    def replace(self, name: str, change: Callable[[bytes | None], bytes]) -> bool:
+        """Replace an object by what becomes of its bytes, None for no object; False where it has changed since."""
         try:
             with self._errors("read"):
                 got = obstore.get(self._store, name)
                 found, mode = bytes(got.bytes()), _is_still(got.meta)
         except FileNotFoundError:
             found, mode = None, "create"
-        self._put(name, change(found), mode)
+        return self._put(name, change(found), mode)
 
     def write(self, name: str, data: bytes | bytearray) -> None:
         """Put an object in place with one request, over whatever is there."""
         self._put(name, bytes(data), "overwrite")
 
-    def _put(self, name: str, data: bytes, mode: Any) -> None:
+    def _put(self, name: str, data: bytes, mode: Any) -> bool:
+        """Whether the store took the write."""
         try:
             with self._errors("written"):
                 obstore.put(self._store, name, data, mode=mode, use_multipart=False)
         except LateWrite:
             # an answer that was lost makes the library ask again, and find its own write in the way
             with suppress(FileNotFoundError):
-                if self.read(name) == data:
-                    return
-            raise
+                return self.read(name) == data
+            return False
+        return True
 
     def upload(self, name: str, path: Path) -> None:
         """Put a file of any size under a name that nobody else writes."""

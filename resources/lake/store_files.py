@@ -26,7 +26,7 @@ from uuid import uuid4
 from cpmi_dagster.errors import LakeError, StorageError
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.resources.lake.home_files import KEPT, HomeFiles, Size
-from cpmi_dagster.resources.lake.object_store import LateWrite, ObjectStore
+from cpmi_dagster.resources.lake.object_store import ObjectStore
 from cpmi_dagster.resources.lake.packed_folders import PackedFolders
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class StoreFiles(HomeFiles):
         manifest = self._copy(f"{_keeping(name)}/{MANIFEST}")
         listed = json.loads(manifest.read_bytes()) if manifest.exists() else []
         wanted = [file for file in listed if file == name or file.startswith(f"{name}/")]
-        if not wanted or not all(copy.exists() for copy in self._copies(wanted)):
+        if not wanted or not all(copy.exists() for copy in self.paths(wanted)):
             raise LakeError(
                 f"files of {self._objects.address}/{name} are missing; run `cpmi run --force` for what they belong to"
             )
@@ -82,7 +82,8 @@ class StoreFiles(HomeFiles):
 
     def paths(self, names: Sequence[str]) -> list[Path]:
         """See `HomeFiles`."""
-        return self._copies(names)
+        with ThreadPoolExecutor(AT_ONCE, "fetch") as threads:
+            return list(threads.map(self._copy, names))
 
     def tail(self, name: str) -> Path:
         """See `HomeFiles`."""
@@ -106,9 +107,7 @@ class StoreFiles(HomeFiles):
 
     def create(self, name: str, data: bytes | bytearray) -> bool:
         """See `HomeFiles`."""
-        try:
-            self._objects.create(name, data)
-        except LateWrite:
+        if not self._objects.create(name, data):
             self.look_again()
             return False
         self._note(name, Size(len(data), time.time()))
@@ -145,13 +144,8 @@ class StoreFiles(HomeFiles):
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> None:
         """See `HomeFiles`."""
-        is_late = True
-        while is_late:
-            try:
-                self._objects.replace(name, change)
-                is_late = False
-            except LateWrite:
-                LOG.debug("%s was replaced by another machine", name)
+        while not self._objects.replace(name, change):
+            LOG.debug("%s was replaced by another machine", name)
         with self._lock:
             self._glances.pop(name, None)
 
@@ -225,10 +219,6 @@ class StoreFiles(HomeFiles):
         place = self.folder / path
         found = [place] if place.is_file() else sorted(filter(Path.is_file, place.rglob("*")))
         return [file.relative_to(self.folder).as_posix() for file in found]
-
-    def _copies(self, names: Sequence[str]) -> list[Path]:
-        with ThreadPoolExecutor(AT_ONCE, "fetch") as threads:
-            return list(threads.map(self._copy, names))
 
     def _copy(self, name: str) -> Path:
         """The copy of a file, fetched where there is none; of a file that is not there, no copy."""
