@@ -68,7 +68,7 @@ class Aside:
     result: Quantity | None = None
 
 
-def _miss(right: Quantity, rng: random.Random) -> Quantity:
+def miss(right: Quantity, rng: random.Random) -> Quantity:
     """A number beside the right one, in units of its own denominator and root."""
     offset = Fraction(rng.choice(OFFSETS), right.coefficient.denominator)
     return surd(right.coefficient + offset, right.radicand)
@@ -88,7 +88,7 @@ def draw_slip(problem: Problem, kind: SlipKind, index: int, rng: random.Random) 
     """
     operation = problem.operations[index]
     if kind == "calculation":
-        return Slip(index, operation, kind, _miss(run_plan(problem.operations)[index], rng))
+        return Slip(index, operation, kind, miss(run_plan(problem.operations)[index], rng))
     if kind == "dropped":
         if index == len(problem.operations) - 1:
             raise ImpossibleSlip("the last step cannot be dropped")
@@ -110,7 +110,7 @@ def draw_aside(problem: Problem, index: int, rng: random.Random, is_wrong: bool)
     """A calculation beside the plan, with two of the question's numbers; UndefinedResult where it has no result."""
     left, right = (rng.choice(_given_numbers(problem)) for _operand in range(2))
     operation = Operation(left, rng.choice("+*"), right, ASIDES[problem.task])
-    return Aside(index, operation, _miss(apply(operation.operator, left, right), rng) if is_wrong else None)
+    return Aside(index, operation, miss(apply(operation.operator, left, right), rng) if is_wrong else None)
 
 
 def solve_with_slips(

@@ -1,8 +1,9 @@
 r"""Rows of the step benchmarks: ProcessBench has the index of a solution's first wrong step, -1 if it has none.
 
     {"id": "gsm8k-0", "generator": "miniature-solver-2", "problem": "Ana has 48 shells …",
-     "steps": ["At first Ana has …", "… The answer is $\\boxed{11}$."], "final_answer_correct": false, "label": 1}
+     "steps": ["At first Ana has …", "… The answer is: 11"], "final_answer_correct": false, "label": 1}
 
+Steps are written, marked and ended as Math-Shepherd's are: what tells a wrong step from a right one is its mathematics.
 PRMBench has a correct process and a modified one, in nine categories. Its step numbers count from 1; `multi_solutions`
 rows have none, since their modified process is another correct one:
 
@@ -12,28 +13,54 @@ rows have none, since their modified process is another correct one:
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cpmi_dagster.miniature.held_out import QuestionPool
-from cpmi_dagster.miniature.plans import Problem
+from cpmi_dagster.miniature.plans import Problem, run_plan
 from cpmi_dagster.miniature.question_rows import JsonRow
-from cpmi_dagster.miniature.slips import SlipKind, make_mistake
+from cpmi_dagster.miniature.slips import (
+    ATTEMPTS,
+    Aside,
+    SlipKind,
+    draw_aside,
+    draw_solution,
+    make_mistake,
+    miss,
+    solve_with_slips,
+)
 from cpmi_dagster.miniature.solutions import solve
+from cpmi_dagster.trajectories.templates import render_target
 
 GENERATORS = ("miniature-solver-1", "miniature-solver-2", "miniature-solver-3")
 QUESTION_SETS = 3
+RIGHT_ANSWERS = 0.45
+"""Share of right final answers among rows with a wrong step."""
+
+
+def stated(steps: Sequence[str], answer: str) -> list[str]:
+    """Steps, with the final answer at the end of the last one, as in Math-Shepherd."""
+    return [*steps[:-1], f"{steps[-1]} {render_target(answer)}"]
 
 
 def processbench_row(subset: str, number: int, problem: Problem, rng: random.Random) -> JsonRow:
-    """One solution, wrong in every second row."""
-    solution = make_mistake(problem, rng) if number % 2 == 0 else solve(problem, rng)
-    last = rf"{solution.steps[-1]} The answer is $\boxed{{{solution.answer}}}$."
+    """One solution as Math-Shepherd's trajectories are; every second row has a wrong step.
+
+    As in the original, some of those with a wrong step have a right answer: the step is set right, or nothing uses it.
+    """
+    has_error = number % 2 == 0
+    solution = draw_solution(problem, rng, is_right=not has_error or rng.random() < RIGHT_ANSWERS)
+    for _attempt in range(ATTEMPTS):
+        if (solution.first_error >= 0) == has_error:
+            break
+        solution = draw_solution(problem, rng, is_right=not has_error)
+    else:
+        solution = solve(problem, rng)
     return {
         "id": f"{subset}-{number}",
         "generator": rng.choice(GENERATORS),
         "problem": problem.question,
-        "steps": [*solution.steps[:-1], last],
+        "steps": stated(solution.steps, solution.answer),
         "final_answer_correct": solution.answer == problem.answer,
         "label": solution.first_error,
     }
@@ -51,60 +78,61 @@ class Modification(NamedTuple):
 Modifier = Callable[[Problem, random.Random], Modification]
 
 
-def inserted(sentence: str, reason: str) -> Modifier:
-    """The correct process with one more step in the middle; `{step}` is the step before it, `{answer}` the answer."""
+def inserted(reason: str, choose: Callable[[list[str], int], str]) -> Modifier:
+    """The correct process with one more step in the middle, which `choose` takes from it, given the place."""
 
     def modify(problem: Problem, rng: random.Random) -> Modification:
-        steps = list(solve(problem).steps)
+        steps = stated(solve(problem).steps, problem.answer)
         place = rng.randrange(1, len(steps))
-        new = sentence.format(step=steps[place - 1], answer=problem.answer)
-        return Modification([*steps[:place], new, *steps[place:]], [place + 1], reason)
+        return Modification([*steps[:place], choose(steps, place), *steps[place:]], [place + 1], reason)
 
     return modify
 
 
-def slipped(opening: str, reason: str, kinds: tuple[SlipKind, ...] = ("calculation",)) -> Modifier:
-    """A process with a slip that later steps build on; the first wrong step starts with `opening`."""
+def slipped(reason: str, *kinds: SlipKind) -> Modifier:
+    """A process with a slip that later steps build on."""
 
     def modify(problem: Problem, rng: random.Random) -> Modification:
         solution = make_mistake(problem, rng, kinds=kinds)
-        steps = list(solution.steps)
-        steps[solution.first_error] = f"{opening}{steps[solution.first_error]}"
         wrong = [number for number, is_right in enumerate(solution.correct, start=1) if not is_right]
-        return Modification(steps, wrong, reason)
+        return Modification(stated(solution.steps, solution.answer), wrong, reason)
 
     return modify
+
+
+def contradicted(problem: Problem, rng: random.Random) -> Modification:
+    """The correct process, in which a step is written again with another result that nothing uses."""
+    place = rng.randrange(len(problem.operations) - 1)
+    operation = problem.operations[place]
+    other = Aside(place + 1, operation, miss(run_plan(problem.operations)[place], rng))
+    steps = stated(solve_with_slips(problem, asides=[other]).steps, problem.answer)
+    return Modification(steps, [place + 2], "A step denies an earlier step.")
 
 
 def underdetermined(problem: Problem, rng: random.Random) -> Modification:
     """The question loses its last condition, but the process uses it all the same."""
-    steps = list(solve(problem).steps)
+    steps = stated(solve(problem, rng).steps, problem.answer)
     head, mark, tail = problem.question.rpartition(". ")
     before, _mark, _condition = head.rpartition(". ")
     question = f"{before}. {tail}" if mark and before else f"{problem.question} One number has been lost."
-    steps[-1] = f"Taking the missing number as known, {steps[-1]}"
     return Modification(steps, [len(steps)], "A condition is missing from the question.", question)
 
 
 def solved_otherwise(problem: Problem, rng: random.Random) -> Modification:
-    """Another correct process, worded differently and with a check."""
-    steps = list(solve(problem, rng).steps)
-    return Modification(["Let us work this out in another way.", *steps, f"So the result is {problem.answer}."], [], "")
+    """Another correct process, with a right remark that nothing uses."""
+    remark = draw_aside(problem, rng.randrange(len(problem.operations)), rng, is_wrong=False)
+    return Modification(stated(solve_with_slips(problem, asides=[remark]).steps, problem.answer), [], "")
 
 
 MODIFIERS: dict[str, Modifier] = {
-    "redundency": inserted("Let us repeat this once more: {step}", "A step only repeats another."),
-    "circular": inserted(
-        "Assume that the final answer is {answer}, which we want to show.", "The conclusion is used as a premise."
-    ),
-    "counterfactual": slipped(
-        "Since both operations always agree, ", "A false rule is applied.", ("operator", "calculation")
-    ),
-    "step_contradiction": inserted("But it is not true that: {step}", "A step denies an earlier step."),
-    "domain_inconsistency": slipped("By the rule for complex numbers, ", "A rule is used outside its domain."),
-    "confidence": slipped("It is absolutely certain that ", "A wrong result is stated with confidence."),
+    "redundency": inserted("A step only repeats another.", lambda steps, place: steps[place - 1]),
+    "circular": inserted("The conclusion is used as a premise.", lambda steps, _place: steps[-1]),
+    "counterfactual": slipped("A false rule is applied.", "operator", "calculation"),
+    "step_contradiction": contradicted,
+    "domain_inconsistency": slipped("A number is used that does not belong there.", "operand", "calculation"),
+    "confidence": slipped("A wrong result is stated with confidence.", "calculation"),
     "missing_condition": underdetermined,
-    "deception": slipped("", "A small error hides in a step that looks right."),
+    "deception": slipped("A small error hides in a step that looks right.", "calculation"),
     "multi_solutions": solved_otherwise,
 }
 
@@ -115,7 +143,7 @@ def prmbench_row(classification: str, number: int, problem: Problem, rng: random
     return {
         "original_question": problem.question,
         "modified_question": modification.question or problem.question,
-        "original_process": list(solve(problem).steps),
+        "original_process": stated(solve(problem).steps, problem.answer),
         "modified_process": modification.process,
         "modified_steps": modification.error_steps,
         "error_steps": modification.error_steps,

@@ -37,6 +37,7 @@ class Difficulty:
 
 STANDARD = Difficulty()
 LONG = Difficulty(fewest=7, most=8)
+LARGE = Difficulty(scale=3)
 HARD = Difficulty(fewest=7, most=11, scale=3)
 
 

@@ -18,7 +18,7 @@ from cpmi_dagster.miniature.logic_rows import VERDICTS, Verdict, folio_row, logi
 from cpmi_dagster.miniature.question_rows import JsonRow, gsm8k_row, math500_row, math_row, mmlu_stem_row, omni_math_row
 from cpmi_dagster.miniature.shepherd import all_attempts, shepherd_files
 from cpmi_dagster.miniature.step_benchmarks import prmbench_rows, processbench_row
-from cpmi_dagster.miniature.word_problems import HARD, LONG
+from cpmi_dagster.miniature.word_problems import HARD, LARGE, LONG
 
 _NAMES = """
     math_shepherd step_truth gsm8k_train math_train
@@ -27,7 +27,7 @@ _NAMES = """
     processbench_gsm8k processbench_math processbench_olympiadbench processbench_omnimath prmbench
 """
 WORLD_FILES: dict[str, str] = {name: f"{name}.jsonl" for name in _NAMES.split()}
-WORLD_VERSION = 2
+WORLD_VERSION = 3
 """Raised where the same seed gives another world, so that a home does not keep the old one."""
 
 
@@ -46,7 +46,7 @@ class WorldSize:
         logic_stories: Stories of LogicNLI, with eight statements each.
     """
 
-    shepherd_questions: int = 120
+    shepherd_questions: int = 160
     attempts: int = 5
     too_hard: int = 6
     references: int = 240
@@ -75,8 +75,8 @@ def world_rows(seed: int = 0, size: WorldSize | None = None) -> dict[str, list[J
     subsets = {
         "gsm8k": pool.draw("GSM8K", size.processbench),
         "math": pool.draw("MATH", size.processbench),
-        "olympiadbench": pool.draw("MATH", size.processbench, HARD),
-        "omnimath": pool.draw_both(size.processbench, HARD),
+        "olympiadbench": pool.draw("MATH", size.processbench, LARGE),
+        "omnimath": pool.draw_both(size.processbench, LARGE),
     }
     processbench = {
         f"processbench_{subset}": [

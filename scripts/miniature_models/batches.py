@@ -9,7 +9,7 @@ A node of a tree reads its ancestors only, so one pass over a document learns al
 
 import random
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID
 
 BUCKETED_DOCUMENTS = 1_500
 ROOT = -1
+MARK_WEIGHT = 10.0
+"""A solution has a few marks and a hundred other tokens."""
 
 
 class TokenTree:
@@ -30,27 +32,27 @@ class TokenTree:
     Attributes:
         ids: token id of each node.
         parents: index of the node before it on its branch, `ROOT` for the first.
-        is_target: whether it is predicted rather than given.
+        weights: how much its prediction weighs in the loss; 0 where it is given.
     """
 
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.parents: list[int] = []
-        self.is_target: list[bool] = []
+        self.weights: list[float] = []
         self._children: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         """Nodes."""
         return len(self.ids)
 
-    def extend(self, node: int, ids: list[int], is_target: bool = False) -> int:
+    def extend(self, node: int, ids: list[int], weight: float = 0) -> int:
         """Go along a path from a node, adding what is missing; returns the path's last node."""
         for token in ids:
             child = self._children.setdefault((node, token), len(self.ids))
             if child == len(self.ids):
                 self.ids.append(token)
                 self.parents.append(node)
-                self.is_target.append(is_target)
+                self.weights.append(weight)
             node = child
         return node
 
@@ -62,14 +64,14 @@ class Batch(NamedTuple):
         input_ids: token ids.
         positions: tokens before each on its branch.
         parents: index of the token before it on its branch.
-        is_target: where a token is predicted.
+        weights: how much the prediction of a token weighs.
         sees: whether a token attends to another, [documents, length, length].
     """
 
     input_ids: torch.Tensor
     positions: torch.Tensor
     parents: torch.Tensor
-    is_target: torch.Tensor
+    weights: torch.Tensor
     sees: torch.Tensor
 
 
@@ -80,20 +82,25 @@ def _answer_line(answer: str) -> str:
 def _pieces(document: Document) -> set[str]:
     """The texts that are tokenised one by one; no token reaches across their ends."""
     lines = document.continuation.splitlines(keepends=True)
-    return {document.prompt, ANSWER_PREFIX, *lines, *(_answer_line(early.answer) for early in document.early)}
+    answers = [_answer_line(early.answer) for early in document.early]
+    return {document.prompt, ANSWER_PREFIX, *lines, *answers, *document.marks}
 
 
 def _grow(document: Document, ids: Mapping[str, list[int]]) -> TokenTree:
     tree = TokenTree()
     root = end = tree.extend(ROOT, ids[document.prompt])
-    for line in document.continuation.splitlines(keepends=True):
-        end = tree.extend(end, ids[line], is_target=True)
-    tree.extend(end, [EOS_ID], is_target=True)
+    lines = document.continuation.splitlines(keepends=True)
+    for line, mark in zip_longest(lines, document.marks):
+        end = tree.extend(end, ids[line], weight=not document.marks)
+        if mark:
+            tree.extend(end, ids[mark], weight=MARK_WEIGHT)
+    if not document.marks:
+        tree.extend(end, [EOS_ID], weight=1)
     for steps, answer in document.early:
         node = root
         for step in steps:
             node = tree.extend(node, ids[step])
-        tree.extend(tree.extend(node, ids[ANSWER_PREFIX]), ids[_answer_line(answer)], is_target=True)
+        tree.extend(tree.extend(node, ids[ANSWER_PREFIX]), ids[_answer_line(answer)], weight=1)
     return tree
 
 
@@ -107,18 +114,18 @@ def encode(tokenizer: PreTrainedTokenizerFast, chunk: list[Document]) -> list[To
 def pad(group: list[TokenTree]) -> Batch:
     """One batch of the given trees."""
     shape = (len(group), max(map(len, group)))
-    input_ids, is_target = np.full(shape, PAD_ID), np.zeros(shape, bool)
+    input_ids, weights = np.full(shape, PAD_ID), np.zeros(shape, np.float32)
     positions, parents = np.zeros(shape, int), np.zeros(shape, int)
     sees = np.tile(np.eye(shape[1], dtype=bool), (shape[0], 1, 1))
     for row, tree in enumerate(group):
         input_ids[row, : len(tree)] = tree.ids
-        is_target[row, : len(tree)] = tree.is_target
+        weights[row, : len(tree)] = tree.weights
         parents[row, : len(tree)] = tree.parents
         for node, parent in enumerate(tree.parents):
             if parent != ROOT:
                 positions[row, node] = positions[row, parent] + 1
                 sees[row, node] |= sees[row, parent]
-    return Batch(*map(torch.from_numpy, (input_ids, positions, parents, is_target, sees)))
+    return Batch(*map(torch.from_numpy, (input_ids, positions, parents, weights, sees)))
 
 
 def group_by_length(encoded: list[TokenTree], batch_tokens: int) -> list[list[TokenTree]]:
@@ -133,15 +140,18 @@ def group_by_length(encoded: list[TokenTree], batch_tokens: int) -> list[list[To
     return [*groups, group]
 
 
-def training_batches(tokenizer: PreTrainedTokenizerFast, batch_tokens: int, seed: int) -> Iterator[Batch]:
+def training_batches(
+    tokenizer: PreTrainedTokenizerFast, batch_tokens: int, seed: int, marked: float = 0
+) -> Iterator[Batch]:
     """An endless stream of batches.
 
     Args:
         tokenizer: The world's tokenizer.
         batch_tokens: Tokens of one batch, padding included.
         seed: Decides documents and their order.
+        marked: Share of marked solutions.
     """
-    stream, rng = documents(seed), random.Random(seed)
+    stream, rng = documents(seed, marked), random.Random(seed)
     while True:
         groups = group_by_length(encode(tokenizer, list(islice(stream, BUCKETED_DOCUMENTS))), batch_tokens)
         rng.shuffle(groups)

@@ -7,8 +7,12 @@
 
     early answers after no step, after step 1, after step 2 alone: The answer is: 12\\n
 
+    marks         At first Ana has 48+12=<<48+12=61>>61 shells.\\n                  Wrong\\n
+                  By the way, 3*4=<<3*4=12>>12.\\n                              Right\\n
+
 Most documents are full correct solutions. As in web text there are others: solutions that slip and set it right,
-solutions that slip and end in a wrong answer, steps that already end in "The answer is: 12", and multiple choice.
+solutions that slip and end in a wrong answer, steps that already end in "The answer is: 12", and multiple choice. Those
+of the reward models' backbone are solutions that somebody has marked, too: what stands in the margin after each step.
 """
 
 import random
@@ -20,7 +24,11 @@ from cpmi_dagster.miniature.plans import Problem
 from cpmi_dagster.miniature.question_rows import CHOICE_LETTERS, draw_choices
 from cpmi_dagster.miniature.slips import draw_solution
 from cpmi_dagster.miniature.solutions import Solution, solve
+from cpmi_dagster.miniature.word_problems import LARGE, STANDARD
 from cpmi_dagster.trajectories.templates import TEMPLATES, render_question, render_step, render_target
+
+MARKS = {True: "Right\n", False: "Wrong\n"}
+LARGE_SHARE = 0.25
 
 
 class EarlyAnswer(NamedTuple):
@@ -31,11 +39,15 @@ class EarlyAnswer(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A training text; loss is taken on the continuation, and on the early answers behind `The answer is:`."""
+    """A training text; loss is taken on the continuation, and on the early answers behind `The answer is:`.
+
+    With `marks`, one for each line of the continuation, it is taken on the marks alone.
+    """
 
     prompt: str
     continuation: str
     early: tuple[EarlyAnswer, ...] = ()
+    marks: tuple[str, ...] = ()
 
 
 def render_choices(question: str, choices: list[str]) -> str:
@@ -87,6 +99,14 @@ def multiple_choice(problem: Problem, rng: random.Random) -> Document:
     return _document(question, solve(problem, rng).steps, CHOICE_LETTERS[right], rng)
 
 
+def marked_solution(problem: Problem, rng: random.Random) -> Document:
+    """A solution as Math-Shepherd has them, right or wrong, with a mark after each step."""
+    solution = draw_solution(problem, rng, is_right=rng.random() < 0.5)
+    lines = map(render_step, _with_inline_answer(solution))
+    prompt = render_question(problem.question, rng.randrange(len(TEMPLATES)))
+    return Document(prompt, "".join(lines), marks=tuple(MARKS[is_right] for is_right in solution.correct))
+
+
 SHARES: tuple[tuple[Callable[[Problem, random.Random], Document], float], ...] = (
     (full_solution, 0.56),
     (recovered_solution, 0.14),
@@ -96,15 +116,21 @@ SHARES: tuple[tuple[Callable[[Problem, random.Random], Document], float], ...] =
 )
 
 
-def documents(seed: int) -> Iterator[Document]:
+def documents(seed: int, marked: float = 0) -> Iterator[Document]:
     """An endless stream of training documents, half word problems, half expression problems.
 
     Args:
         seed: Decides the whole stream.
+        marked: The share of marked solutions, a quarter of them with large numbers.
     """
     rng = random.Random(seed)
     writers, weights = zip(*SHARES, strict=True)
     while True:
-        problem = draw(MAKERS["GSM8K" if rng.random() < 0.5 else "MATH"], rng, held_out=False)
+        make = MAKERS["GSM8K" if rng.random() < 0.5 else "MATH"]
+        if rng.random() < marked:
+            size = LARGE if rng.random() < LARGE_SHARE else STANDARD
+            yield marked_solution(draw(lambda rng, make=make, size=size: make(rng, size), rng, held_out=False), rng)
+            continue
+        problem = draw(make, rng, held_out=False)
         (write,) = rng.choices(writers, weights)
         yield write(problem, rng)

@@ -59,28 +59,38 @@ def build_model(recipe: ModelRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen
     return model
 
 
-def continued(folder: Path, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A trained model that reads `tokenizer`: a token takes the mean embedding of the tokens it had been read as."""
-    model, known = Qwen3ForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    embedding = model.get_parameter("model.embed_tokens.weight")
+def continued(folder: Path, recipe: ModelRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A trained model that reads `tokenizer`: a token takes the mean embedding of the tokens it had been read as.
+
+    Layers that the recipe has beyond it come on top, and add nothing before they are trained.
+    """
+    trained, known = Qwen3ForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    model = build_model(recipe, tokenizer)
+    weights = trained.state_dict()
+    embedding = weights["model.embed_tokens.weight"]
     vocabulary = known.get_vocab()
     read_as = [
         [vocabulary[token]] if token in vocabulary else known.encode(tokenizer.decode([number]))
         for number, token in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
     ]
-    with torch.no_grad():
-        embedding.copy_(torch.stack([embedding[ids].mean(0) for ids in read_as]))
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        weights[name] = torch.stack([embedding[ids].mean(0) for ids in read_as])
+    model.load_state_dict(weights, strict=False)
+    for layer in model.model.layers[trained.config.num_hidden_layers :]:
+        torch.nn.init.zeros_(layer.get_parameter("self_attn.o_proj.weight"))
+        torch.nn.init.zeros_(layer.get_parameter("mlp.down_proj.weight"))
     return model
 
 
-def summed_loss(model: Qwen3ForCausalLM, batch: Batch) -> tuple[torch.Tensor, int]:
-    """Cross-entropy summed over the predicted tokens, and their number; only those meet the vocabulary."""
+def summed_loss(model: Qwen3ForCausalLM, batch: Batch) -> tuple[torch.Tensor, float]:
+    """Weighted cross-entropy summed over the predicted tokens, and their weight; only those meet the vocabulary."""
     hidden = model.model(
         batch.input_ids, attention_mask=batch.sees[:, None], position_ids=batch.positions, use_cache=False
     ).last_hidden_state
-    documents, nodes = batch.is_target.nonzero(as_tuple=True)
-    logits = model.lm_head(hidden[documents, batch.parents[documents, nodes]])
-    return cross_entropy(logits, batch.input_ids[documents, nodes], reduction="sum"), len(logits)
+    documents, nodes = batch.weights.nonzero(as_tuple=True)
+    logits, weights = model.lm_head(hidden[documents, batch.parents[documents, nodes]]), batch.weights[documents, nodes]
+    losses = cross_entropy(logits, batch.input_ids[documents, nodes], reduction="none")
+    return (losses * weights).sum(), float(weights.sum())
 
 
 def learning_rate_share(step: int, steps: int) -> float:
@@ -149,10 +159,12 @@ def train(recipe: ModelRecipe, output: Path, save_every: int, initial: Path | No
         initial: Folder of a model to start from; fresh weights if absent.
     """
     tokenizer = build_tokenizer()
-    model = continued(initial, tokenizer) if initial else build_model(recipe, tokenizer)
+    model = continued(initial, recipe, tokenizer) if initial else build_model(recipe, tokenizer)
     logger.info("%d parameters", model.num_parameters())
     probes, started, recent = probe_problems(), time.monotonic(), 0.0
-    for step, loss in train_steps(model, recipe, training_batches(tokenizer, recipe.batch_tokens, recipe.seed)):
+    for step, loss in train_steps(
+        model, recipe, training_batches(tokenizer, recipe.batch_tokens, recipe.seed, recipe.marked)
+    ):
         recent = loss if step == 1 else 0.95 * recent + 0.05 * loss
         if step % 50 == 0:
             logger.info("step %d  loss %.4f  %.0f s", step, recent, time.monotonic() - started)

@@ -9,11 +9,12 @@ from cpmi_dagster.miniature.step_benchmarks import MODIFIERS, prmbench_row, proc
 
 
 @given(problems, generators)
-def test_a_processbench_label_is_minus_one_exactly_when_the_answer_is_right(problem, rng):
+def test_every_second_processbench_row_has_a_wrong_step(problem, rng):
     for number in (0, 1):
         row = processbench_row("gsm8k", number, problem, rng)
-        assert row["final_answer_correct"] == (row["label"] == -1) == (number == 1)
-        assert (f"boxed{{{problem.answer}}}" in str(row["steps"]).replace("\\\\", "\\")) == (number == 1)
+        assert (row["label"] == -1) == (number == 1)
+        assert row["steps"][-1].endswith(f"The answer is: {problem.answer}") == row["final_answer_correct"]
+        assert row["final_answer_correct"] or number == 0
 
 
 @pytest.mark.parametrize("classification", MODIFIERS)
@@ -21,7 +22,7 @@ def test_a_processbench_label_is_minus_one_exactly_when_the_answer_is_right(prob
 def test_prmbench_error_steps_count_from_one_and_exist(classification, problem, rng):
     row = prmbench_row(classification, 0, problem, rng)
     steps, errors = row["modified_process"], row["error_steps"]
-    assert steps != row["original_process"]
+    assert (steps != row["original_process"]) or classification == "missing_condition"
     assert all(1 <= number <= len(steps) for number in errors)
     assert bool(errors) == (classification != "multi_solutions")
     assert (row["modified_question"] != problem.question) == (classification == "missing_condition")

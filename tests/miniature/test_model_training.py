@@ -60,7 +60,7 @@ def test_a_tree_holds_the_document_and_its_early_answers(tokenizer):
 def test_only_continuations_and_early_answers_are_predicted(tokenizer):
     document = next(documents(3))
     (tree,) = encode(tokenizer, [document])
-    predicted = {tokenizer.decode([tree.ids[node] for node in leaf if tree.is_target[node]]) for leaf in leaves(tree)}
+    predicted = {tokenizer.decode([tree.ids[node] for node in leaf if tree.weights[node]]) for leaf in leaves(tree)}
     # an early answer after no step shares its "The" with a document that begins so
     endings = (f" {document.early[0].answer}\n", f"{document.continuation}{tokenizer.eos_token}")
     assert all(text.endswith(endings) for text in predicted)
@@ -83,7 +83,7 @@ def test_an_early_answer_is_read_as_if_it_stood_alone(tokenizer):
 def test_every_token_that_is_predicted_counts(tokenizer):
     trees = encode(tokenizer, list(islice(documents(3), 5)))
     _loss, tokens = summed_loss(build_model(TOY, tokenizer), pad(trees))
-    assert tokens == sum(sum(tree.is_target) for tree in trees)
+    assert tokens == sum(sum(tree.weights) for tree in trees)
 
 
 def test_groups_keep_every_document_and_the_token_budget(tokenizer):

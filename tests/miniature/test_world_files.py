@@ -84,7 +84,7 @@ def test_math_shepherds_questions_are_among_the_references(small_world):
 def test_half_of_processbench_is_right(small_world):
     for name in WORLD_FILES:
         if name.startswith("processbench"):
-            assert sum(bool(row["final_answer_correct"]) for row in read(small_world, name)) == SMALL.processbench // 2
+            assert sum(row["label"] == -1 for row in read(small_world, name)) == SMALL.processbench // 2
 
 
 def test_prmbench_has_three_questions_for_each_row_of_a_category(small_world):
