@@ -1,4 +1,4 @@
-"""The policy's candidate solutions, and the step probabilities that reward models and judges give."""
+"""The policy's candidate solutions, hidden states of all solutions, and step probabilities by models and judges."""
 
 from dataclasses import replace
 from functools import partial
@@ -14,11 +14,13 @@ from cpmi_dagster.benchmarks.judges import read_judged_lines
 from cpmi_dagster.benchmarks.processbench import judged_steps
 from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
 from cpmi_dagster.contracts.keys import (
+    CANDIDATE_FEATURES,
     CANDIDATES,
     CHOICES,
     JUDGES,
     MODELS,
     PRMBENCH_PREDICTIONS,
+    PROBLEM_FEATURES,
     PROBLEMS,
     PROCESSBENCH,
 )
@@ -26,11 +28,13 @@ from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.stage import model_stage, stage
+from cpmi_dagster.resources.dag.label_chunks import read_features
+from cpmi_dagster.resources.dag.stage import NOTHING_ASKED_FOR, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.workers.chunks import StageOutput
 
 NO_QUESTION_SETS = "empty: benchmarks.best_of_n names no question set"
+PROBLEM = ("benchmark", "category", "problem_id")
 SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 
@@ -57,9 +61,47 @@ def candidate_solutions(run: StageRun, benchmark: str) -> StageOutput:
     return StageOutput(frame, model=engine.identity, cost=cost, metadata={"pass_at_1": pass_at_1})
 
 
+@model_stage(
+    PROBLEM_FEATURES,
+    inputs=[PROBLEMS],
+    settings=["reads_features"],
+    models=["backbone"],
+    lineage={"feature": ["sources/benchmark_problems.question", "sources/benchmark_problems.steps"]},
+)
+def problem_features(run: StageRun) -> StageOutput:
+    """The frozen backbone's hidden state at the end of every ProcessBench and PRMBench step."""
+    problems = run.read(PROBLEMS).filter(pl.col("steps").is_not_null())
+    return _features(run, PROBLEM_FEATURES, "steps", problems.select(*PROBLEM, "question", "steps"))
+
+
+@model_stage(
+    CANDIDATE_FEATURES,
+    inputs=[PROBLEMS, CANDIDATES],
+    settings=["reads_features"],
+    models=["backbone"],
+    lineage={"feature": ["sources/benchmark_problems.question", "benchmarks/candidate_solutions.steps"]},
+)
+def candidate_features(run: StageRun, benchmark: str) -> StageOutput:
+    """The frozen backbone's hidden state at the end of every step of the candidates."""
+    return _features(run, CANDIDATE_FEATURES, benchmark, _candidates(run, benchmark))
+
+
+def _features(run: StageRun, key: str, name: str, solutions: pl.DataFrame) -> StageOutput:
+    if not run.settings.reads_features:
+        return StageOutput(TABLES[key].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
+    return run.in_chunks(name, solutions, run.settings.scoring.chunk_trajectories, read_features)
+
+
+def _candidates(run: StageRun, benchmark: str | None = None) -> pl.DataFrame:
+    """The candidates' key columns, questions and steps."""
+    questions = run.read(PROBLEMS, columns=["benchmark", "problem_id", "question"])
+    candidates = run.read(CANDIDATES, benchmark).select("benchmark", "problem_id", "candidate", "steps")
+    return candidates.join(questions, on=["benchmark", "problem_id"], maintain_order="left")
+
+
 predicts = partial(
     model_stage,
-    inputs=[PROBLEMS, MODELS],
+    inputs=[PROBLEMS, PROBLEM_FEATURES, MODELS],
     settings=SCORING_SETTINGS,
     lineage={"probability": ["models/process_reward_models.path", "sources/benchmark_problems.steps"]},
     eager=True,
@@ -73,7 +115,7 @@ def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     from cpmi_dagster.reports.plots import draw_calibration
 
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
-    made = _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"))
+    made = _predictions(run, recipe, problems.select("benchmark", "problem_id", "question", "steps"), PROBLEM_FEATURES)
     steps = judged_steps(made.frame(PROCESSBENCH), problems)
     shown = {"calibration": dg.MetadataValue.md(to_markdown(draw_calibration(steps)))} if steps.height else {}
     return replace(made, metadata=shown)
@@ -83,7 +125,7 @@ def processbench_predictions(run: StageRun, recipe: str) -> StageOutput:
 def prmbench_predictions(run: StageRun, recipe: str) -> StageOutput:
     """The probability that each PRMBench step is valid."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == PRMBENCH)
-    return _predictions(run, recipe, problems.select("category", "problem_id", "question", "steps"))
+    return _predictions(run, recipe, problems.select("category", "problem_id", "question", "steps"), PROBLEM_FEATURES)
 
 
 def _judge_files(settings: Settings) -> dict[str, DataSource]:
@@ -116,7 +158,7 @@ def judge_predictions(run: StageRun) -> StageOutput:
 @model_stage(
     CHOICES,
     code_version="5",
-    inputs=[PROBLEMS, CANDIDATES, MODELS],
+    inputs=[PROBLEMS, CANDIDATES, CANDIDATE_FEATURES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n", "answers.identity"],
     lineage={"correct": ["benchmarks/candidate_solutions.correct"]},
     eager=True,
@@ -126,24 +168,25 @@ def best_of_n_choices(run: StageRun, recipe: str) -> StageOutput:
     if not run.settings.benchmarks.best_of_n:
         return StageOutput(TABLES[CHOICES].schema.create_empty(), notes=[NO_QUESTION_SETS])
     candidates = run.read(CANDIDATES)
-    questions = run.read(PROBLEMS, columns=["benchmark", "problem_id", "question"])
-    solutions = candidates.select("benchmark", "problem_id", "candidate", "steps").join(
-        questions, on=["benchmark", "problem_id"]
-    )
-    probabilities = _scored(run, recipe, solutions)
+    probabilities = _scored(run, recipe, _candidates(run), CANDIDATE_FEATURES)
     ns, comparison = best_of_n.powers_of_two(run.settings.benchmarks.candidates), run.settings.answers.comparison
     choices = best_of_n.choose(candidates, probabilities, ns, comparison)
     ties = {"tied_choices": best_of_n.ties(choices)}
     return StageOutput(choices.with_columns(recipe=pl.lit(recipe)), model=_identity(run, recipe), metadata=ties)
 
 
-def _predictions(run: StageRun, recipe: str, problems: pl.DataFrame) -> StageOutput:
-    scored = _scored(run, recipe, problems)
+def _predictions(run: StageRun, recipe: str, problems: pl.DataFrame, features: str) -> StageOutput:
+    scored = _scored(run, recipe, problems, features)
     return StageOutput(scored.with_columns(recipe=pl.lit(recipe)), model=_identity(run, recipe))
 
 
-def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame:
-    """The solutions' key columns with step_index and probability, by the recipe's model."""
+def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame, features: str) -> pl.DataFrame:
+    """The solutions' key columns with step_index and probability, by the recipe's model.
+
+    Args:
+        features: the table with their hidden states, which the head of a frozen backbone reads.
+    """
+    from cpmi_dagster.prm.features import load_reward_head, score_features
     from cpmi_dagster.prm.model import load_reward_model
     from cpmi_dagster.prm.scoring import score_steps
 
@@ -151,6 +194,11 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame) -> pl.DataFrame
     trained = run.read(MODELS, recipe).row(0, named=True)
     path = run.lake.file(trained["path"], MODELS, recipe)
     check_trained(path, trained["weights_fingerprint"])
+    if run.settings.recipe(recipe).trained_with(run.settings.training).backbone == "frozen":
+        own = [name for name in solutions.columns if name not in ("question", "steps")]
+        states = run.read(features).join(solutions, on=own, how="semi", nulls_equal=True)
+        advance(solutions.height)
+        return score_features(load_reward_head(path), states.select(*own, "step_index", "feature"))
     model = load_reward_model(path, device=run.models.device("backbone"))
     scored = score_steps(model, solutions, run.settings.benchmarks.prediction_batch_tokens, progress=advance)
     return scored.drop("question", "steps", strict=False)
@@ -160,4 +208,12 @@ def _identity(run: StageRun, recipe: str) -> str:
     return f"{recipe}@{run.read(MODELS, recipe)['weights_fingerprint'][0][:12]}"
 
 
-STAGES = (candidate_solutions, processbench_predictions, prmbench_predictions, judge_predictions, best_of_n_choices)
+STAGES = (
+    candidate_solutions,
+    problem_features,
+    candidate_features,
+    processbench_predictions,
+    prmbench_predictions,
+    judge_predictions,
+    best_of_n_choices,
+)

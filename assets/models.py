@@ -1,15 +1,18 @@
-"""One process reward model per recipe."""
+"""One process reward model per recipe, and what heads on a frozen backbone learn from."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, STEP_FEATURES, TRAJECTORIES
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
-from cpmi_dagster.resources.dag.stage import model_stage
+from cpmi_dagster.resources.dag.label_chunks import read_features
+from cpmi_dagster.resources.dag.stage import NOTHING_ASKED_FOR, model_stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.rewards.dataset import training_examples
@@ -19,15 +22,34 @@ if TYPE_CHECKING:
 
 
 @model_stage(
+    STEP_FEATURES,
+    inputs=[TRAJECTORIES, SELECTED],
+    settings=["reads_features", "training.max_tokens"],
+    models=["backbone"],
+    lineage={"feature": ["alignment/trajectories.question", "alignment/trajectories.steps"]},
+)
+def step_features(run: StageRun, shard: str) -> StageOutput:
+    """The frozen backbone's hidden state at the end of every step, read once for all recipes that train a head."""
+    if not run.settings.reads_features:
+        return StageOutput(TABLES[STEP_FEATURES].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
+    read = partial(read_features, max_tokens=run.settings.training.max_tokens)
+    solutions = run.selected(shard).select("trajectory_id", "question", "steps")
+    return run.in_chunks(shard, solutions, run.settings.scoring.chunk_trajectories, read)
+
+
+@model_stage(
     MODELS,
     code_version="2",
-    inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
+    inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS, STEP_FEATURES],
     models=["backbone"],
     lineage={"path": ["dataset/soft_labels.soft_label", "alignment/trajectories.steps"]},
     eager=True,
 )
 def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
-    """Trains a two-layer head on the backbone, read at the end of each step, on soft labels (5.3)."""
+    """Trains a two-layer head on the backbone, read at the end of each step, on soft labels (5.3).
+
+    Where the backbone is frozen, the head learns from its hidden states alone.
+    """
     from cpmi_dagster.prm.examples import trainings
     from cpmi_dagster.prm.training import train_reward_model
 
@@ -47,6 +69,7 @@ def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
         data_version=run.version(SOFT_LABELS),
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),
+        features=run.read(STEP_FEATURES) if training.backbone == "frozen" else None,
     )
     model = _row(chosen, trained, folder, run.version(SOFT_LABELS))
     losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
@@ -71,4 +94,4 @@ def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str
     return pl.DataFrame([row])
 
 
-STAGES = (process_reward_models,)
+STAGES = (step_features, process_reward_models)

@@ -15,6 +15,7 @@ from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.resources.dag.label_chunks import portions_of
 from cpmi_dagster.resources.workers.chunks import ChunkRun, StageOutput
 
 LOWEST = -12.0
@@ -51,7 +52,7 @@ def score_by_prover(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring) -> 
     return StageOutput(made.frame(LOGPROBS), made.model, made.cost)
 
 
-def score_controls(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring, names, **_) -> StageOutput:
+def score_controls(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring, wanted, **_) -> StageOutput:
     """Log-probabilities of the controls' targets."""
     contexts = _contexts(chunk, scoring.conditionings)
     steps = _contexts(chunk, ["incremental"]).filter(pl.col("step_index") < pl.col("steps").list.len() - 1)
@@ -59,8 +60,10 @@ def score_controls(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring, name
         "step_surprisal": steps.with_columns(answer_rank=pl.lit(0, pl.Int64)),
         "other_gold": contexts.with_columns(answer_rank=pl.lit(0, pl.Int64)),
         "other_step": contexts.join(_answers(own, chunk), on="trajectory_id"),
+        "question_negatives": contexts.join(_answers(own, chunk), on="trajectory_id"),
     }
     columns = ["trajectory_id", "context", "step_index", "answer_rank"]
+    names = dict.fromkeys(part.partition("/")[0] for part in wanted)
     named = [targets[name].select(columns).with_columns(control=pl.lit(name)) for name in names]
     rows = (
         pl.concat(named) if named else pl.DataFrame(schema={**dict.fromkeys(columns, pl.String), "control": pl.String})
@@ -70,14 +73,17 @@ def score_controls(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring, name
     return StageOutput(frame, own.models.identity("labeler"), _cost(frame.height))
 
 
-def roll_out(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, count, include_question, steps, **_) -> StageOutput:
+def roll_out(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, wanted, **_) -> StageOutput:
     """Rollouts of the prefixes."""
-    shortest, longest = 0 if include_question else 1, pl.col("steps").list.len()
-    longest = longest if steps is None else pl.min_horizontal(longest, steps)
+    parts = [
+        chunk.select("trajectory_id", "gold_answer", prefix_length=pl.int_ranges(portion.shortest, longest + 1))
+        .explode("prefix_length", empty_as_null=False)
+        .join(pl.DataFrame({"rollout": range(portion.first, portion.first + portion.count)}), how="cross")
+        for portion in portions_of(wanted)
+        for longest in [pl.min_horizontal(pl.col("steps").list.len(), portion.longest)]
+    ]
     rows = (
-        chunk.select("trajectory_id", "gold_answer", prefix_length=pl.int_ranges(shortest, longest + 1))
-        .explode("prefix_length")
-        .join(pl.DataFrame({"rollout": range(count)}), how="cross")
+        pl.concat(parts)
         .with_columns(correct=pl.struct("trajectory_id", "prefix_length", "rollout").hash() % 2 == 0)
     )
     answer = pl.when("correct").then("gold_answer").otherwise(pl.col("gold_answer") + "1")

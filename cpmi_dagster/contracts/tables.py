@@ -177,6 +177,14 @@ class DatasetStatistics(dy.Schema):
     actual = dy.Float64(description="value in the data set")
 
 
+class StepFeatures(dy.Schema):
+    """Hidden states of a frozen backbone at every step of the selected trajectories; empty if no recipe reads them."""
+
+    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    feature = dy.List(dy.Float32(), description="last hidden state at the step's last token")
+
+
 class ProcessRewardModels(dy.Schema):
     """Trained reward models: where the weights are and what they were trained on."""
 
@@ -206,6 +214,26 @@ class CandidateSolutions(dy.Schema):
     correct = dy.Bool(description="answer is equivalent to the gold answer")
     generated_tokens = dy.Int64(min=0, description="tokens sampled")
     truncated = dy.Bool(description="the sample hit its token limit before it ended")
+
+
+class ProblemFeatures(dy.Schema):
+    """Hidden states of a frozen backbone at every step of ProcessBench and PRMBench; empty if no recipe reads them."""
+
+    benchmark = dy.String(primary_key=True, description="processbench_gsm8k, ..., or prmbench")
+    category = dy.String(nullable=True, description="PRMBench classification, or the subset's own category")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    feature = dy.List(dy.Float32(), description="last hidden state at the step's last token")
+
+
+class CandidateFeatures(dy.Schema):
+    """Hidden states of a frozen backbone at every step of the candidates; empty if no recipe reads them."""
+
+    benchmark = dy.String(primary_key=True, description="question set")
+    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    candidate = dy.Int64(primary_key=True, min=0, description="benchmarks.candidate_solutions.candidate")
+    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
+    feature = dy.List(dy.Float32(), description="last hidden state at the step's last token")
 
 
 class ProcessBenchPredictions(dy.Schema):
@@ -297,8 +325,11 @@ _TABLES = (
     Table("dataset", "soft_labels", SoftLabels),
     Table("dataset", "cpmi_80k", Cpmi80k),
     Table("dataset", "dataset_statistics", DatasetStatistics),
+    Table("models", "step_features", StepFeatures, "shard"),
     Table("models", "process_reward_models", ProcessRewardModels, "recipe"),
     Table("benchmarks", "candidate_solutions", CandidateSolutions, "benchmark"),
+    Table("benchmarks", "problem_features", ProblemFeatures),
+    Table("benchmarks", "candidate_features", CandidateFeatures, "benchmark"),
     Table("benchmarks", "processbench_predictions", ProcessBenchPredictions, "recipe"),
     Table("benchmarks", "prmbench_predictions", PRMBenchPredictions, "recipe"),
     Table("benchmarks", "judge_predictions", JudgePredictions),

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.errors import TrainingError
+from cpmi_dagster.prm.features import encoded_features
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.settings import Training
 
@@ -53,6 +54,7 @@ def training_set(
     max_tokens: int,
     validation_share: float,
     seed: int,
+    features: pl.DataFrame | None = None,
 ) -> TrainingSet:
     """Check, tokenise and split the examples.
 
@@ -60,6 +62,7 @@ def training_set(
         examples: trajectory_id, question_id, question, steps, labels.
         max_tokens: whole steps past this many tokens are dropped.
         validation_share: share of the questions kept for validation.
+        features: as in `features.encoded_features`, where only a head is trained.
 
     Raises:
         TrainingError: a column is missing, labels do not fit their steps, or nothing is left to train on.
@@ -73,7 +76,10 @@ def training_set(
             f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
             "every step needs one soft label in [0, 1]"
         )
-    encoded = encode_solutions(tokenizer, examples["question"].to_list(), examples["steps"].to_list(), max_tokens)
+    if features is None:
+        encoded = encode_solutions(tokenizer, examples["question"].to_list(), examples["steps"].to_list(), max_tokens)
+    else:
+        encoded = encoded_features(examples, features)
     held_out = validation_questions(examples["question_id"], validation_share, seed)
     train: list[LabelledSolution] = []
     validation: list[LabelledSolution] = []

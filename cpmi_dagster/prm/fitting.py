@@ -34,6 +34,7 @@ from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.examples import training_set
+from cpmi_dagster.prm.features import HeadOnStates
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.settings import DEFAULT_HEAD, Head, Lora, Objective, Training
@@ -58,6 +59,7 @@ class Job:
     seed: int
     checkpoints: Path | None = None
     head: Head = DEFAULT_HEAD
+    features: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -106,21 +108,27 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
     with quiet_transformers(), _isolated_randomness(job.seed):
         start = _start(job)
         limit = min(training.max_tokens, start.model.config.context_length)
-        data = training_set(job.examples, start.tokenizer, limit, training.validation_share, job.seed)
+        share, is_frozen = training.validation_share, job.features is not None
+        data = training_set(job.examples, start.tokenizer, limit, share, job.seed, job.features)
         callbacks: list[TrainerCallback] = [ProgressReporter(round(len(data.train) * training.epochs), progress)]
         if training.early_stopping is not None and data.validation:
             callbacks.append(EarlyStoppingCallback(training.early_stopping))
+        # a head is trained sooner than a checkpoint of it would pay
+        checkpoints = None if is_frozen else job.checkpoints
         arguments = training_arguments(
-            training if job.checkpoints else training.model_copy(update={"checkpoints": 0}),
+            training if checkpoints else training.model_copy(update={"checkpoints": 0}),
             job.seed,
             validate=bool(data.validation),
             on_cpu=start.on_cpu,
-            saves=job.checkpoints or folder / BEST_WEIGHTS,
+            saves=checkpoints or folder / BEST_WEIGHTS,
         )
         loss = objective(job.objective, training.pqm_margin)
         rate = training.head_learning_rate
-        trainer = StepTrainer(job.name, start.model, arguments, loss, rate, data.train, data.validation, callbacks)
-        checkpoint = last_checkpoint(job.checkpoints)
+        learner = start.model
+        if is_frozen:
+            learner = HeadOnStates(start.model.head, [example.encoded for example in data.train])
+        trainer = StepTrainer(job.name, learner, arguments, loss, rate, data.train, data.validation, callbacks)
+        checkpoint = last_checkpoint(checkpoints)
         trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.accelerator.wait_for_everyone()
@@ -129,6 +137,8 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         if trainer.is_world_process_zero():
             shutil.rmtree(folder / BEST_WEIGHTS, ignore_errors=True)
             saved = start
+            if isinstance(learner, HeadOnStates):
+                learner.cpu().folded()
             if whole is not None:
                 saved = _start(job)
                 saved.model.load_state_dict(whole)
@@ -183,7 +193,8 @@ def _start(job: Job) -> _Start:
     if loaded is job.backbone:
         decoder = deepcopy(decoder)
     dtype, lora = decoder.dtype, job.training.lora
-    model = RewardModel.from_backbone(decoder if lora else decoder.float(), head_layers=HEAD_LAYERS[job.head])
+    keeps_weights = lora or job.features is not None
+    model = RewardModel.from_backbone(decoder if keeps_weights else decoder.float(), head_layers=HEAD_LAYERS[job.head])
     model.head.float()
     adapters = add_adapters(model, lora) if lora else None
     return _Start(model, loaded.tokenizer, loaded.identity, on_cpu, dtype, adapters)

@@ -15,29 +15,40 @@ split among cores.
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.attention import attention_implementation
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions, pad_batch
-from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
-from cpmi_dagster.prm.shared_prefix import can_share_prefix
+from cpmi_dagster.prm.model import LoadedRewardModel
+from cpmi_dagster.prm.shared_prefix import can_share_prefix, hidden_states
 from cpmi_dagster.prm.solution_rows import SolutionRow, solution_rows
 from cpmi_dagster.scoring.readers.blocked import IMPLEMENTATION, blocked_inputs
 
 ROW_TOKENS = 2048
 """What a core's cache holds the activations of; longer rows take longer per token."""
 TOLERANCE = 1e-4
+INPUTS = ("input_ids", "attention_mask", "step_positions")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Scores = list[tuple[int, list[float]]]
+ReadEnds = Callable[[Tensor], Tensor]
+"""Hidden states (steps, hidden size) -> one row of numbers a step."""
 logger = logging.getLogger(__name__)
+
+
+class Backbone(NamedTuple):
+    """A decoder in evaluation mode and what is needed to give it text; `context_length` is in tokens."""
+
+    decoder: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    identity: str
+    context_length: int
 
 
 def score_steps(
@@ -60,36 +71,71 @@ def score_steps(
     Raises:
         ScoringError: a solution is longer than the model's context, or a score is not a finite number.
     """
+    head = model.model.head
+
+    def read(ends: Tensor) -> Tensor:
+        return probabilities(head(ends.to(head.output.weight.dtype)))
+
+    backbone = Backbone(model.model.backbone, model.tokenizer, model.identity, model.context_length)
+    return read_steps(backbone, solutions, "probability", read, batch_tokens, None, progress)
+
+
+def read_steps(
+    backbone: Backbone,
+    solutions: pl.DataFrame,
+    column: str,
+    read: ReadEnds,
+    batch_tokens: int,
+    max_tokens: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> pl.DataFrame:
+    """What `read` makes of the hidden state at the end of each step.
+
+    Args:
+        solutions: as for `score_steps`.
+        column: of the result.
+        max_tokens: whole steps past this many tokens are left out; without it a longer solution is an error.
+
+    Returns:
+        The other columns of `solutions`, `step_index` and `column`; one row per step.
+
+    Raises:
+        ScoringError: a solution is longer than the model's context, or a result is not a finite number.
+    """
     judged = solutions.filter(pl.col("steps").list.len() > 0)
     rows = judged.drop("question", "steps")
-    encoded = encode_solutions(model.tokenizer, judged["question"].to_list(), judged["steps"].to_list())
+    encoded = encode_solutions(backbone.tokenizer, judged["question"].to_list(), judged["steps"].to_list(), max_tokens)
     same: dict[tuple[int, ...], list[int]] = {}
     for index, solution in enumerate(encoded):
-        if len(solution.token_ids) > model.context_length:
+        if len(solution.token_ids) > backbone.context_length:
             raise ScoringError(
-                f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {model.identity} "
-                f"reads at most {model.context_length}; leave it out or use a reward model with a longer context"
+                f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {backbone.identity} "
+                f"reads at most {backbone.context_length}; leave it out or use a reward model with a longer context"
             )
         same.setdefault((*solution.token_ids, -1, *solution.step_positions), []).append(index)
     repeats = list(same.values())
     report = progress or (lambda count: None)
     report(solutions.height - judged.height)
-    probabilities: list[list[float]] = [[] for _ in encoded]
-    for scores in step_probabilities([encoded[indices[0]] for indices in repeats], model.model, batch_tokens):
-        for number, values in scores:
+    found: list[np.ndarray] = [np.empty(0)] * len(encoded)
+    for results in step_results([encoded[indices[0]] for indices in repeats], backbone.decoder, read, batch_tokens):
+        for number, values in results:
             for index in repeats[number]:
-                probabilities[index] = values
-        report(sum(len(repeats[number]) for number, _ in scores))
-    scored = rows.with_columns(
-        judged["steps"].list.eval(pl.int_range(pl.len())).alias("step_index"),
-        pl.Series("probability", probabilities, pl.List(pl.Float64)),
-    ).explode("step_index", "probability")
-    wrong = scored.filter(~pl.col("probability").is_finite()).drop("probability")
-    if wrong.height:
-        raise ScoringError(
-            f"the score of {_name(wrong, 0)} is not a finite number; score in float32, or train the model again"
-        )
-    return scored
+                found[index] = values
+        report(sum(len(repeats[number]) for number, _ in results))
+    for index, values in enumerate(found):
+        if not np.isfinite(values).all():
+            step = int(np.isfinite(values).reshape(len(values), -1).all(1).argmin())
+            raise ScoringError(
+                f"the {column} of {_name(rows, index)}, step_index {step} is not a finite number; read in float32, "
+                "or train the model again"
+            )
+    counts = [len(solution.step_positions) for solution in encoded]
+    every = np.concatenate(found) if found else np.empty(0)
+    steps = pl.Series("step_index", [np.arange(count) for count in counts], pl.List(pl.Int64)).explode(
+        empty_as_null=False
+    )
+    repeated = rows.select(pl.all().repeat_by(pl.Series(counts)).explode(empty_as_null=False))
+    return repeated.with_columns(steps, _series(column, every))
 
 
 def _name(rows: pl.DataFrame, index: int) -> str:
@@ -97,37 +143,41 @@ def _name(rows: pl.DataFrame, index: int) -> str:
     return named or f"row {index}"
 
 
-def step_probabilities(encoded: Sequence[EncodedSolution], model: RewardModel, batch_tokens: int) -> Iterator[Scores]:
-    """Step probabilities of every solution.
+def step_results(
+    encoded: Sequence[EncodedSolution], backbone: PreTrainedModel, read: ReadEnds, batch_tokens: int
+) -> Iterator[list[tuple[int, np.ndarray]]]:
+    """What `read` makes of the steps of every solution.
 
     Args:
         encoded: solutions; they are numbered in this order.
-        model: in evaluation mode.
+        backbone: in evaluation mode.
+        read: called with the hidden states at the ends of the steps of a pass.
         batch_tokens: most tokens that are read at once, padding included; a longer solution goes alone.
 
     Yields:
-        Of each pass, the numbers of its solutions and the probabilities of their steps.
+        Of each pass, the numbers of its solutions and the results of their steps.
     """
 
     @torch.inference_mode()
-    def read_row(row: SolutionRow) -> Scores:
-        ends = _states(row, model.backbone)[torch.from_numpy(np.concatenate(row.steps))]
-        probabilities = _probabilities(model.head(ends.to(model.head.output.weight.dtype)))
-        parts = probabilities.split([len(steps) for steps in row.steps])
-        return [(member, part.tolist()) for member, part in zip(row.members, parts, strict=True)]
+    def read_row(row: SolutionRow) -> list[tuple[int, np.ndarray]]:
+        results = read(_states(row, backbone)[torch.from_numpy(np.concatenate(row.steps))])
+        parts = results.split([len(steps) for steps in row.steps])
+        return [(member, part.numpy()) for member, part in zip(row.members, parts, strict=True)]
 
-    if model.device.type == "cpu" and reads_rows(model.backbone):
+    if backbone.device.type == "cpu" and reads_rows(backbone):
         rows = solution_rows(encoded, min(batch_tokens, ROW_TOKENS))
         passes = max(1, min(torch.get_num_threads(), batch_tokens // ROW_TOKENS))
-        with attention_implementation(model.backbone, IMPLEMENTATION):
+        with attention_implementation(backbone, IMPLEMENTATION):
             yield from side_by_side(read_row, rows, passes)
         return
     for batch in token_batches([len(solution.token_ids) for solution in encoded], batch_tokens):
-        inputs, _ = pad_batch([encoded[number] for number in batch])
+        inputs, is_step = pad_batch([encoded[number] for number in batch])
+        tokens, mask, positions = (inputs[name].to(backbone.device) for name in INPUTS)
         with torch.inference_mode():
-            logits = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits
-            found = _probabilities(logits).tolist()
-        yield [(number, row[: len(encoded[number].step_positions)]) for number, row in zip(batch, found, strict=True)]
+            states = hidden_states(backbone, tokens, mask)
+            ends = states[torch.arange(len(batch), device=states.device).unsqueeze(1), positions]
+            parts = read(ends[is_step.to(states.device)]).cpu().split(is_step.sum(1).tolist())
+        yield [(number, part.numpy()) for number, part in zip(batch, parts, strict=True)]
 
 
 def reads_rows(backbone: PreTrainedModel) -> bool:
@@ -185,5 +235,12 @@ def _states(row: SolutionRow, backbone: PreTrainedModel) -> Tensor:
     return backbone(input_ids=tokens, position_ids=depth, use_cache=False, **structure).last_hidden_state[0]
 
 
-def _probabilities(logits: Tensor) -> Tensor:
+def probabilities(logits: Tensor) -> Tensor:
+    """Logits -> probabilities, float64."""
     return logits.float().double().sigmoid()
+
+
+def _series(name: str, values: np.ndarray) -> pl.Series:
+    if values.ndim == 1:
+        return pl.Series(name, values, pl.Float64)
+    return pl.Series(name, values, pl.Array(pl.Float32, values.shape[1])).arr.to_list()

@@ -22,6 +22,8 @@ from cpmi_dagster.models.settings import LanguageModel
 Objective = Literal["bce", "mse", "pqm"]
 Head = Literal["two_layer", "linear"]
 DEFAULT_HEAD: Head = "two_layer"
+Learned = Literal["full", "frozen"]
+DEFAULT_LEARNED: Learned = "full"
 
 
 class Lora(Frozen):
@@ -56,6 +58,12 @@ class Training(Frozen):
         default=None, ge=1, description="end after so many validations without a better one, and keep the best weights"
     )
     pqm_margin: float = Field(default=4.0, description="zeta of PQM")
+    # left out where it is the paper's, as `Recipe.head`
+    backbone: Learned = Field(
+        default=DEFAULT_LEARNED,
+        exclude_if=lambda learned: learned == DEFAULT_LEARNED,
+        description="frozen: only the head learns, from hidden states that are read once for all recipes",
+    )
     gradient_checkpointing: bool = Field(default=False, exclude=True, description="less memory, a third more time")
     checkpoints: int = Field(
         default=10, ge=0, exclude=True, description="saves to resume a killed training from; 0 = none"
@@ -90,6 +98,14 @@ class Training(Frozen):
         if not isinstance(value.get("num_processes", 1), int) or value.get("num_processes", 1) < 1:
             raise ValueError("`num_processes` must be at least 1")
         return value
+
+    @model_validator(mode="after")
+    def _frozen_trains_a_head_alone(self) -> "Training":
+        if self.backbone == "frozen":
+            for name in ("lora", "accelerate"):
+                if getattr(self, name):
+                    raise ValueError(f"`{name}` trains a backbone, but `backbone: frozen` trains the head alone")
+        return self
 
     @model_validator(mode="after")
     def _stopping_needs_validation(self) -> "Training":

@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm.examples import LabelledSolution
 from cpmi_dagster.prm.inputs import pad_batch, pad_rows
-from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import Loss
 from cpmi_dagster.prm.settings import Training
 
@@ -82,7 +81,7 @@ class StepTrainer(Trainer):
     def __init__(
         self,
         name: str,
-        model: RewardModel,
+        model: nn.Module,
         arguments: TrainingArguments,
         loss: Loss,
         head_learning_rate: float,
@@ -96,7 +95,7 @@ class StepTrainer(Trainer):
         """
         by_length = sorted(validation, key=lambda example: len(example.encoded.token_ids))
         super().__init__(
-            model,
+            model,  # pyright: ignore[reportArgumentType]
             arguments,
             data_collator=collate,
             train_dataset=train,  # pyright: ignore[reportArgumentType]

@@ -82,6 +82,7 @@ def train_reward_model(
     data_version: str = "",
     checkpoints: Path | None = None,
     gpu: str | None = None,
+    features: pl.DataFrame | None = None,
 ) -> TrainedModel:
     """Train one recipe and write the model.
 
@@ -96,14 +97,17 @@ def train_reward_model(
         checkpoints: folder for the checkpoints a killed training resumes from; it must belong to these examples and
             settings alone, and the caller removes it. Without it no checkpoints are saved.
         gpu: the GPU to train on if it is not the first, where `training.accelerate` does not say.
+        features: trajectory_id, step_index, feature: hidden states of the steps, from which the head alone is trained;
+            the backbone is saved as it is.
 
     Raises:
         ModelError: the backbone cannot be loaded.
         TrainingError: the examples cannot be trained on, the loss stopped being finite, or a process failed.
     """
     own = recipe.trained_with(training)
-    job = Job(examples, recipe.name, recipe.objective, own, backbone, seed + recipe.seed, checkpoints, recipe.head)
-    configuration = own.accelerate or ({"gpu_ids": gpu} if gpu else None)
+    of_all = seed + recipe.seed
+    job = Job(examples, recipe.name, recipe.objective, own, backbone, of_all, checkpoints, recipe.head, features)
+    configuration = own.accelerate or ({"gpu_ids": gpu} if gpu and features is None else None)
     with written_at_once(output) as folder:
         advance = progress or (lambda count: None)
         fitted = _launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)

@@ -127,6 +127,14 @@ class Settings(BaseSettings):
                     f"reward types {', '.join(self.rewards.types)}"
                 )
             _check_training(recipe, self.training)
+            own = recipe.trained_with(self.training)
+            if own.backbone == "frozen" and (recipe.backbone or own.max_tokens != self.training.max_tokens):
+                changed = "backbone" if recipe.backbone else "training.max_tokens"
+                raise ValueError(
+                    f"recipes: `{recipe.name}` has a `{changed}` of its own, but `training.backbone: frozen` reads the "
+                    "same hidden states of models.backbone for all recipes; set `training: {backbone: full}` in this "
+                    "recipe, or change the profile's"
+                )
             if gpus > 1 and recipe.trained_with(self.training).accelerate:
                 raise ValueError(
                     f"recipes: `{recipe.name}` trains on the GPUs that `training.accelerate` names, which "
@@ -215,6 +223,11 @@ class Settings(BaseSettings):
     def recipe_names(self) -> list[str]:
         """Partition keys of the models."""
         return [recipe.name for recipe in self.recipes]
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether a recipe trains a head on the frozen backbone's hidden states."""
+        return any(recipe.trained_with(self.training).backbone == "frozen" for recipe in self.recipes)
 
     @property
     def folder(self) -> Path:

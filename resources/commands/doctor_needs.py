@@ -70,7 +70,8 @@ def needed_models(settings: Settings) -> Iterator[NeededModel]:
         setting = "its backbone.name" if recipe.backbone else "models.backbone.name"
         role = f"backbone of recipe {recipe.name}" if recipe.backbone else "backbone"
         needed = backbones.setdefault((model.name, model.revision), NeededModel(role, model, setting))
-        if recipe.trained_with(settings.training).lora is None:
+        training = recipe.trained_with(settings.training)
+        if training.lora is None and training.backbone == "full":
             backbones[model.name, model.revision] = needed._replace(is_trained_whole=True)
     yield from backbones.values()
 

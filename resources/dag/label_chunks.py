@@ -1,4 +1,4 @@
-"""How the chunks of labels are made: in this process, or in an actor that has its own models.
+"""How the chunks of labels and of features are made: in this process, or in an actor that has its own models.
 
 Each function takes what a chunk is made with, its trajectories and a function that takes the number just finished; what
 else it needs is bound by `functools.partial`, as plain values and frames. Nothing here reads or writes the lake.
@@ -89,6 +89,17 @@ def roll_out(
         chunk, engine, portions_of(wanted), rollouts.sampling, settings.seed, advance, comparison
     )
     return StageOutput(frame, engine.identity, cost)
+
+
+def read_features(
+    own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, max_tokens: int | None = None
+) -> StageOutput:
+    """Hidden states of the steps of a chunk, by the backbone of the reward models; `max_tokens` as in training."""
+    from cpmi_dagster.prm.features import step_features
+
+    model = own.models.load("backbone")
+    batch_tokens = own.settings.benchmarks.prediction_batch_tokens
+    return StageOutput(step_features(model, chunk, batch_tokens, max_tokens, advance), model.identity)
 
 
 def portions_of(parts: Iterable[str]) -> list[Portion]:

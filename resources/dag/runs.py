@@ -13,7 +13,7 @@ from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import CANDIDATES, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
+from cpmi_dagster.resources.dag.automation import CANDIDATES, INGEST, LABEL, PHASES, READ, SHARDS_TAG, TRAIN
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.failed_runs import range_tags
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
@@ -27,7 +27,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
-ON_GPUS = (LABEL, CANDIDATES, TRAIN)
+ON_GPUS = (LABEL, CANDIDATES, READ, TRAIN)
 # by which the pages of a job find its runs; those of this process come from no code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
 

@@ -13,7 +13,7 @@ from pytest import approx
 from cpmi_dagster.prm import scoring
 from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
-from cpmi_dagster.prm.scoring import reads_rows, side_by_side, step_probabilities
+from cpmi_dagster.prm.scoring import probabilities, reads_rows, side_by_side, step_results
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,9 @@ def solutions(draw: st.DrawFn) -> list[EncodedSolution]:
 
 def scores(encoded: list[EncodedSolution], model: RewardModel, batch_tokens: int) -> dict[int, list[float]]:
     """By number of the solution."""
-    return {number: values for read in step_probabilities(encoded, model, batch_tokens) for number, values in read}
+    read = lambda ends: probabilities(model.head(ends))  # noqa: E731
+    results = step_results(encoded, model.backbone, read, batch_tokens)
+    return {number: values.tolist() for found in results for number, values in found}
 
 
 @pytest.fixture

@@ -1,0 +1,145 @@
+"""Hidden states of a frozen backbone at the end of each step: read once, and every reward head learns from them.
+
+in   trajectory_id  question       steps
+     t000000017     What is ...    [First, ..., Then ...]
+out  trajectory_id  step_index  feature
+     t000000017     0           [0.31, -1.20, …]     as many numbers as the backbone is wide
+     t000000017     1           [0.28, 0.44, …]
+
+A head on these states gives what the whole reward model would: only the head is trained.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from transformers import AutoConfig
+
+from cpmi_dagster.errors import ModelError, TrainingError
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
+from cpmi_dagster.prm.inputs import EncodedSolution
+from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, StepLogits
+from cpmi_dagster.prm.scoring import Backbone, probabilities, read_steps
+
+SMALLEST_DEVIATION = 1e-6
+
+
+def step_features(
+    model: LoadedModel,
+    solutions: pl.DataFrame,
+    batch_tokens: int,
+    max_tokens: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> pl.DataFrame:
+    """The backbone's last hidden state at the last token of every step.
+
+    Args:
+        model: a language model; its decoder is read, not its language-model head.
+        solutions: as for `scoring.score_steps`.
+        batch_tokens: most tokens that are read at once, padding included.
+        max_tokens: whole steps past this many tokens are left out; without it a longer solution is an error.
+        progress: called with the number of solutions just read.
+
+    Returns:
+        The other columns of `solutions`, `step_index` and `feature`, a list of float32.
+
+    Raises:
+        ModelError: the model has no decoder.
+        ScoringError: a solution is longer than the model's context, or a state is not finite.
+    """
+    decoder: Any = model.model.base_model
+    if decoder is model.model:
+        raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
+    backbone = Backbone(decoder, model.tokenizer, model.identity, model.context_length)
+    return read_steps(backbone, solutions, "feature", Tensor.float, batch_tokens, max_tokens, progress)
+
+
+def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[EncodedSolution]:
+    """Solutions whose steps have been read already, one for each example in its order.
+
+    Args:
+        examples: trajectory_id, steps.
+        features: trajectory_id, step_index, feature; steps that did not fit are not there.
+
+    Raises:
+        TrainingError: no step of the examples has been read.
+    """
+    own = features.group_by("trajectory_id").agg(pl.col("feature").sort_by("step_index"))
+    rows = examples.select("trajectory_id", count=pl.col("steps").list.len()).join(
+        own, on="trajectory_id", how="left", maintain_order="left"
+    )
+    if rows["feature"].null_count() == rows.height:
+        raise TrainingError("no trajectory has hidden states; run `cpmi run --only models/step_features` first")
+    solutions = []
+    for count, feature in rows.select("count", "feature").iter_rows():
+        states = torch.tensor(feature or [], dtype=torch.float32)
+        solutions.append(EncodedSolution([], list(range(len(states))), count - len(states), states))
+    return solutions
+
+
+class HeadOnStates(nn.Module):
+    """A reward head that learns from hidden states, standardised by what it trains on.
+
+    Backbones differ in how large their states are; with this one learning rate suits them all. `folded` puts the
+    standardisation into the head's first layer.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, head: RewardHead, examples: list[EncodedSolution]) -> None:
+        super().__init__()
+        states = torch.cat(
+            [example.states for example in examples if example.states is not None and len(example.states)]
+        )
+        self.head = head
+        self.register_buffer("mean", states.mean(0))
+        self.register_buffer("deviation", states.std(0, correction=0).clamp_min(SMALLEST_DEVIATION))
+
+    def forward(self, states: Tensor) -> StepLogits:
+        """Hidden states (solutions, steps, hidden size) -> logits (solutions, steps)."""
+        return StepLogits(logits=self.head((states - self.mean) / self.deviation).float())
+
+    @torch.no_grad()
+    def folded(self) -> RewardHead:
+        """The head that gives the same logits for states as they are; the head is changed in place."""
+        first = self.head.output if self.head.is_linear else self.head.hidden
+        first.weight.div_(self.deviation)
+        first.bias.sub_(first.weight @ self.mean)
+        return self.head
+
+
+def load_reward_head(folder: Path) -> RewardHead:
+    """The head of a trained reward model, without its backbone.
+
+    Raises:
+        ModelError: the folder holds no reward model.
+    """
+    with reading_model(f"the reward model in {folder}"):
+        config = AutoConfig.from_pretrained(folder, **DATA_ONLY)
+        if not isinstance(config, RewardModelConfig):
+            raise ModelError(f"{folder} holds no reward model as training writes it")
+        weights: dict[str, Tensor] = {}
+        for file in sorted(folder.glob("*.safetensors")):
+            with safe_open(file, framework="pt") as stored:
+                names = [name for name in stored.keys() if name.startswith("head.")]  # noqa: SIM118
+                weights |= {name.removeprefix("head."): stored.get_tensor(name) for name in names}
+        head = RewardHead(config).to(next(iter(weights.values())).dtype)
+        head.load_state_dict(weights)
+    return head.eval()
+
+
+@torch.inference_mode()
+def score_features(head: RewardHead, features: pl.DataFrame) -> pl.DataFrame:
+    """The probability that each step is right: the rows of `step_features`, with `probability` for `feature`."""
+    if features.is_empty():
+        return features.select(pl.exclude("feature"), probability=pl.lit(None, pl.Float64))
+    width = features["feature"].list.len()[0]
+    states = torch.tensor(features["feature"].list.to_array(width).to_numpy())
+    scores = probabilities(head(states.to(head.output.weight.dtype)))
+    return features.drop("feature").with_columns(probability=pl.Series(scores.numpy()))

@@ -1,0 +1,110 @@
+"""Heads on frozen backbones: what they read, what they learn, and that a saved model gives what its head gave."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from polars.testing import assert_frame_equal
+from pydantic import ValidationError
+from scipy.stats import spearmanr
+from sklearn.linear_model import LogisticRegression
+
+from cpmi_dagster.errors import ModelError, ScoringError
+from cpmi_dagster.prm import load_reward_model, score_steps
+from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
+from cpmi_dagster.prm.settings import Training
+from cpmi_dagster.prm.training import train_reward_model
+from cpmi_dagster.trajectories.templates import render_question, render_step
+
+
+@pytest.fixture(scope="module")
+def features(decoder, toy):
+    """Of the toy corpus."""
+    return step_features(decoder, toy.select("trajectory_id", "question", "steps"), 512)
+
+
+@pytest.fixture
+def train(decoder, toy, features, recipe, training, tmp_path):
+    """`train(head=…, objective=…)`: a head on the frozen decoder."""
+
+    def train(**changed):
+        frozen = Training.model_validate({**dict(training), "backbone": "frozen", "epochs": 30})
+        own = recipe.model_copy(update=changed)
+        return train_reward_model(toy, own, frozen, decoder, tmp_path / "model", seed=0, features=features)
+
+    return train
+
+
+def test_a_feature_is_the_hidden_state_at_the_last_token_of_a_step(decoder, toy, features):
+    alone = step_features(decoder, toy[:1].select("trajectory_id", "question", "steps"), 512)
+    ends = []
+    tokens = decoder.tokenizer(render_question(toy["question"][0]))["input_ids"]
+    for step in toy["steps"][0]:
+        tokens += decoder.tokenizer(render_step(step))["input_ids"]
+        ends.append(len(tokens) - 1)
+    with torch.inference_mode():
+        states = decoder.model.base_model(torch.tensor([tokens])).last_hidden_state[0]
+    for row, end in zip(alone["feature"], ends, strict=True):
+        assert row.to_list() == pytest.approx(states[end].tolist(), abs=1e-5)
+    assert features.height == toy["steps"].list.len().sum()
+
+
+@pytest.mark.parametrize("head", ["two_layer", "linear"])
+def test_a_saved_model_scores_as_its_head_does(train, toy, features, head):
+    trained = train(head=head)
+    by_head = score_features(load_reward_head(trained.path), features)
+    whole = score_steps(load_reward_model(trained.path), toy.select("trajectory_id", "question", "steps"), 512)
+    assert_frame_equal(by_head, whole, abs_tol=1e-5)
+
+
+def test_the_head_alone_learns(train, decoder):
+    trained = train()
+    model = load_reward_model(trained.path).model
+    ours, theirs = model.backbone.state_dict(), decoder.model.base_model.state_dict()
+    assert all(ours[name].equal(theirs[name]) for name in theirs)
+    losses = [point["loss"] for point in trained.curve if point["split"] == "validation"]
+    assert losses[-1] < losses[0]
+
+
+def test_a_linear_head_comes_near_to_a_logistic_regression(train, toy, features):
+    # another implementation on the same states, with the labels as weights of both classes
+    labels = toy.select("trajectory_id", "labels").explode("labels")["labels"].to_numpy()
+    x = features["feature"].list.to_array(64).to_numpy()
+    both = LogisticRegression(C=10.0, max_iter=2000).fit(
+        [*x, *x], [1] * len(x) + [0] * len(x), sample_weight=[*labels, *(1 - labels)]
+    )
+    ours = score_features(
+        load_reward_head(train(head="linear", training={"epochs": 150, "validation_share": 0}).path), features
+    )["probability"]
+    theirs = both.predict_proba(x)[:, 1]
+    assert spearmanr(ours, theirs).statistic > 0.9
+
+
+def test_the_same_seed_gives_the_same_head(train):
+    assert train().weights_fingerprint == train().weights_fingerprint
+
+
+def test_steps_past_the_limit_have_no_feature(decoder, toy, features):
+    cut = step_features(decoder, toy.select("trajectory_id", "question", "steps"), 512, max_tokens=75)
+    assert 0 < cut.height < features.height
+    assert cut.join(features, on=["trajectory_id", "step_index"], how="anti").is_empty()
+    with pytest.raises(ScoringError, match="trajectory_id"):
+        step_features(replace(decoder, context_length=60), toy.select("trajectory_id", "question", "steps"), 512)
+
+
+@pytest.mark.parametrize("other", [{"lora": {"rank": 4}}, {"accelerate": {"num_processes": 2}}])
+def test_what_trains_a_backbone_is_refused_beside_frozen(other):
+    with pytest.raises(ValidationError, match="backbone: frozen"):
+        Training.model_validate({"backbone": "frozen", **other})
+
+
+def test_a_folder_without_a_reward_model_is_refused(tmp_path, decoder):
+    decoder.model.config.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="no reward model"):
+        load_reward_head(tmp_path)
+
+
+def test_step_indices_follow_each_other(features):
+    for _, own in features.group_by("trajectory_id"):
+        assert all(later == earlier + 1 for earlier, later in pairwise(own["step_index"]))
