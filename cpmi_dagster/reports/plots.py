@@ -59,6 +59,8 @@ METRIC_UNITS = {
 }
 """Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pass_at_1"]: "-."}
+DRAWN = ["label_quality", "processbench", "efficiency", "best_of_n", "negatives_ablation", "label_and_model_quality"]
+"""Artifacts whose figures are drawn."""
 POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
 LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
@@ -77,11 +79,7 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         comparisons: `tables.PaperComparison` rows by artifact.
     """
     nothing = pl.DataFrame(schema=COMPARISON_SCHEMA)
-    names = (
-        *("label_quality", "processbench", "efficiency", "best_of_n", "negatives_ablation"),
-        "label_and_model_quality",
-    )
-    measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in names}
+    measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in DRAWN}
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
         "headline": _draw_headline(measured),
@@ -103,17 +101,17 @@ def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
     official = _official(measured["processbench"])
     free = max(labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
     shown = [
-        (title, points.join(tokens, on="row", maintain_order="left"), marks)
-        for title, points, marks in (
-            ("Label AUC without last steps", labels, {"chance": CHANCE_AUC, "best free label": free}),
-            ("ProcessBench F1 (%), one threshold", official, {}),
+        (title, points.join(tokens, on="row", maintain_order="left"), marks, limits)
+        for title, points, marks, limits in (
+            ("Label AUC without last steps", labels, {"chance": CHANCE_AUC, "best free label": free}, official.clear()),
+            ("ProcessBench F1 (%), one threshold", official, {}, official),
         )
     ]
     shown = [each for each in shown if each[1].height > 1]
     if not shown:
         return None
     figure, panels = new_figure(2.7, len(shown), columns=2)
-    for panel, (title, points, marks) in zip(panels, shown, strict=True):
+    for panel, (title, points, marks, limits) in zip(panels, shown, strict=True):
         ends = []
         for point, low, high in zip(points.iter_rows(named=True), *_error_arms(points), strict=True):
             colour, style = colour_of(point["row"]), {**POINTS, "fmt": marker_of(point["row"])}
@@ -123,7 +121,7 @@ def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
             if height is not None:
                 panel.axhline(height, **LINE)
                 ends.append((height, name, INK))
-        ends += _draw_limits(panel, official) if points["artifact"][0] == "processbench" else []
+        ends += _draw_limits(panel, limits)
         panel.margins(x=0.08, y=0.12)
         panel.set_xlim(left=-0.05)
         label_ends(panel, ends)
@@ -164,15 +162,14 @@ def _draw_label_and_model(measured: Mapping[str, pl.DataFrame]) -> "Figure | Non
         marker = "X" if row in CONTROL_ROWS - REWARD_STYLES.keys() else marker_of(row)
         style = {**POINTS, "fmt": marker, "markersize": 8, "color": colour_of(row)}
         panel.errorbar(x, y, xerr=[[left], [right]], yerr=[[below], [above]], **style)
-    panel.margins(x=0.12, y=0.08)
+    panel.margins(x=0.15, y=0.08)
     label_ends(panel, _draw_limits(panel, _official(measured["processbench"])))
     low, high = panel.get_ylim()
     heights = spread(f1["measured"].to_list(), NAME_GAP * (high - low) / 2)
-    middle = sum(panel.get_xlim()) / 2
     for (row, x, _), height in zip(points, heights, strict=True):
-        side, place = ("right", -7) if x > middle else ("left", 7)
+        side, place = ("right", -7) if row in CONTROL_ROWS else ("left", 7)
         style = {"color": colour_of(row), "fontsize": 8.5, "ha": side}
-        panel.annotate(row, (x, height), (place, 4), textcoords="offset points", **style)
+        panel.annotate(row, (x, height), (place, 5), textcoords="offset points", **style)
     title = ""
     for found in figures.filter(row=CORRELATION).iter_rows(named=True):
         interval = format_interval(found["low"], found["high"], 2)
