@@ -20,6 +20,7 @@ from cpmi_dagster.contracts.keys import (
     SELECTED,
     STEP_REWARDS,
     TRAJECTORIES,
+    TRUTH,
 )
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.generation.monte_carlo import sampled
@@ -220,6 +221,7 @@ def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
         POLICY_ROLLOUTS,
         PROVER_ROLLOUTS,
         OWN_LABELS,
+        TRUTH,
     ],
     settings=[
         "rewards",
@@ -237,6 +239,7 @@ def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
             "labels/policy_rollouts.correct",
             "labels/prover_rollouts.correct",
             f"{OWN_LABELS}.reward",
+            f"{TRUTH}.correct",
         ]
     },
 )
@@ -257,12 +260,13 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
         seed=run.settings.seed,
         control_logprobs=run.read(CONTROLS, shard),
         prover_logprobs=run.read(BY_PROVER, shard),
+        step_truth=run.read(TRUTH),
         same=run.settings.answers.comparison.same,
     )
     frame = rewards.step_rewards(evidence, chosen.types)
     own = own_labels.own_rewards(given, trajectories)
     notes = [
-        *rewards.notes_on_unlabelled(trajectories, chosen.types),
+        *rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types),
         *own_labels.notes_on_others(given, run.read(SELECTED)),
     ]
     joined = own_labels.joined(frame, own)

@@ -22,6 +22,7 @@ from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap, share
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
+from cpmi_dagster.trajectories.step_truth import with_truth
 
 STEP = ["trajectory_id", "step_index"]
 DETAILS: dict[str, pl.DataType] = {"kind": pl.String(), "operations_left": pl.Int64()}
@@ -65,8 +66,8 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
         lack whole trajectories.
 
     Raises:
-        BenchmarkError: a reward type has some steps of a trajectory but not all, or a reward that is not finite; or
-            truth and steps differ in number.
+        BenchmarkError: a reward type has some steps of a trajectory but not all, or a reward that is not finite.
+        SourceError: truth and steps differ in number.
     """
     labelled = trajectories.join(step_rewards.select("trajectory_id").unique(), on="trajectory_id", how="semi")
     steps = true_steps(labelled, step_truth).sort(STEP)
@@ -182,15 +183,10 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
     first error; `math_shepherd` where the source has no labels.
 
     Raises:
-        BenchmarkError: a trajectory has more or fewer true labels than steps.
+        SourceError: a trajectory has more or fewer true labels than steps.
     """
     details = [name for name in DETAILS if name in step_truth.columns]
-    both = trajectories.join(step_truth.select("row_number", "correct", *details), on="row_number")
-    if row := first_row(both.filter(pl.col("correct").list.len() != pl.col("steps").list.len())):
-        raise BenchmarkError(
-            f"trajectory {row['trajectory_id']} has {len(row['steps'])} steps, but the truth of source row "
-            f"{row['row_number']} has {len(row['correct'])}; correct the truth's source"
-        )
+    both = with_truth(trajectories, step_truth.select("row_number", "correct", *details))
     unlabelled = pl.lit(None, dtype=pl.Boolean).repeat_by(pl.col("correct").list.len())
     steps = both.select(
         "trajectory_id",

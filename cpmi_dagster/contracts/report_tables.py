@@ -11,6 +11,7 @@ ARTIFACT_NAMES = (
     "efficiency", "contrast", "distribution", "distribution_figure", "processbench", "prmbench", "best_of_n",
     "dataset_statistics_table", "processbench_detailed", "prmbench_detailed", "labelers", "logic", "objectives",
     "negatives_ablation", "merge_points", "pav_merges", "differences", "training_seeds",
+    "label_and_model_quality",
 )  # fmt: skip
 
 

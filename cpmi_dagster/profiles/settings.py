@@ -152,16 +152,15 @@ class Settings(BaseSettings):
             if name not in QUESTION_SETS:
                 choices = ", ".join(QUESTION_SETS)
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {choices}")
-        self._check_models()
-        self._check_sample()
+        self._check_needs()
         check_recipes_differ(self.recipes)
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self
 
     _parts_fit = model_validator(mode="after")(parts_fit)
 
-    def _check_models(self) -> None:
-        """Refuse what needs a model that the profile does not name, before anything runs."""
+    def _check_needs(self) -> None:
+        """Refuse what needs a model or data that the profile does not name, before anything runs."""
         if self.models.prover is None:
             wanting = [name for name in self.rewards.types if reward_type(name).needs.uses_prover]
             if wanting:
@@ -170,25 +169,24 @@ class Settings(BaseSettings):
                     f"{', '.join(f'`{name}`' for name in wanting)} from rewards.types"
                 )
         for name in self.rewards.types:
-            if (reward_type(name).needs.negatives or 0) > self.negatives.count:
+            needs = reward_type(name).needs
+            if (needs.negatives or 0) > self.negatives.count:
                 raise ValueError(
-                    f"rewards.types: `{name}` needs {reward_type(name).needs.negatives} hard negatives, and "
+                    f"rewards.types: `{name}` needs {needs.negatives} hard negatives, and "
                     f"negatives.count is {self.negatives.count}; raise it, or remove the type"
+                )
+            if needs.truth and not self.sources.step_truth:
+                raise ValueError(f"rewards.types: `{name}` needs sources.step_truth; name it, or remove the type")
+            if self.rollouts.sample and reward_type(name).merge:
+                raise ValueError(
+                    f"rollouts.sample: `{name}` needs rollouts of every trajectory; remove it from rewards.types, or "
+                    "set rollouts.sample to null"
                 )
         if self.benchmarks.best_of_n and self.models.policy is None:
             raise ValueError(
                 "models.policy is missing, and benchmarks.best_of_n samples candidates from it; name the model, or set "
                 "benchmarks.best_of_n to []"
             )
-
-    def _check_sample(self) -> None:
-        """Refuse reward types that need rollouts of every trajectory where a sample alone has them."""
-        for name in self.rewards.types if self.rollouts.sample else ():
-            if reward_type(name).merge:
-                raise ValueError(
-                    f"rollouts.sample: `{name}` needs rollouts of every trajectory; remove it from rewards.types, or "
-                    "set rollouts.sample to null"
-                )
 
     def rollouts_of(self, shard: str) -> int | None:
         """Trajectories of a shard whose prefixes are completed, its part of `rollouts.sample`; None is all."""

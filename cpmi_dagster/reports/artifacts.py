@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
-from cpmi_dagster.reports import differences, efficiency, evidence, labels, process_level, quality
+from cpmi_dagster.reports import differences, efficiency, evidence, label_and_model, labels, process_level, quality
 from cpmi_dagster.reports import reward_rows as rows
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
@@ -91,6 +91,11 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         ),
         Artifact("differences", QUALITY, differences.measure_differences),
         Artifact("training_seeds", QUALITY, differences.measure_seeds),
+        Artifact(
+            "label_and_model_quality",
+            (*LABELS, keys.PROBLEMS, keys.PROCESSBENCH),
+            label_and_model.measure_label_and_model_quality,
+        ),
     )
 )
 """All artifacts by name, in the order in which the report shows them."""

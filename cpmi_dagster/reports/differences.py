@@ -11,6 +11,7 @@ fixed; these hold the problems fixed.
 
     PB of mc_bce, mc_bce_seed1, mc_bce_seed2: 31.0, 33.4, 30.1    of cpmi_bce, …: 35.2, 33.8, 36.1
     row MC           PB 31.5 [27.3, 35.7]   PB spread 1.7         mean with Student's interval, and deviation
+                     PB over seeds 31.5 [30.1, 33.4]              mean with the least and the greatest
     row CPMI − MC    PB 3.5 [0.3, 6.8]                            Welch's interval of the difference
 """
 
@@ -25,7 +26,15 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
 from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.quality import MAIN_MEASURES, MEASURES, scaled
-from cpmi_dagster.reports.reward_rows import BASELINE, BASELINE_TYPE, METHOD, RecipeRow, main_rows, recipe_row
+from cpmi_dagster.reports.reward_rows import (
+    BASELINE,
+    BASELINE_TYPE,
+    INSTRUMENT_ROWS,
+    METHOD,
+    RecipeRow,
+    main_rows,
+    recipe_row,
+)
 
 COMPARED = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
 """Measures by which models are compared pair by pair."""
@@ -42,6 +51,8 @@ PAIRS = (
 )
 """Reward type, the one it is compared with, and the objective of both; after the main rows against MC."""
 SPREAD = " spread"
+RANGE = " over seeds"
+"""Columns of standard deviations, and of means with the least and the greatest figure in the interval's place."""
 CONFIDENCE = 0.95
 FEWEST = 2
 """Recipes of which a spread is taken."""
@@ -85,7 +96,7 @@ def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
 
     rows: list[tuple[RecipeRow, RecipeRow]] = []
     for row in main_rows(inputs.recipes):
-        if row.row != BASELINE:
+        if row.row != BASELINE and row not in INSTRUMENT_ROWS:
             # a recipe that differs in more than its labels is compared with the plain recipe of the same labels
             is_plain = row.recipe in (None, inputs.recipe_of(row_of(row.reward_type, row.objective)))
             rows.append((row, row_of(BASELINE_TYPE if is_plain else row.reward_type, row.objective)))
@@ -122,6 +133,7 @@ def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
             arm = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread / count**0.5
             measurements.append(Measurement(row, name, mean, mean - arm, mean + arm, count))
             measurements.append(Measurement(row, name + SPREAD, spread, n=count))
+            measurements.append(Measurement(row, name + RANGE, mean, min(own), max(own), count))
             objective, comma, _ = row.rpartition(", ")
             baseline = f"{objective}{comma}{BASELINE}"  # `PQM, CPMI` is compared with `PQM, MC`
             if row in comparable and row != baseline and baseline in values:

@@ -32,8 +32,10 @@ REWARD_STYLES: dict[str, tuple[str, str]] = {
     "Rand_Merge": ("#8c959f", "X"),
     "Gold_only": ("#e69f00", "v"),
     "Neg_only": ("#56b4e9", "P"),
+    **dict.fromkeys(("True steps", "Trained on true steps"), (INK, "*")),
+    **dict.fromkeys(("Uniform random", "Trained on uniform labels"), (GRID, "X")),
 }
-"""Colour and marker by row label."""
+"""Colour and marker by row label, of labels and of reward models."""
 OTHER_STYLE = ("#8c959f", "o")
 
 _XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+)?=\"[^\"]*\"", re.DOTALL)

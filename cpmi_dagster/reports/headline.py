@@ -19,12 +19,15 @@ The headline has one row per reward type, then what they are to be measured by:
     Step surprisal                    0.770                –          –          –           –            –
     Best free label                   0.661                –          –          –           –            –
     Majority vote                         –                –          –       64.0           –            –
+    Trained on true steps                 –             41.2       58.3       64.1           –            –
+    Trained on uniform labels             –             18.5       40.2       57.9           –            –
     Chance                            0.500             19.8       41.0       58.1           –            –
     Ceiling                           1.000            100.0      100.0       80.0           –            –
 
-Step surprisal takes the labeler, but no gold answer. Chance is uniform random scores, and a blind pick among steps or
-candidates (Pass@1); the ceiling of best of 8 is Pass@8. The best free label may be another one in each column. Every
-value has its interval in `<column>_low` and `<column>_high`.
+Step surprisal takes the labeler, but no gold answer. Models trained on true steps and on uniform labels say whether
+reward models can be compared at all. Chance is uniform random scores, and a blind pick among steps or candidates
+(Pass@1); the ceiling of best of 8 is Pass@8. The best free label may be another one in each column. Every value has its
+interval in `<column>_low` and `<column>_high`; over seeds, these are the least and the greatest.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +39,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports import evidence
-from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
+from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW, RANGE
 from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,
@@ -49,9 +52,12 @@ from cpmi_dagster.reports.paper import (
 from cpmi_dagster.reports.quality import BOUNDS, MEASURES
 from cpmi_dagster.reports.reward_rows import (
     BASELINE,
+    CEILING_ROW,
     CHANCE_ROW,
+    FLOOR_ROW,
     FREE_ROWS,
     GOLDLESS_ROWS,
+    INSTRUMENT_ROWS,
     MAIN_ROWS,
     METHOD,
     main_rows,
@@ -196,7 +202,28 @@ def _models(frames: Frames) -> Finding | None:
             verdicts[MEASURES[measure].words] = verdict
             differ.append(f"{MEASURES[measure].words} by {_shown(figure, MEASURES[measure].decimals)}")
     subject, other = f"reward models trained on {METHOD} labels", f"those on {BASELINE} labels"
-    return _compared("Reward models", subject, other, verdicts, f"{', '.join(differ)}.")
+    failing, controls = _instrument(table)
+    found = _compared("Reward models", subject, other, verdicts, f"{', '.join(differ)}.{controls}")
+    if not failing:
+        return found
+    answer = f"These reward models cannot tell labels apart: {' and '.join(failing)}."
+    return found._replace(tells=False, answer=answer)
+
+
+def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
+    """Which controls of reward models fail, and the figures of all; nothing where none is trained.
+
+    A control is above chance where the interval of its F1, less the mean of random judges, is above 0.
+    """
+    failing, figures = [], []
+    for row, has_to_beat in ((CEILING_ROW, True), (FLOOR_ROW, False)):
+        own, chance = (_figure(table, name + OFFICIAL, "Average") for name in (row, CHANCE_ROW))
+        if own and chance:
+            above = {name: own[name] - chance["measured"] for name in ("measured", "low", "high")}
+            figures.append(f"one {row.lower()} by {_shown(above, 1)}")
+            if (_verdict(above) is True) != has_to_beat:
+                failing.append(f"one {row.lower()} is {'not ' if has_to_beat else ''}above chance")
+    return failing, f" Controls differ from chance: {', '.join(figures)}." if figures else ""
 
 
 def findings(frames: Frames) -> list[Finding]:
@@ -271,12 +298,14 @@ class HeadlineColumn:
 BEST_FREE, MAJORITY, CEILING = "Best free label", BOUNDS["majority"], "Ceiling"
 PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_ROW: CHANCE_AUC}
 BLIND_PICK = {BLIND: CHANCE_ROW}
+INSTRUMENTS = {reward_label(row.reward_type): row.row for row in INSTRUMENT_ROWS}
 PICKS = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING}
 HEADLINE_COLUMNS = (
     HeadlineColumn("label_auc", "Label AUC (true steps)", "label_quality", LABEL_AUC, 3, AUC, {}),
     HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, {}),
     HeadlineColumn("first_error_found", "First wrong step found", "label_within", FOUND, 2, SHARE, BLIND_PICK),
     HeadlineColumn("processbench_f1", "ProcessBench F1", "processbench", "Average", 1, PERCENT, {}, OFFICIAL),
+    HeadlineColumn("processbench_seeds", "… over seeds", "training_seeds", PRIMARY[1] + RANGE, 1, {}, INSTRUMENTS),
     HeadlineColumn("prm_score", "PRMScore", "prmbench", "Total", 1, PERCENT, {}),
     HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best_of_n", "MATH500 N=8", 1, {}, PICKS),
     HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2, {}, {}),
@@ -297,12 +326,14 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
     """
     quality, costs = (frames.get(name, NOTHING)["row"].to_list() for name in ("label_quality", "efficiency"))
     of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
-    known = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW}
+    known = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW, CEILING_ROW, FLOOR_ROW}
     # labels that come with the data: Math-Shepherd's where a model learned from them, and the user's own
     corpus = [row for row in costs if row == reward_label(CORPUS_LABELS)]
     with_data = dict.fromkeys([*corpus, *(row for row in (*quality, *costs) if row not in known)])
     labels = [*(recipe.row for recipe in MAIN_ROWS), *with_data]
-    table = pl.DataFrame({"reward": [*labels, *GOLDLESS_ROWS, BEST_FREE, MAJORITY, CHANCE_ROW, CEILING]})
+    table = pl.DataFrame(
+        {"reward": [*labels, *GOLDLESS_ROWS, BEST_FREE, MAJORITY, CEILING_ROW, FLOOR_ROW, CHANCE_ROW, CEILING]}
+    )
     for name, _, artifact, own_column, _, fixed, renamed, suffix in map(astuple, HEADLINE_COLUMNS):
         figures = frames.get(artifact, NOTHING).filter(column=own_column)
         own = figures.drop_nulls("measured").filter(pl.col("row").str.ends_with(suffix))

@@ -41,9 +41,9 @@ from cpmi_dagster.reports.paper import (
 from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.quality import other_rule_rows
 
-OF_MODELS = ("differences", "training_seeds")
+OF_MODELS = ("differences", "training_seeds", "label_and_model_quality")
 """Artifacts that compare reward models of the profile."""
-OPEN = ("label_evidence", "label_quality")
+OPEN = ("label_evidence", "label_quality", "label_and_model_quality")
 """Artifacts that are not folded."""
 OPEN_WITHOUT_TRUTH = ("reward_distribution",)
 """Those where nobody knows which steps are right: what there is to look at."""

@@ -24,6 +24,7 @@ from cpmi_dagster.contracts.keys import STATISTICS, STEP_REWARDS, TRAJECTORIES, 
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
 
+TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if entry.needs.truth]
 LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
 TO_BASELINE = "Difference to MC"
@@ -49,8 +50,9 @@ PART_ROWS = {
 
 
 def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
-    """`labelled_steps` of the profile; empty where no truth is known."""
-    tables = (inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES), inputs.table(TRUTH))
+    """`labelled_steps` of the profile; empty where no truth is known. True steps themselves are no label to judge."""
+    judged = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
+    tables = (judged, inputs.table(TRAJECTORIES), inputs.table(TRUTH))
     return pl.DataFrame() if any(table.is_empty() for table in tables) else labelled_steps(*tables)
 
 
@@ -91,7 +93,7 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
     against_corpus: dict[str, Resampled] = {}
     # one type after another: the steps of all of them at once take gigabytes
     for name in names:
-        if name != CORPUS_LABELS:
+        if name not in (CORPUS_LABELS, *TRUE_LABELS):
             steps = labelled_steps(rewards.filter(reward_type=name), trajectories, labels)
             against_corpus |= label_aucs(steps.filter(reward_type=name), *inputs.draws)
     return measured_frame([*measured, *auc_figures(against_corpus, CORPUS_AUC)])

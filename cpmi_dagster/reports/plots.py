@@ -15,7 +15,9 @@ from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.reports.figure_style import (
     INK,
+    NAME_GAP,
     OTHER_STYLE,
+    REWARD_STYLES,
     RIGHT_STEPS,
     WRONG_STEPS,
     add_legend,
@@ -24,16 +26,27 @@ from cpmi_dagster.reports.figure_style import (
     label_ends,
     marker_of,
     new_figure,
+    spread,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.label_and_model import CORRELATION, F1, INNER_AUC
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, reward_histogram_steps
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL, format_figure, format_interval
 from cpmi_dagster.reports.process_level import score_histogram_steps
 from cpmi_dagster.reports.quality import BOUNDS
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, CONTROL_ROWS, FREE_ROWS, NEGATIVES_ROWS, main_rows
+from cpmi_dagster.reports.reward_rows import (
+    CEILING_ROW,
+    CHANCE_ROW,
+    CONTROL_ROWS,
+    FLOOR_ROW,
+    FREE_ROWS,
+    NEGATIVES_ROWS,
+    main_rows,
+)
 from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRIC_UNITS = {
@@ -46,6 +59,8 @@ METRIC_UNITS = {
 }
 """Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pass_at_1"]: "-."}
+DRAWN = ["label_quality", "processbench", "efficiency", "best_of_n", "negatives_ablation", "label_and_model_quality"]
+"""Artifacts whose figures are drawn."""
 POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
 LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
@@ -64,8 +79,7 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         comparisons: `tables.PaperComparison` rows by artifact.
     """
     nothing = pl.DataFrame(schema=COMPARISON_SCHEMA)
-    names = ("label_quality", "processbench", "efficiency", "best_of_n", "negatives_ablation")
-    measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in names}
+    measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in DRAWN}
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
         "headline": _draw_headline(measured),
@@ -74,6 +88,7 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         "negatives_ablation": _draw_ablation(measured["negatives_ablation"]),
         "reward_distribution": _draw_histograms(reward_histogram_steps(inputs), "reward"),
         "distribution_figure": _draw_histograms(score_histogram_steps(inputs), "probability"),
+        "label_and_model_quality": _draw_label_and_model(measured),
         "objectives": draw_training_curves(models) if models.height else None,
     }
     return {section: figure for section, figure in figures.items() if figure is not None}
@@ -83,22 +98,20 @@ def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
     """Label AUC without last steps and ProcessBench F1 against generated tokens; None where neither has two points."""
     tokens = measured["efficiency"].filter(column="Token").select("row", cost="measured")
     labels = measured["label_quality"].filter(column=WITHOUT_LAST)
-    official = measured["processbench"].filter(pl.col("column") == "Average", pl.col("row").str.ends_with(OFFICIAL))
-    official = official.with_columns(pl.col("row").str.strip_suffix(OFFICIAL))
+    official = _official(measured["processbench"])
     free = max(labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
-    chance = max(official.filter(row=CHANCE_ROW)["measured"], default=None)
     shown = [
-        (title, points.join(tokens, on="row", maintain_order="left"), marks)
-        for title, points, marks in (
-            ("Label AUC without last steps", labels, {"chance": CHANCE_AUC, "best free label": free}),
-            ("ProcessBench F1 (%), one threshold", official, {"chance": chance}),
+        (title, points.join(tokens, on="row", maintain_order="left"), marks, limits)
+        for title, points, marks, limits in (
+            ("Label AUC without last steps", labels, {"chance": CHANCE_AUC, "best free label": free}, official.clear()),
+            ("ProcessBench F1 (%), one threshold", official, {}, official),
         )
     ]
     shown = [each for each in shown if each[1].height > 1]
     if not shown:
         return None
     figure, panels = new_figure(2.7, len(shown), columns=2)
-    for panel, (title, points, marks) in zip(panels, shown, strict=True):
+    for panel, (title, points, marks, limits) in zip(panels, shown, strict=True):
         ends = []
         for point, low, high in zip(points.iter_rows(named=True), *_error_arms(points), strict=True):
             colour, style = colour_of(point["row"]), {**POINTS, "fmt": marker_of(point["row"])}
@@ -108,10 +121,60 @@ def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
             if height is not None:
                 panel.axhline(height, **LINE)
                 ends.append((height, name, INK))
+        ends += _draw_limits(panel, limits)
         panel.margins(x=0.08, y=0.12)
         panel.set_xlim(left=-0.05)
         label_ends(panel, ends)
         label_axes(panel, "generated tokens, relative to MC", "", title)
+    return figure
+
+
+def _official(processbench: pl.DataFrame) -> pl.DataFrame:
+    """ProcessBench F1 of every row by the benchmark's own protocol."""
+    official = processbench.filter(pl.col("column") == "Average", pl.col("row").str.ends_with(OFFICIAL))
+    return official.with_columns(pl.col("row").str.strip_suffix(OFFICIAL))
+
+
+def _draw_limits(panel: "Axes", official: pl.DataFrame) -> list[tuple[float, str, str]]:
+    """Lines, with the band of their interval, of the controls of reward models, and chance; their ends for names."""
+    names = {CEILING_ROW: ("true steps", "--"), FLOOR_ROW: ("uniform labels", "-."), CHANCE_ROW: ("chance", ":")}
+    ends = []
+    for figure in official.filter(pl.col("row").is_in(list(names))).iter_rows(named=True):
+        name, style = names[figure["row"]]
+        colour = INK if figure["row"] == CHANCE_ROW else colour_of(figure["row"])
+        panel.axhline(figure["measured"], **{**LINE, "color": colour, "linestyle": style})
+        if figure["row"] != CHANCE_ROW:
+            panel.axhspan(figure["low"], figure["high"], color=colour, alpha=0.1, linewidth=0)
+        ends.append((figure["measured"], name, colour))
+    return ends
+
+
+def _draw_label_and_model(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
+    """ProcessBench F1 of reward models against the AUC of their labels, a point per reward type; None without two."""
+    figures = measured["label_and_model_quality"]
+    auc, f1 = (figures.filter(column=column) for column in (INNER_AUC, F1))
+    if auc.height < 2:
+        return None
+    figure, (panel,) = new_figure(4.2)
+    points = list(zip(auc["row"], auc["measured"], f1["measured"], strict=True))
+    arms = zip(*_error_arms(auc), *_error_arms(f1), strict=True)
+    for (row, x, y), (left, right, below, above) in zip(points, arms, strict=True):
+        marker = "X" if row in CONTROL_ROWS - REWARD_STYLES.keys() else marker_of(row)
+        style = {**POINTS, "fmt": marker, "markersize": 8, "color": colour_of(row)}
+        panel.errorbar(x, y, xerr=[[left], [right]], yerr=[[below], [above]], **style)
+    panel.margins(x=0.15, y=0.08)
+    label_ends(panel, _draw_limits(panel, _official(measured["processbench"])))
+    low, high = panel.get_ylim()
+    heights = spread(f1["measured"].to_list(), NAME_GAP * (high - low) / 2)
+    for (row, x, _), height in zip(points, heights, strict=True):
+        side, place = ("right", -7) if row in CONTROL_ROWS else ("left", 7)
+        style = {"color": colour_of(row), "fontsize": 8.5, "ha": side}
+        panel.annotate(row, (x, height), (place, 5), textcoords="offset points", **style)
+    title = ""
+    for found in figures.filter(row=CORRELATION).iter_rows(named=True):
+        interval = format_interval(found["low"], found["high"], 2)
+        title = f"Rank correlation without true steps {format_figure(found['measured'], 2)} {interval}"
+    label_axes(panel, INNER_AUC, "ProcessBench F1 (%), one threshold", title)
     return figure
 
 

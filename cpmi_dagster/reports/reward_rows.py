@@ -13,6 +13,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, reward_
 
 METHOD_TYPE, BASELINE_TYPE = "cpmi", "mc"
 """The reward type that is tested, and the one that it is compared with."""
+TRUTH_TYPE = "truth"
 METHOD, BASELINE = reward_label(METHOD_TYPE), reward_label(BASELINE_TYPE)
 """Their rows."""
 CONTROL_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
@@ -21,6 +22,8 @@ FREE_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.is
 """Those of them that take the trajectory alone."""
 GOLDLESS_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_no_gold)
 """Those that take the labeler, but no gold answer: a method that reads one should do better."""
+CEILING_ROW, FLOOR_ROW = "Trained on true steps", "Trained on uniform labels"
+"""Reward models that show whether the others can be compared: the first has to beat chance, the second must not."""
 CHANCE_ROW = "Chance"
 """Uniform random step scores."""
 FLAG_NOTHING_ROW = "Flag nothing"
@@ -52,6 +55,8 @@ def _objective_row(reward_type: str, objective: str) -> RecipeRow:
 
 MAIN_ROWS = tuple(RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values() if entry.in_main_tables)
 """The reward types of the paper's main tables."""
+INSTRUMENT_ROWS = (RecipeRow(CEILING_ROW, TRUTH_TYPE), RecipeRow(FLOOR_ROW, "uniform"))
+"""The reward models on true steps and on uniform labels."""
 _TERMS = (RecipeRow("Gold_only", "gold_only"), RecipeRow("Neg_only", "neg_only"))
 CONTRAST_ROWS = (*_TERMS, RecipeRow("Both", "cpmi_m1"), RecipeRow("Both (M = 4)", "cpmi"))
 NEGATIVES_ROWS = (*_TERMS, *(RecipeRow(f"M = {m}", name) for m, name in ((1, "cpmi_m1"), (2, "cpmi_m2"), (4, "cpmi"))))
@@ -75,12 +80,15 @@ PAPER_ROWS = (*MAIN_ROWS, *CONTRAST_ROWS, *NEGATIVES_ROWS, *OBJECTIVE_ROWS, *MER
 
 
 def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
-    """The main rows; those of other labels that a profile trains on; those of recipes without a row in the paper."""
+    """The main rows; other labels that a profile trains on; the instrument's; recipes without a row in the paper."""
     plain = {(recipe.reward_type, recipe.objective) for recipe in recipes if recipe.is_plain}
     with_data = [name for name in _other_labels(recipes) if (name, "bce") in plain]
     others = [RecipeRow(reward_label(name), name) for name in with_data]
+    others += [row for row in INSTRUMENT_ROWS if (row.reward_type, row.objective) in plain]
     # other objectives of labels that have a main row are in the table of objectives
-    shown = {(row.reward_type, row.objective) for row in PAPER_ROWS} | {pair for pair in plain if pair[0] in with_data}
+    shown = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)} | {
+        pair for pair in plain if pair[0] in with_data
+    }
 
     def has_row(recipe: Recipe) -> bool:
         """Whether a row of its reward type and objective is fed by the recipe, or the table of seeds has it."""

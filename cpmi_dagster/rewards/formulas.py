@@ -17,9 +17,10 @@ import polars as pl
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.seeded import uniform_number
-from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepTruth
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.scoring.conditionings import Contrast, Length, contrast_shifts, gold_shifts, template_scores
+from cpmi_dagster.trajectories.step_truth import with_truth
 
 STEP = ["trajectory_id", "step_index"]
 
@@ -33,12 +34,13 @@ class Evidence:
         scores: `labels.template_scores`.
         policy_rollouts: `labels.policy_rollouts`, prefixes 1..n.
         prover_rollouts: `labels.prover_rollouts`, prefixes 0..n.
-        trajectories: trajectory_id, steps, shepherd_labels, final_answer, gold_answer.
+        trajectories: trajectory_id, row_number, steps, shepherd_labels, final_answer, gold_answer.
         default_conditioning: of the types that name no conditioning.
         alpha: weight of the prover's advantage in PAV.
         seed: decides the random rewards of `rand_merge` and `uniform`.
         control_logprobs: `labels.control_logprobs`.
         prover_logprobs: `labels.prover_logprobs`.
+        step_truth: `sources.step_truth`.
         same: whether a final answer is the gold answer: gold, candidate.
     """
 
@@ -52,6 +54,7 @@ class Evidence:
     seed: int
     control_logprobs: pl.DataFrame = field(default_factory=ControlLogprobs.create_empty)
     prover_logprobs: pl.DataFrame = field(default_factory=AnswerLogprobs.create_empty)
+    step_truth: pl.DataFrame = field(default_factory=StepTruth.create_empty)
     same: Callable[[str, str], bool] = is_equivalent
 
     @cached_property
@@ -217,6 +220,19 @@ def uniform(evidence: Evidence) -> pl.DataFrame:
     steps = evidence.steps.select(STEP)
     numbers = [uniform_number(evidence.seed, row) for row in steps.iter_rows()]
     return steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64))
+
+
+def true_steps(evidence: Evidence) -> pl.DataFrame:
+    """1 where the step is truly right, else 0; what nobody has judged behind a wrong step is wrong, as on ProcessBench.
+
+    Trajectories without truth, or with a step before the first wrong one that nobody has judged, are left out.
+    """
+    is_open = pl.element().is_null() & (pl.element().eq_missing(False).cum_sum() == 0)
+    known = with_truth(evidence.trajectories, evidence.step_truth)
+    known = known.filter(~pl.col("correct").list.eval(is_open).list.any())
+    steps = pl.int_ranges(pl.col("correct").list.len())
+    labels = known.select("trajectory_id", step_index=steps, reward="correct").explode("step_index", "reward")
+    return labels.with_columns(pl.col("reward").fill_null(False).cast(pl.Float64))
 
 
 def corpus_labels(evidence: Evidence) -> pl.DataFrame:

@@ -39,6 +39,7 @@ class Needs:
         prover_steps: likewise for the prover, which also completes the bare question.
         controls: what the labeler reads for controls, of `SCORED_CONTROLS`.
         prover_scores: answer log-probabilities by the prover, under the profile's default conditioning.
+        truth: whether steps are truly right: a ceiling, not a label that anyone could make.
     """
 
     scores: bool = False
@@ -48,6 +49,7 @@ class Needs:
     prover_steps: int | None = 0
     controls: tuple[str, ...] = ()
     prover_scores: bool = False
+    truth: bool = False
 
     @property
     def uses_prover(self) -> bool:
@@ -236,6 +238,7 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         _control("other_gold", "Gold of another question", controls.other_gold, Needs(True, controls=("other_gold",))),
         _control("other_step", "Step of another solution", controls.other_step, Needs(True, controls=("other_step",))),
         _control("uniform", "Uniform random", formulas.uniform, is_probability=True),
+        _control("truth", "True steps", formulas.true_steps, Needs(truth=True), is_probability=True),
         RewardType(
             CORPUS_LABELS,
             "Math-Shepherd's + and -",

@@ -33,13 +33,15 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
     return StepRewards.cast(labelled.select(StepRewards.column_names())).sort(StepRewards.primary_key())
 
 
-def notes_on_unlabelled(trajectories: pl.DataFrame, types: Iterable[str]) -> list[str]:
-    """A sentence for each reward type that is the corpus's own labels, where it leaves trajectories without any.
+def notes_on_unlabelled(rewards: pl.DataFrame, trajectories: int, types: Iterable[str]) -> list[str]:
+    """A sentence for each reward type that is the corpus's own labels, or the truth, where trajectories have none.
 
     Args:
-        trajectories: column shepherd_labels.
+        rewards: columns of `labels.step_rewards`.
+        trajectories: how many there are.
         types: names of reward types.
     """
-    without = trajectories["shepherd_labels"].null_count()
-    names = [name for name in types if without and reward_type(name).kind == "corpus"]
-    return [f"`{name}` has no rewards for {without:,} trajectories that have no labels" for name in names]
+    given = [name for name in types if reward_type(name).kind == "corpus" or reward_type(name).needs.truth]
+    counts = {name: trajectories - rewards.filter(reward_type=name)["trajectory_id"].n_unique() for name in given}
+    lacking = [(name, count) for name, count in counts.items() if count]
+    return [f"`{name}` has no rewards for {count:,} trajectories that have no labels" for name, count in lacking]

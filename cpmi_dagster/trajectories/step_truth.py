@@ -18,6 +18,7 @@ import polars as pl
 from pydantic import BaseModel, Field, model_validator
 
 from cpmi_dagster.contracts.tables import StepTruth
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.forms import ProcessBenchRow, form_of
 from cpmi_dagster.trajectories.rows import Row, Unreadable, validated
@@ -62,3 +63,23 @@ def read_step_truth(rows: Iterable[Row]) -> pl.DataFrame:
             truth = validated("step truth", place, row, StepTruthRow, ADVICE)
             read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
     return pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
+
+
+def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
+    """The trajectories whose truth is known, with the columns of the truth.
+
+    Args:
+        trajectories: trajectory_id, row_number, steps.
+        step_truth: row_number, correct.
+
+    Raises:
+        SourceError: a trajectory has more or fewer true labels than steps.
+    """
+    both = trajectories.join(step_truth, on="row_number", maintain_order="left")
+    sizes = "trajectory_id", "row_number", pl.col("steps").list.len(), pl.col("correct").list.len()
+    for name, row, steps, judged in both.select(sizes).filter(pl.col("steps") != pl.col("correct")).iter_rows():
+        raise SourceError(
+            f"trajectory {name} has {steps} steps, but the truth of source row {row} has {judged}; correct the "
+            "truth's source"
+        )
+    return both

@@ -25,6 +25,7 @@ TINY = {
 STAGES = (
     "sources/math_shepherd",
     "sources/step_labels",
+    "sources/step_truth",
     "sources/reference_problems",
     "alignment",
     "selection",

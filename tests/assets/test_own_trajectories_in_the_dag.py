@@ -14,7 +14,7 @@ from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.lake.lake import Lake
 
 SELECTED = ("sources/math_shepherd", "sources/reference_problems", "alignment", "selection")
-STAGES = (*SELECTED, "sources/step_labels", "labels", "dataset")
+STAGES = (*SELECTED, "sources/step_labels", "sources/step_truth", "labels", "dataset")
 PROFILE = {
     "extends": "files",
     "shards": 1,

@@ -13,7 +13,7 @@ from cpmi_dagster.benchmarks.label_quality import (
     true_steps,
     within_solutions,
 )
-from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.errors import BenchmarkError, SourceError
 
 
 def data(count, source_labels):
@@ -124,7 +124,7 @@ def test_without_any_truth_there_are_no_rows():
 
 def test_truth_of_another_length_is_an_error_naming_the_trajectory():
     truth = TRUTH.with_columns(correct=pl.lit([True]))
-    with pytest.raises(BenchmarkError, match=r"trajectory t0 .* row 0"):
+    with pytest.raises(SourceError, match=r"trajectory t0 .* row 0"):
         aucs(rewards(mc=PERFECT), truth=truth)
 
 

@@ -44,7 +44,7 @@ def test_a_small_labeler_can_be_tried_on_a_laptop():
     settings = load_settings("miniature-small-labeler")
     assert settings.models.labeler.name == settings.models.of("rollouts").name == "miniature:prover"
     assert settings.models.policy.name == "miniature:labeler"
-    assert settings.recipe_names == ["mc_bce", "cpmi_merge1_bce"]
+    assert settings.recipe_names == ["mc_bce", "cpmi_merge1_bce", "truth_bce", "uniform_bce"]
 
 
 def test_the_paper_asks_for_nothing_that_needs_a_file_of_ones_own():
@@ -323,9 +323,13 @@ def test_conditionings_may_be_asked_for_beside_those_of_the_reward_types(tmp_pat
         ),
         ("rewards: {types: [mc, pav]}\nmodels: {prover: null}", "models.prover is missing, and the reward type `pav`"),
         ("rewards: {types: [cpmi]}\nmodels: {policy: null}", "benchmarks.best_of_n samples candidates from it"),
+        (
+            "rewards: {types: [truth]}\nsources: {step_truth: null}",
+            "`truth` needs sources.step_truth; name it, or remo",
+        ),
     ],
 )
-def test_a_model_that_is_needed_and_not_named_is_missed_when_the_profile_is_read(tmp_path, text, complaint):
+def test_a_model_or_a_source_that_is_needed_and_not_named_is_missed_when_the_profile_is_read(tmp_path, text, complaint):
     profile = tmp_path / "p.yaml"
     profile.write_text(f"extends: miniature\nrecipes: []\n{text}\n")
     with pytest.raises(SettingsError, match=complaint):

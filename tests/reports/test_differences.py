@@ -113,6 +113,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], tuple[flo
 def test_mean_and_spread_are_taken_over_seeds_with_students_interval(measured) -> None:
     assert measured["MC", "PB"] == approx((2.0, 2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5, 3), rel=1e-6)
     assert measured["MC", "PB spread"] == (1.0, None, None, 3)
+    assert measured["MC", "PB over seeds"] == (2.0, 1.0, 3.0, 3)
 
 
 def test_differences_have_welchs_interval(measured) -> None:

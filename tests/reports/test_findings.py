@@ -135,6 +135,39 @@ def test_every_significant_difference_between_reward_models_is_stated():
     assert "PRMScore by −8.0 [−12.0, −4.0]." in finding.figures
 
 
+TRUE, UNIFORM = "one trained on true steps is not above chance", "one trained on uniform labels is above chance"
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "floor", "failing"),
+    [
+        ((30, 25, 35), (19, 14, 24), None),
+        ((30, 25, 35), (13, 11, 15), None),
+        ((20, 15, 25), (19, 14, 24), TRUE),
+        ((14, 10, 18), (19, 14, 24), TRUE),
+        ((30, 25, 35), (25, 20, 30), UNIFORM),
+        ((20, 15, 25), (25, 20, 30), f"{TRUE} and {UNIFORM}"),
+        ((20, 15, 25), None, TRUE),
+        (None, (25, 20, 30), UNIFORM),
+    ],
+)
+@pytest.mark.parametrize(("low", "tells"), [(1.0, True), (-1.0, False)])
+def test_reward_models_tell_labels_apart_only_where_both_controls_hold(ceiling, floor, failing, low, tells):
+    controls = (("Trained on true steps (official)", ceiling), ("Trained on uniform labels (official)", floor))
+    rows: list[Row] = [("CPMI (official)", "Average", 30, 28, 32), ("Chance (official)", "Average", 19.0, 15.0, 23.0)]
+    rows += [(row, "Average", *figure) for row, figure in controls if figure]
+    primary = table(("Primary: CPMI − MC", "PB (official)", 3.0, low, 5.0))
+    (finding,) = findings({"processbench": table(*rows), "differences": primary})
+    assert finding.tells == (tells and not failing)
+    if failing:
+        assert finding.answer == f"These reward models cannot tell labels apart: {failing}."
+    else:
+        assert ("are better than" in finding.answer) == tells
+    if ceiling:
+        above = [f"{end - 19:.1f}".replace("-", "−") for end in ceiling]
+        assert f"one trained on true steps by {above[0]} [{above[1]}, {above[2]}]" in finding.figures
+
+
 def test_nothing_is_found_in_nothing():
     assert findings({}) == []
     assert findings({"label_evidence": table((WITHIN, "CPMI", 0.7, 0.6, 0.8))}) == []

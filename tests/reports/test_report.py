@@ -98,7 +98,7 @@ def test_what_is_shown_is_escaped_and_the_papers_figures_are_marked(report: str)
 
 def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
     plots = re.findall(r'<div class="plot" role="img" aria-label="([^"]+)">', report)
-    assert len(plots) == report.count("<svg") == 7
+    assert len(plots) == report.count("<svg") == 8
     assert "currentColor" in report
 
 

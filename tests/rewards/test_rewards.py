@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts import contexts
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
-from cpmi_dagster.errors import ScoringError, SettingsError
+from cpmi_dagster.errors import ScoringError, SettingsError, SourceError
 from cpmi_dagster.rewards.formulas import Evidence, merge
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.settings import Rewards
@@ -71,6 +71,7 @@ BY_HAND = {
     "step_surprisal": {"t1": [-0.5, -3.0]},
     "other_gold": {"t1": [0.25 + 0.5, 0.5 - 1.0]},
     "other_step": {"t1": [1.0, -2.0]},
+    "truth": {"t1": [1.0, 0.0], "t2": [0.0, 0.0]},
 }
 # mean log-probabilities by control, context and answer rank, under one template
 CONTROL_MEANS = {
@@ -110,12 +111,15 @@ def rollouts(correct: dict[str, dict[int, str]]) -> pl.DataFrame:
 TRAJECTORIES = pl.DataFrame(
     {
         "trajectory_id": ["t1", "t2"],
+        "row_number": [4, 7],
         "steps": [["a", "b"], ["c", "dd"]],
         "shepherd_labels": [[True, False], [False, True]],
         "gold_answer": ["1/2", "3"],
         "final_answer": ["0.5", "4"],
     }
 )
+TRUTH: list[tuple[int, list[bool | None]]] = [(7, [False, None]), (4, [True, False]), (5, [True])]
+"""By row number; nobody has judged the step that follows the wrong one."""
 
 
 def rewards_of(
@@ -124,6 +128,7 @@ def rewards_of(
     logprobs_: pl.DataFrame | None = None,
     policy: dict = CORRECT,
     prover: dict = PROVER_CORRECT,
+    truth: list[tuple[int, list[bool | None]]] = TRUTH,
     trajectories: pl.DataFrame = TRAJECTORIES,
     seed: int = 0,
     **options: object,
@@ -140,6 +145,7 @@ def rewards_of(
         seed=seed,
         control_logprobs=logprobs(ControlLogprobs, CONTROL_MEANS, 1),
         prover_logprobs=logprobs(AnswerLogprobs, PROVER_MEANS, 1),
+        step_truth=pl.DataFrame(truth, schema=["row_number", "correct"], orient="row"),
     )
     frame = step_rewards(evidence, chosen.types)
     StepRewards.validate(frame)
@@ -171,6 +177,13 @@ def test_alpha_weighs_the_provers_advantage():
 
 def test_the_default_conditioning_is_a_setting():
     assert rewards_of("cpmi", default_conditioning="prefix")["cpmi"] == rewards_of("cpmi_prefix")["cpmi_prefix"]
+
+
+def test_the_truth_labels_what_is_judged_up_to_the_first_wrong_step_and_nothing_else():
+    assert rewards_of("mc", "truth", truth=[(4, [True, None]), (7, [True, True])])["truth"] == {"t2": [1.0, 1.0]}
+    assert "truth" not in rewards_of("mc", "truth", truth=[(4, [None, False])])
+    with pytest.raises(SourceError, match="trajectory t1 has 2 steps, but the truth of source row 4 has 3; correct"):
+        rewards_of("truth", truth=[(4, [True, True, True])])
 
 
 @pytest.mark.parametrize("reward_type", ["rand_merge", "uniform"])
