@@ -15,6 +15,7 @@ from cpmi_dagster.contracts.keys import (
     OWN_LABELS,
     POLICY_ROLLOUTS,
     PROVER_ROLLOUTS,
+    QUESTION_NEGATIVES,
     REJECTED_TRAJECTORIES,
     SCORES,
     SELECTED,
@@ -24,6 +25,7 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.generation.monte_carlo import sampled
+from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.resources.dag.label_chunks import (
     roll_out,
     sample_negatives,
@@ -55,24 +57,41 @@ SCORING_ASKED = ("demand.conditionings", "scoring.templates", "demand.negatives"
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
-@model_stage(
+SAMPLING = (
+    "negatives.samples",
+    "negatives.max_answer_characters",
+    "negatives.sampling",
+    "answers.identity",
+    "scoring.chunk_trajectories",
+)
+samples_negatives = partial(model_stage, code_version="4", inputs=[TRAJECTORIES, SELECTED], models=["labeler"])
+
+
+@samples_negatives(
     NEGATIVES,
-    code_version="4",
-    inputs=[TRAJECTORIES, SELECTED],
-    settings=[
-        "negatives.samples",
-        "negatives.max_answer_characters",
-        "negatives.sampling",
-        "answers.identity",
-        "scoring.chunk_trajectories",
-    ],
+    settings=[*SAMPLING, "negatives.other_sight"],
     asks=["demand.negatives"],
-    models=["labeler"],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     """Wrong answers sampled from the labeler with the paper's prompt; edits of the gold answer fill the rest (5.1)."""
-    return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, sample_negatives)
+    return _negatives(run, shard, run.settings.negatives)
+
+
+@samples_negatives(
+    QUESTION_NEGATIVES,
+    settings=SAMPLING,
+    asks=["demand.controls", "negatives.count"],
+    lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.question"]},
+)
+def question_negatives(run: StageRun, shard: str) -> StageOutput:
+    """Likewise from the question alone, for `cpmi_question_negatives`; those of a question's trajectories are alike."""
+    return _negatives(run, shard, run.settings.negatives.model_copy(update={"sees": "question"}))
+
+
+def _negatives(run: StageRun, shard: str, negatives: Negatives) -> StageOutput:
+    make = partial(sample_negatives, negatives=negatives)
+    return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, make)
 
 
 @model_stage(
@@ -103,21 +122,22 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 
 @model_stage(
     CONTROLS,
-    inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
+    inputs=[TRAJECTORIES, SELECTED, NEGATIVES, QUESTION_NEGATIVES],
     settings=["rewards.default_conditioning", "demand.negatives", "scoring.other_layout"],
     asks=["demand.controls", "scoring.templates"],
     models=["labeler"],
-    lineage={"logprob_sum": SCORED_TEXTS},
+    lineage={"logprob_sum": [*SCORED_TEXTS, f"{QUESTION_NEGATIVES}.answer"]},
 )
 def control_logprobs(run: StageRun, shard: str) -> StageOutput:
-    """Log-probabilities for the controls: of the steps themselves, and of answers with the gold or the steps swapped.
+    """Log-probabilities for controls: of the steps themselves, and of answers with gold, steps or negatives swapped.
 
     If the profile adds controls, only these are scored.
     """
     selected, scoring = run.selected(shard), _scoring_alone(run, run.settings.scoring.templates)
     pool = selected.select("trajectory_id", "question_id", "steps", "gold_answer")
     make = partial(score_controls, pool=pool, scoring=scoring, wanted=tuple(run.parts))
-    return run.in_chunks(shard, selected, scoring.chunk_trajectories, make, {NEGATIVES: run.read(NEGATIVES, shard)})
+    beside = {key: run.read(key, shard) for key in (NEGATIVES, QUESTION_NEGATIVES)}
+    return run.in_chunks(shard, selected, scoring.chunk_trajectories, make, beside)
 
 
 @model_stage(
@@ -310,6 +330,7 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
 
 STAGES = (
     hard_negatives,
+    question_negatives,
     answer_logprobs,
     control_logprobs,
     prover_logprobs,

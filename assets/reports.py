@@ -53,6 +53,7 @@ MEASURED_BY = [
     "models.labeler",
     "rewards.default_conditioning",
     "negatives.count",
+    "answers.identity",
 ]
 VERSIONS = (DISTRIBUTION, "dagster", "duckdb", "polars", "torch", "transformers")
 
@@ -76,6 +77,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
         seed=run.settings.seed,
         default_conditioning=run.settings.rewards.default_conditioning,
         negatives=run.settings.negatives.count,
+        comparison=run.settings.answers.comparison,
     )
 
 

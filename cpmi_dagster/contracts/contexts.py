@@ -91,8 +91,10 @@ CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
 )
 """Every conditioning by name, in the order in which tables list them."""
 
-SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step")
-"""Controls that the labeler reads: the steps' own log-probabilities, and the two placebos of CPMI."""
+FROM_QUESTION = "question_negatives"
+"""The answers with the hard negatives that are sampled from the question alone."""
+SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step", FROM_QUESTION)
+"""What the labeler reads beside CPMI's answers: the steps themselves, two placebos of CPMI, other hard negatives."""
 
 PAPERS = "marginal"
 """The conditioning of Eq. 3 as printed, and of the released labels."""

@@ -37,9 +37,10 @@ class ControlLogprobs(AnswerLogprobs):
 
     `step_surprisal`: the step that follows a context, in place of the answer. `other_gold`: the gold answer of
     another question. `other_step`: the question's own answers, with each step replaced by one of another solution.
+    `question_negatives`: the gold answer, and ranks of `labels.question_negatives` in the place of hard negatives.
     """
 
-    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="reward type that uses it")
+    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="what it is scored for")
 
 
 class RejectedTrajectories(dy.Schema):

@@ -313,6 +313,7 @@ _TABLES = (
     Table("alignment", "rejected_rows", RejectedRows, "shard"),
     Table("selection", "selected_trajectories", SelectedTrajectories),
     Table("labels", "hard_negatives", HardNegatives, "shard"),
+    Table("labels", "question_negatives", HardNegatives, "shard"),
     Table("labels", "answer_logprobs", AnswerLogprobs, "shard"),
     Table("labels", "rejected_trajectories", RejectedTrajectories, "shard"),
     Table("labels", "control_logprobs", ControlLogprobs, "shard"),

@@ -6,7 +6,8 @@ r"""Hard negatives: wrong answers that a reader of the steps might give (section
 
 Model samples come first, in the order sampled; what equals the gold answer or an earlier negative is dropped; edits of
 the gold answer (`mistakes`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
-Trajectories with the same prompt share its samples: no trajectory's negatives depend on the others in its batch.
+Trajectories with the same prompt share its samples, as all of a question do if the labeler is shown the question alone:
+no trajectory's negatives depend on the others in its batch.
 """
 
 import re
@@ -24,7 +25,7 @@ from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
 from cpmi_dagster.negatives.mistakes import HardNegative, propose
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.trajectories.templates import render_negative_prompt
+from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 
 MODEL = "model"
 MOST_PROPOSALS = 64
@@ -131,6 +132,8 @@ def _sample(
         return [[] for _ in range(trajectories.height)], Cost.zero()
     prompts = [
         render_negative_prompt(question, steps, gold)
+        if negatives.sees == "solution"
+        else render_question(question) + render_target("")
         for question, steps, gold in trajectories.select("question", "steps", "gold_answer").iter_rows()
     ]
     distinct = list(dict.fromkeys(prompts))

@@ -1,5 +1,7 @@
 """Settings of the hard negatives."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
@@ -13,3 +15,13 @@ class Negatives(Frozen):
     samples: int = Field(default=8, ge=0, description="model samples per trajectory; 0 = heuristics only")
     max_answer_characters: int = Field(default=32, ge=1)
     sampling: Sampling = Sampling(temperature=1.05, top_p=0.9, max_new_tokens=24)
+    sees: Literal["solution", "question"] = Field(
+        default="solution",
+        description="what the labeler is shown: question, gold answer and steps, as by the released code; or the "
+        "question alone, as in the paper's text",
+    )
+
+    @property
+    def other_sight(self) -> str | None:
+        """What the labeler is shown where it is not the solution; None leaves keys as they were without the setting."""
+        return None if self.sees == "solution" else self.sees

@@ -76,7 +76,12 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("labelers", (*QUALITY, keys.COSTS), efficiency.measure_labelers),
         Artifact("logic", (keys.CHOICES,), quality.measure_logic, quality.LOGIC_ROWS),
         Artifact("objectives", QUALITY, quality.measure_objectives, rows.OBJECTIVE_ROWS),
-        Artifact("negatives_ablation", (*QUALITY, *LABELS), quality.measure_negatives_ablation, rows.NEGATIVES_ROWS),
+        Artifact(
+            "negatives_ablation",
+            (*QUALITY, *LABELS, keys.NEGATIVES, keys.QUESTION_NEGATIVES),
+            quality.measure_negatives_ablation,
+            rows.NEGATIVES_ROWS,
+        ),
         Artifact(
             "merge_points",
             (*QUALITY, keys.COSTS, keys.STEP_REWARDS),

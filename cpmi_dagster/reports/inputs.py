@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate
 from cpmi_dagster.contracts.contexts import PAPERS
 from cpmi_dagster.contracts.keys import JUDGES
@@ -46,6 +47,7 @@ class ReportInputs:
         labeler: name of the profile's labeler, for its rows in the table of labelers.
         default_conditioning: of CPMI.
         negatives: M, hard negatives of a question.
+        comparison: says which answers are the same.
         shards: by table key, reads the frames of a large table's shards one after another.
     """
 
@@ -56,6 +58,7 @@ class ReportInputs:
     seed: int = 0
     default_conditioning: str = PAPERS
     negatives: int = 4
+    comparison: Comparison = BUILT_IN
     shards: Mapping[str, Callable[[], Iterator[pl.DataFrame]]] = field(default_factory=dict)
 
     @property

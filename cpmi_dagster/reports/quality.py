@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.benchmarks.best_of_n import accuracy
-from cpmi_dagster.benchmarks.label_quality import label_aucs
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
 from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
@@ -27,10 +27,18 @@ from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, DISTRIBUTION_SUBSET, resampled_step_auc
-from cpmi_dagster.contracts.keys import CHOICES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
+from cpmi_dagster.contracts.keys import (
+    CHOICES,
+    NEGATIVES,
+    PRMBENCH_PREDICTIONS,
+    PROBLEMS,
+    PROCESSBENCH,
+    QUESTION_NEGATIVES,
+    TRAJECTORIES,
+)
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
-from cpmi_dagster.reports.labels import LABEL_AUC, auc_figures, steps_with_truth
+from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, steps_with_truth
 from cpmi_dagster.reports.paper import format_figure, format_interval
 from cpmi_dagster.reports.reward_rows import (
     CONTRAST_ROWS,
@@ -40,7 +48,6 @@ from cpmi_dagster.reports.reward_rows import (
     negatives_rows,
     objective_rows,
 )
-from cpmi_dagster.rewards.registry import reward_label
 
 CANDIDATES = 8
 """N of best-of-N wherever the paper gives a single figure."""
@@ -164,6 +171,9 @@ MEASURES: dict[str, Measure] = {
     "MMLU": best_of_eight("mmlu_stem", "MMLU-STEM, best of 8 (%)", "MMLU-STEM"),
 }
 MAIN_MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "PRMB (best)", "MATH")
+NEGATIVES_OF = {"cpmi": NEGATIVES, "cpmi_question_negatives": QUESTION_NEGATIVES}
+"""The hard negatives that a reward type has all of, by its name."""
+OWN_ANSWER = "Own answer among them (%)"
 OBJECTIVE_HEADINGS = {
     "PB": "ProcessBench",
     "PB (official)": "ProcessBench (official)",
@@ -207,14 +217,37 @@ def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
 
 
 def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
-    """The number of hard negatives: reward models, and the labels themselves where the truth is known."""
+    """The hard negatives, how many and from what: reward models, labels where the truth is known, own wrong answers."""
     rows, columns = negatives_rows(inputs.negatives), columns_of_measures(MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
-    steps = steps_with_truth(inputs)
-    figures = [] if steps.is_empty() else auc_figures(label_aucs(steps, *inputs.draws), LABEL_AUC)
-    aucs = {figure.row: figure for figure in figures}
-    labelled = [(row.row, aucs.get(reward_label(row.reward_type))) for row in rows]
-    of_labels = [figure._replace(row=row) for row, figure in labelled if figure]
-    return measured_frame([*measure_quality(inputs, rows, columns), *of_labels])
+    measured, steps = measure_quality(inputs, rows, columns), steps_with_truth(inputs)
+    for column, is_in in ((LABEL_AUC, True), (WITHOUT_LAST, ~IS_LAST)) if steps.height else ():
+        own = steps.filter(pl.col("reward_type").is_in([row.reward_type for row in rows]), is_in)
+        aucs = label_aucs(own, *inputs.draws)
+        measured += [
+            measurement(row.row, column, aucs[row.reward_type].estimate()) for row in rows if row.reward_type in aucs
+        ]
+    for row in rows:
+        table = NEGATIVES_OF.get(row.reward_type)
+        if table and (found := own_answers_found(inputs, table)):
+            measured.append(measurement(row.row, OWN_ANSWER, scaled(found.estimate(), 100)))
+    return measured_frame(measured)
+
+
+def own_answers_found(inputs: ReportInputs, table: str) -> Resampled | None:
+    """How often a wrong final answer is itself among the trajectory's hard negatives; None without any.
+
+    Args:
+        table: key of the table of hard negatives.
+    """
+    if (negatives := inputs.table(table).select("trajectory_id", "answer")).is_empty():
+        return None
+    answers = inputs.table(TRAJECTORIES).select("trajectory_id", "question_id", "gold_answer", "final_answer")
+    pairs = answers.drop_nulls().join(negatives, on="trajectory_id")
+    gold, final, wrong = (pairs[name].to_list() for name in ("gold_answer", "final_answer", "answer"))
+    is_right, is_own = inputs.comparison.each(gold, final), inputs.comparison.each(final, wrong)
+    judged = pairs.with_columns(right=pl.Series(is_right, dtype=pl.Boolean), own=pl.Series(is_own, dtype=pl.Boolean))
+    found = judged.filter(~pl.col("right")).group_by("question_id", "trajectory_id").agg(pl.col("own").any())
+    return bootstrap_mean(found["own"], *inputs.draws, found["question_id"]) if found.height else None
 
 
 def measure_logic(inputs: ReportInputs) -> pl.DataFrame:

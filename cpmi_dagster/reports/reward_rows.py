@@ -100,10 +100,11 @@ def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
 
 
 def negatives_rows(count: int) -> tuple[RecipeRow, ...]:
-    """The ablation on M: CPMI itself is the row of the profile's M, `count`."""
+    """The ablation on M, and on what the labeler is shown: CPMI itself is the row of the profile's M, `count`."""
     types = {row.row: row.reward_type for row in (*NEGATIVES_ROWS, *MORE_NEGATIVES_ROWS)}
     if count != 4:
         types |= {"M = 4": "cpmi_m4", f"M = {count}": "cpmi"}
+    types[f"M = {count}, from the question"] = "cpmi_question_negatives"
     return tuple(RecipeRow(row, reward_type) for row, reward_type in types.items())
 
 

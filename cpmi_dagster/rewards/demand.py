@@ -10,7 +10,7 @@ pav              -                0           all            all
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, SCORED_CONTROLS, Conditioning
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, FROM_QUESTION, SCORED_CONTROLS, Conditioning
 from cpmi_dagster.rewards.registry import reward_type
 
 Steps = int | None
@@ -53,6 +53,7 @@ class Demand:
         """By labeling asset, whether anything is asked of it."""
         return {
             "hard_negatives": self.negatives > 0,
+            "question_negatives": FROM_QUESTION in self.controls,
             "answer_logprobs": bool(self.conditionings),
             "control_logprobs": bool(self.controls),
             "prover_logprobs": self.prover_scores,

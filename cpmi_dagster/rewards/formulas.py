@@ -15,7 +15,7 @@ from functools import cached_property
 import polars as pl
 
 from cpmi_dagster.answers.verdicts import is_equivalent
-from cpmi_dagster.contracts.contexts import Conditioning
+from cpmi_dagster.contracts.contexts import FROM_QUESTION, Conditioning
 from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepTruth
 from cpmi_dagster.errors import ScoringError, SettingsError
@@ -179,6 +179,12 @@ def by_prover(evidence: Evidence, contrast: Contrast) -> pl.DataFrame:
     """The shift under a contrast with the hard negatives, with the prover as labeler; `mean` is CPMI."""
     shifts = contrast_shifts(evidence.prover_logprobs, evidence.default_conditioning, contrast)
     return template_mean(shifts, pl.col("shift"))
+
+
+def from_question(evidence: Evidence) -> pl.DataFrame:
+    """CPMI against wrong answers that the labeler gave to the question alone, as the paper's text has it (5.1)."""
+    scored = evidence.control_logprobs.filter(control=FROM_QUESTION)
+    return template_mean(contrast_shifts(scored, evidence.default_conditioning), pl.col("shift"))
 
 
 def gold_only(evidence: Evidence) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS, Conditioning
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, FROM_QUESTION, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import controls, formulas
@@ -80,8 +80,8 @@ class RewardType:
         needs: what labeling with it takes.
         is_probability: its rewards are soft labels as they are; others are normalised by Eq. 7.
         merge: the reward type of its first steps; these are normalised as that type is.
-        kind: a `method` of labeling; a `control` that a method has to beat; the same method by `another_labeler`, for
-            comparison; or what comes with the `corpus`. Only methods are billed.
+        kind: a `method` of labeling; a `control` that a method has to beat; the same method by another labeler or
+            against other negatives, for `comparison`; or what comes with the `corpus`. Only methods are billed.
         is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
         in_main_tables: has a row in the paper's main tables.
     """
@@ -92,7 +92,7 @@ class RewardType:
     needs: Needs
     is_probability: bool = False
     merge: Merge | None = None
-    kind: Literal["method", "control", "another_labeler", "corpus"] = "method"
+    kind: Literal["method", "control", "comparison", "corpus"] = "method"
     in_main_tables: bool = False
     is_free: bool = False
 
@@ -144,7 +144,7 @@ def _by_prover(
     is_probability: bool = False,
 ) -> RewardType:
     """A method with the prover in the labeler's place: what labels are worth by a model that knows less."""
-    return RewardType(name, label, compute, needs, is_probability, kind="another_labeler")
+    return RewardType(name, label, compute, needs, is_probability, kind="comparison")
 
 
 REWARD_TYPES: dict[str, RewardType] = by_name(
@@ -205,6 +205,13 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         ),
         RewardType("gold_only", "Gold_only", formulas.gold_only, Needs(scores=True, negatives=0)),
         RewardType("neg_only", "Neg_only", formulas.negatives_only, SCORES),
+        RewardType(
+            "cpmi_question_negatives",
+            "CPMI (negatives from the question)",
+            formulas.from_question,
+            Needs(scores=True, negatives=0, controls=(FROM_QUESTION,)),
+            kind="comparison",
+        ),
         RewardType(
             "rand_merge",
             "Rand_Merge",

@@ -1,8 +1,9 @@
 """What the labeler reads for controls: the steps themselves, and CPMI's answers with one part exchanged.
 
-    step_surprisal   log p(step i | question, steps before it)                   no answer
-    other_gold       log p(gold answer of another question | question, step i)
-    other_step       log p(answer | question, a step of another question's solution)
+    step_surprisal      log p(step i | question, steps before it)                   no answer
+    other_gold          log p(gold answer of another question | question, step i)
+    other_step          log p(answer | question, a step of another question's solution)
+    question_negatives  log p(answer | question, step i), wrong ones sampled from the question alone
 
 The other question is the next in an order that the seed decides, whatever the order of the rows; a trajectory takes the
 gold answer of that question, and of its first trajectory the steps at the same relative places. All controls are in
@@ -19,7 +20,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import uniform_number
-from cpmi_dagster.contracts.tables import ControlLogprobs
+from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.logprobs import admitted_logprobs
@@ -41,7 +42,7 @@ class ControlScores(NamedTuple):
 def control_logprobs(
     trajectories: pl.DataFrame,
     pool: pl.DataFrame,
-    negatives: pl.DataFrame,
+    negatives: Mapping[str, pl.DataFrame],
     model: LoadedModel,
     scoring: Scoring,
     names: Sequence[str],
@@ -53,7 +54,7 @@ def control_logprobs(
     Args:
         trajectories: columns trajectory_id, question_id, question, steps, gold_answer.
         pool: likewise, the trajectories that another question's gold answer and steps are taken from.
-        negatives: columns of `labels.hard_negatives` of the trajectories.
+        negatives: by control that has them, columns of `labels.hard_negatives` of the trajectories.
         names: of `SCORED_CONTROLS`.
         seed: decides which other question a question is paired with.
         progress: called with the number of trajectories just finished.
@@ -82,7 +83,7 @@ def control_logprobs(
 def _admit(
     part: pl.DataFrame,
     exchanged: Mapping[str, pl.DataFrame],
-    negatives: pl.DataFrame,
+    negatives: Mapping[str, pl.DataFrame],
     model: LoadedModel,
     scoring: Scoring,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
@@ -90,13 +91,13 @@ def _admit(
     admitted: list[TokenizedTrajectory] = []
     refused: list[tuple[str, str]] = []
     for name, own in exchanged.items():
-        contrasted = name == "other_step"
+        contrasted = name in negatives
         fitting, others = admit(
             own.join(part, on="trajectory_id", how="semi"),
-            negatives if contrasted else negatives.clear(),
+            negatives[name] if contrasted else HardNegatives.create_empty(),
             model.tokenizer,
             model.context_length,
-            scoring.model_copy(update={"conditionings": ("marginal",)}) if contrasted else scoring,
+            scoring.model_copy(update={"conditionings": ("marginal",)}) if name == "other_step" else scoring,
             contrasted=contrasted,
             of_steps=name == "step_surprisal",
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cpmi_dagster.contracts.contexts import FROM_QUESTION
 from cpmi_dagster.contracts.keys import (
     BY_PROVER,
     CONTROLS,
@@ -162,6 +163,8 @@ def _settings_of(needs: Needs, made_with: Mapping[str, Any]) -> dict[str, str]:
     if needs.scores or needs.prover_scores:
         conditionings = needs.conditionings or [made_with.get("rewards", {}).get("default_conditioning")]
         negatives = made_with.get("demand", {}).get("negatives") if needs.negatives is None else needs.negatives
+        if FROM_QUESTION in needs.controls:
+            negatives = "sampled from the question alone"
         found |= {"conditioning": ", ".join(map(str, conditionings)), "hard negatives of a question": negatives}
         found |= {"prompt templates": made_with.get("scoring.templates")}
     if needs.policy_steps != 0:

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import polars as pl
 
-from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
+from cpmi_dagster.contracts.contexts import FROM_QUESTION
+from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, QUESTION_NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
-from cpmi_dagster.negatives import hard_negatives as negatives
+from cpmi_dagster.negatives.hard_negatives import hard_negatives
+from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.resources.lake.parts import FURTHER, LONGEST_PREFIX, PART, PART_OF_ROW, part_of_logprob
 from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
@@ -20,13 +22,13 @@ from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.scoring.settings import ProfileScoring
 
 
-def sample_negatives(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+def sample_negatives(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, negatives: Negatives) -> StageOutput:
     """Hard negatives of a chunk, sampled from the labeler; edits of the gold answer fill the rest."""
     settings = own.settings
-    engine = own.models.engine("labeler", settings.rollouts.batch_sequences) if settings.negatives.samples else None
+    engine = own.models.engine("labeler", settings.rollouts.batch_sequences) if negatives.samples else None
     comparison = settings.answers.comparison
-    result = negatives.hard_negatives(chunk, engine, settings.negatives, settings.seed, advance, comparison)
-    notes = [f"{name} has fewer than {settings.negatives.count} hard negatives" for name in result.short]
+    result = hard_negatives(chunk, engine, negatives, settings.seed, advance, comparison)
+    notes = [f"{name} has fewer than {negatives.count} hard negatives" for name in result.short]
     return StageOutput(result.negatives, own.models.identity("labeler"), result.cost, notes)
 
 
@@ -69,7 +71,8 @@ def score_controls(
     """What the labeler reads for controls of a chunk; `pool` as in `control_logprobs`, `wanted` as control/template."""
     model, seed = own.models.load("labeler"), own.settings.seed
     names = list(dict.fromkeys(part.partition("/")[0] for part in wanted))
-    made = controls.control_logprobs(chunk, pool, own.beside[NEGATIVES], model, scoring, names, seed, advance)
+    by_control = {"other_step": own.beside[NEGATIVES], FROM_QUESTION: own.beside[QUESTION_NEGATIVES]}
+    made = controls.control_logprobs(chunk, pool, by_control, model, scoring, names, seed, advance)
     logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(wanted)))
     return StageOutput(logprobs, model.identity, made.cost, made.notes)
 

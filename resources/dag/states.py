@@ -29,6 +29,7 @@ from cpmi_dagster.resources.lake.parts import (
     NOTHING,
     ROWS_OF_PARTITION,
     inputs_of,
+    is_read,
     partitions_of,
     parts_asked,
     parts_read,
@@ -173,16 +174,14 @@ class States:
         by_part = {
             key: contents for key, contents in facts["inputs"].items() if parts_read(stage.table, "", key) is not None
         }
-        shared = {
-            **facts,
-            "inputs": {key: own for key, own in facts["inputs"].items() if key not in by_part},
-            "asks": None,
-        }
+        whole = {key: own for key, own in facts["inputs"].items() if key not in by_part}
+        shared = {**facts, "asks": None}
         try:
             keys = {
                 part: hash_of(
                     {
                         **shared,
+                        "inputs": {key: own for key, own in whole.items() if is_read(stage.table, part, key)},
                         "part": part,
                         "of": {
                             key: {name: contents[name] for name in parts_read(stage.table, part, key) or ()}

@@ -28,7 +28,7 @@ from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.lake.parts import parts_asked
 from cpmi_dagster.resources.lake.records import FileRecord, merged
 from cpmi_dagster.resources.lake.shared_locks import SharedLocks, shared_locks
-from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of
+from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of, with_categories
 
 LOG = logging.getLogger(__name__)
 
@@ -283,7 +283,8 @@ class Lake:
         """The first rows of a partition, without their provenance columns."""
         paths = self.paths(key, partition)[:1]
         empty = TABLES[key].schema.create_empty()
-        return pl.concat([empty, *(pl.read_parquet(path, columns=own_columns(key), n_rows=rows) for path in paths)])
+        heads = (pl.read_parquet(path, columns=own_columns(key), n_rows=rows) for path in paths)
+        return pl.concat([empty, *(with_categories(key, frame) for frame in heads)])
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
         entry = self.entry(key, partition)

@@ -1,6 +1,6 @@
 """Which parts of a table a profile asks for, and which rows of its inputs a partition depends on.
 
-    labels/hard_negatives     1, 2, 3, 4               ranks
+    labels/hard_negatives     1, 2, 3, 4               ranks, as of labels/question_negatives
     labels/answer_logprobs    0/step/1, 0/question/1   template, what precedes the answer, rank (0 is the gold answer)
     labels/control_logprobs   other_gold/0             control, template
     labels/policy_rollouts    1/0, further/0           steps of the prefix, number of the rollout
@@ -15,7 +15,7 @@ from itertools import product
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import LAST, contexts_of, part_of_context
+from cpmi_dagster.contracts.contexts import FROM_QUESTION, LAST, contexts_of, part_of_context
 from cpmi_dagster.contracts.keys import (
     CONTROLS,
     LOGPROBS,
@@ -23,6 +23,7 @@ from cpmi_dagster.contracts.keys import (
     POLICY_ROLLOUTS,
     PROBLEMS,
     PROVER_ROLLOUTS,
+    QUESTION_NEGATIVES,
     REJECTED_TRAJECTORIES,
     SELECTED,
     SOFT_LABELS,
@@ -61,6 +62,9 @@ def _rollouts(steps: int | None, shortest: int, count: int) -> Iterator[str]:
 
 _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
     NEGATIVES: lambda settings: map(str, range(1, settings.demand.negatives + 1)),
+    QUESTION_NEGATIVES: lambda settings: (
+        map(str, range(1, settings.negatives.count + 1)) if FROM_QUESTION in settings.demand.controls else ()
+    ),
     LOGPROBS: _logprobs,
     REJECTED_TRAJECTORIES: _logprobs,
     CONTROLS: lambda settings: (
@@ -70,7 +74,7 @@ _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
     PROVER_ROLLOUTS: lambda settings: _rollouts(settings.demand.prover_steps, 0, settings.rollouts.prover_count),
 }
 PART_OF_ROW = {
-    NEGATIVES: pl.col("rank").cast(pl.String),
+    **dict.fromkeys((NEGATIVES, QUESTION_NEGATIVES), pl.col("rank").cast(pl.String)),
     CONTROLS: pl.format("{}/{}", "control", "template"),
     **dict.fromkeys(
         (POLICY_ROLLOUTS, PROVER_ROLLOUTS),
@@ -84,7 +88,7 @@ PART_OF_ROW = {
     ),
 }
 """The part that a row is of, by its own columns; that of a log-probability takes the number of steps too."""
-MADE_TOGETHER = {NEGATIVES}
+MADE_TOGETHER = {NEGATIVES, QUESTION_NEGATIVES}
 """Tables of which all parts are made again where one is missing: more of them are drawn from the same samples."""
 
 
@@ -104,6 +108,13 @@ def parts_read(key: str, part: str, source: str) -> tuple[str, ...] | None:
         rank = part.rpartition("/")[2]
         return () if part == NOTHING or rank == "0" else (rank,)
     return () if part == NOTHING else None
+
+
+def is_read(key: str, part: str, source: str) -> bool:
+    """Whether a part of a table depends on an input at all: of controls, each on hard negatives of one kind."""
+    if key != CONTROLS or source not in {NEGATIVES, QUESTION_NEGATIVES}:
+        return True
+    return (source == QUESTION_NEGATIVES) == (part.partition("/")[0] == FROM_QUESTION)
 
 
 def part_of_logprob(step_count: pl.Expr) -> pl.Expr:

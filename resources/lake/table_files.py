@@ -15,7 +15,7 @@ from uuid import uuid4
 import polars as pl
 from dataframely.exc import SchemaError, ValidationError
 
-from cpmi_dagster.contracts.tables import TABLES, provenance_of
+from cpmi_dagster.contracts.tables import TABLES, columns_of, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.whole_files import UNFINISHED
 from cpmi_dagster.resources.lake.current_files import LAKE
@@ -178,9 +178,9 @@ class TableFiles:
         try:
             self.check(key, partition, file)
             if set(parts) >= set(self.record(key, partition, file).parts):
-                return pl.read_parquet(path, columns=columns)
+                return with_categories(key, pl.read_parquet(path, columns=columns))
             chosen = pl.col(PART).is_null() | pl.col(PART).is_in(list(parts))
-            return pl.read_parquet(path, columns=[*columns, PART]).filter(chosen).select(columns)
+            return with_categories(key, pl.read_parquet(path, columns=[*columns, PART]).filter(chosen).select(columns))
         except pl.exceptions.ColumnNotFoundError as error:
             raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
         except pl.exceptions.PolarsError as error:
@@ -228,6 +228,12 @@ def _contents(frame: pl.DataFrame, parts: Mapping[str, str]) -> dict[str, str]:
 def own_columns(key: str) -> list[str]:
     """A table's columns without those of its provenance."""
     return list(TABLES[key].schema.columns())
+
+
+def with_categories(key: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a file with the categories of today's contract: one may have been added since they were written."""
+    kinds = columns_of(TABLES[key])
+    return frame.cast({name: kinds[name] for name in frame.columns if isinstance(kinds.get(name), pl.Enum)})
 
 
 def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:

@@ -27,14 +27,14 @@ pytestmark = [
 SECONDS = 900
 MADE_IN_CHUNKS = (
     "labels/hard_negatives", "labels/answer_logprobs", "labels/control_logprobs", "labels/prover_logprobs",
-    "labels/policy_rollouts", "labels/prover_rollouts",
+    "labels/policy_rollouts", "labels/prover_rollouts", "labels/question_negatives",
 )  # fmt: skip
 FEW = {
     **SMALL,
     "profile": "few",
     "selection": {"trajectories": 8},
     "shards": 2,
-    "rewards": {"types": ["cpmi", "mc", "pav", "cpmi_prover", "other_gold"]},
+    "rewards": {"types": ["cpmi", "mc", "pav", "cpmi_prover", "other_gold", "cpmi_question_negatives"]},
     "recipes": [{"name": "mc_bce", "reward_type": "mc"}],
 }
 

@@ -14,7 +14,7 @@ from cpmi_dagster.negatives.hard_negatives import (
     heuristic_negatives,
 )
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.trajectories.templates import render_negative_prompt
+from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question
 
 GOLDS = [
     "18", "0", "1", "-4", "1234567", "3.50", "0.5", r"1,\!250", r"\$18.90", "75\\%", r"120^\circ", "10 \\text{ cm}",
@@ -117,6 +117,24 @@ def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours(repeated: boo
     assert whole.negatives["source"].to_list()[::4] == ["model"] * 5
     prompts = 1 if repeated else 5
     assert (whole.cost.forward_tokens, whole.cost.generated_tokens) == (prompts * 16, prompts * 6)
+
+
+@pytest.mark.parametrize("sees", ["solution", "question"])
+def test_no_negative_is_the_gold_answer_whatever_the_labeler_is_shown(sees):
+    engine, asked = ScriptedEngine("12.0", r"\frac{24}{2}", "13"), Negatives(sees=sees)
+    found = hard_negatives(some_trajectories(3), engine, asked, seed=7).negatives
+    assert not any(is_equivalent("12", answer) for answer in found["answer"])
+    assert found.group_by("trajectory_id").len()["len"].to_list() == [4, 4, 4]
+
+
+def test_shown_the_question_alone_the_labeler_reads_neither_the_gold_answer_nor_steps_nor_about_them():
+    trajectories, engine = some_trajectories(3), ScriptedEngine()
+    found = hard_negatives(trajectories, engine, Negatives(sees="question"), seed=7).negatives
+    (((prompt,), *_),) = engine.asked
+    assert prompt == f"{render_question('What is 5 + 7?')}The answer is: "
+    assert not any(text in prompt for text in ("12", "Gold", "incorrect", *trajectories["steps"].explode()))
+    sampled = found.filter(source="model").group_by("trajectory_id", maintain_order=True).agg("answer")["answer"]
+    assert sampled.to_list() == [[f"{len(prompt)}"]] * 3
 
 
 def test_the_model_is_asked_once_for_all_with_the_released_settings():

@@ -72,6 +72,7 @@ BY_HAND = {
     "other_gold": {"t1": [0.25 + 0.5, 0.5 - 1.0]},
     "other_step": {"t1": [1.0, -2.0]},
     "truth": {"t1": [1.0, 0.0], "t2": [0.0, 0.0]},
+    "cpmi_question_negatives": {"t1": [1.5, -2.0]},
 }
 # mean log-probabilities by control, context and answer rank, under one template
 CONTROL_MEANS = {
@@ -83,6 +84,9 @@ CONTROL_MEANS = {
     ("other_step", "question", -1): (-2.0, -1.0),
     ("other_step", "step", 0): (-1.0, -1.0),
     ("other_step", "step", 1): (-3.0, 0.0),
+    ("question_negatives", "question", -1): (-2.0, -1.0, -3.0),
+    ("question_negatives", "step", 0): (-1.0, -2.0, -3.0),
+    ("question_negatives", "step", 1): (-3.0, -1.0, -1.0),
 }
 PROVER_MEANS = {("question", -1): (-2.0, -2.0), ("step", 0): (-2.0, -3.0), ("step", 1): (-3.0, -2.0)}
 

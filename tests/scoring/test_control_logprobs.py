@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scoring_examples import negatives_of
 
 from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
-from cpmi_dagster.contracts.tables import ControlLogprobs
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
 from cpmi_dagster.scoring.controls import control_logprobs, with_other_gold, with_other_steps
+from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question, render_step
 
@@ -23,12 +24,16 @@ POOL = pl.DataFrame(
     }
 )
 NEGATIVES = negatives_of({"t1": ["2", "3"], "t2": ["2"], "t3": ["5"], "t4": ["6"]})
+BY_CONTROL = {
+    "other_step": NEGATIVES,
+    "question_negatives": negatives_of({name: ["7"] for name in POOL["trajectory_id"]}),
+}
 SCORING = Scoring(templates=2, conditionings=("marginal",))
 
 
 def controls_of(model, names=SCORED_CONTROLS, trajectories=POOL, scorer="tree"):
     scoring = SCORING.model_copy(update={"scorer": scorer})
-    return control_logprobs(trajectories, POOL, NEGATIVES, model, scoring, names, seed=0)
+    return control_logprobs(trajectories, POOL, BY_CONTROL, model, scoring, names, seed=0)
 
 
 def test_a_steps_surprisal_is_that_of_transformers_on_the_whole_text(qwen3):
@@ -57,8 +62,17 @@ def test_every_control_has_its_rows_and_nothing_else(qwen3):
     counts = dict(made.logprobs.group_by("control").len().iter_rows())
     steps = POOL["steps"].list.len().sum()
     contexts = steps + POOL.height
-    assert counts == {"step_surprisal": 2 * steps, "other_gold": 2 * contexts, "other_step": 2 * (2 * contexts + 4)}
+    of_answers = {"other_gold": contexts, "other_step": 2 * contexts + 4, "question_negatives": 2 * contexts}
+    assert counts == {name: 2 * count for name, count in {"step_surprisal": steps, **of_answers}.items()}
     assert made.notes == []
+
+
+def test_answers_with_other_negatives_are_scored_as_all_answers_are(qwen3):
+    made = controls_of(qwen3, ["question_negatives"]).logprobs.drop("control")
+    answers = answer_logprobs(POOL, BY_CONTROL["question_negatives"], qwen3, SCORING).logprobs
+    keys = AnswerLogprobs.primary_key()
+    assert made.select(keys).equals(answers.select(keys))
+    assert (made["logprob_sum"] - answers["logprob_sum"]).abs().max() < 1e-4
 
 
 def test_the_other_gold_answer_has_another_text_and_no_trajectory_takes_its_own():
@@ -84,6 +98,6 @@ def test_what_is_exchanged_does_not_depend_on_the_order_of_rows(order, seed):
 
 def test_a_shard_of_one_question_has_no_other_one_and_says_so(qwen3):
     alone = POOL.filter(question_id="q1")
-    made = control_logprobs(alone, alone, NEGATIVES, qwen3, SCORING, ["other_gold", "other_step"], seed=0)
+    made = control_logprobs(alone, alone, BY_CONTROL, qwen3, SCORING, ["other_gold", "other_step"], seed=0)
     assert made.logprobs.is_empty()
     assert "t1 has no `other_gold`: its shard has no other question to take one from" in made.notes
