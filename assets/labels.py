@@ -40,7 +40,6 @@ from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.formulas import Evidence
-from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.rewards.summary import reward_summary
 from cpmi_dagster.scoring import conditionings
 from cpmi_dagster.scoring.settings import ProfileScoring
@@ -321,11 +320,9 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
         basis=settings.cost_basis,
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
         methods=settings.rewards.methods,
+        completed=_completed(run, shard).height,
     )
-    needs = {name: reward_type(name).needs for name in settings.rewards.methods}
-    by_rollouts = [name for name, own in needs.items() if (own.policy_steps, own.prover_steps) != (0, 0)]
-    count = pl.when(pl.col("method").is_in(by_rollouts)).then(_completed(run, shard).height).otherwise("trajectories")
-    return StageOutput(frame.with_columns(trajectories=count))
+    return StageOutput(frame)
 
 
 STAGES = (

@@ -6,4 +6,4 @@ MINIATURE = "miniature:"
 
 WEIGHTS = Path(__file__).parent / "weights"
 
-MODEL_FOLDERS: dict[str, Path] = {"labeler": WEIGHTS / "labeler", "prover": WEIGHTS / "prover"}
+MODEL_FOLDERS: dict[str, Path] = {name: WEIGHTS / name for name in ("labeler", "prover", "backbone")}

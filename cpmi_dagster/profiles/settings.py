@@ -177,11 +177,6 @@ class Settings(BaseSettings):
                 )
             if needs.truth and not self.sources.step_truth:
                 raise ValueError(f"rewards.types: `{name}` needs sources.step_truth; name it, or remove the type")
-            if self.rollouts.sample and reward_type(name).merge:
-                raise ValueError(
-                    f"rollouts.sample: `{name}` needs rollouts of every trajectory; remove it from rewards.types, or "
-                    "set rollouts.sample to null"
-                )
         if self.benchmarks.best_of_n and self.models.policy is None:
             raise ValueError(
                 "models.policy is missing, and benchmarks.best_of_n samples candidates from it; name the model, or set "

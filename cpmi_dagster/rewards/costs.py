@@ -88,6 +88,7 @@ def labeling_costs(
     basis: CostBasis,
     models: Mapping[str, str],
     methods: Sequence[str],
+    completed: int | None = None,
 ) -> pl.DataFrame:
     """What labeling a shard by each method takes: each pays for what it uses.
 
@@ -96,6 +97,7 @@ def labeling_costs(
         trajectories: how many were labelled.
         models: names of `labeler`, `rollouts` and `prover`.
         methods: reward types, e.g. mc, pav, cpmi, cpmi_merge1.
+        completed: how many of the trajectories have rollouts; all when None. Methods that take rollouts label these.
 
     Returns:
         Columns of `labels.labeling_costs`, one row per method.
@@ -104,9 +106,14 @@ def labeling_costs(
     for method in methods:
         demand = demand_of([method], basis.default_conditioning, basis.negatives)
         parts = costs_of(demand, measured, basis, reward_type(method).needs.negatives)
+        labelled = trajectories
+        if completed is not None and (demand.policy_steps, demand.prover_steps) != (0, 0):
+            labelled = completed
+            if "labeler" in parts:
+                parts["labeler"] = parts["labeler"].times(completed / max(trajectories, 1))
         total = sum(parts.values(), Cost.zero())
         names = " + ".join(dict.fromkeys(models[role] for role in parts))
-        rows.append({"shard": shard, "method": method, "model": names, "trajectories": trajectories, **total.to_dict()})
+        rows.append({"shard": shard, "method": method, "model": names, "trajectories": labelled, **total.to_dict()})
     return LabelingCosts.cast(pl.DataFrame(rows, schema=LabelingCosts.column_names()))
 
 

@@ -120,14 +120,15 @@ def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
     """`first` at the first `steps` steps, `rest` after them (CPMI_Merge, section 4.3 and appendix D.2).
 
     Args:
-        first: trajectory_id, step_index, reward; it must have the first steps of all trajectories of `rest`.
+        first: trajectory_id, step_index, reward; the trajectories that it lacks are left out.
         rest: likewise, every step of its trajectories.
         steps: k, how many steps take `first`.
 
     Raises:
-        ScoringError: `first` lacks a step.
+        ScoringError: `first` lacks a step of a trajectory.
     """
-    joined = rest.join(first, on=STEP, how="left", suffix="_first")
+    both = rest.join(first, on="trajectory_id", how="semi", maintain_order="left")
+    joined = both.join(first, on=STEP, how="left", suffix="_first", maintain_order="left")
     reward = pl.when(pl.col("step_index") < steps).then(pl.col("reward_first")).otherwise(pl.col("reward"))
     return _complete(joined.select(*STEP, reward=reward), "policy")
 

@@ -29,6 +29,7 @@ class ModelRecipe:
         learning_rate: Peak of the cosine schedule.
         seed: Seed of the weights and of the document stream.
         marked: Share of the documents whose steps are marked right or wrong.
+        saved_as: Precision of the written weights.
     """
 
     hidden_size: int
@@ -41,6 +42,7 @@ class ModelRecipe:
     learning_rate: float
     seed: int
     marked: float = 0
+    saved_as: str = "float32"
 
 
 LABELER = ModelRecipe(
@@ -56,7 +58,7 @@ LABELER = ModelRecipe(
 )
 RECIPES: dict[ModelName, ModelRecipe] = {
     "labeler": LABELER,
-    "backbone": replace(LABELER, layers=6, steps=3_000, learning_rate=3e-3, seed=73, marked=0.8),
+    "backbone": replace(LABELER, layers=6, steps=3_000, learning_rate=3e-3, seed=74, marked=0.9, saved_as="float16"),
     "prover": ModelRecipe(
         hidden_size=80,
         layers=4,

@@ -12,6 +12,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
 
@@ -64,7 +65,10 @@ def continued(folder: Path, recipe: ModelRecipe, tokenizer: PreTrainedTokenizerF
 
     Layers that the recipe has beyond it come on top, and add nothing before they are trained.
     """
-    trained, known = Qwen3ForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    trained, known = (
+        Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32),
+        AutoTokenizer.from_pretrained(folder),
+    )
     model = build_model(recipe, tokenizer)
     weights = trained.state_dict()
     embedding = weights["model.embed_tokens.weight"]
@@ -143,9 +147,9 @@ def probe_problems() -> list[tuple[str, str]]:
     return [(problem.question, problem.answer) for problem in problems]
 
 
-def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, output: Path) -> None:
-    """Write weights, configuration and tokenizer."""
-    model.save_pretrained(output)
+def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, output: Path, dtype: str) -> None:
+    """Write weights in a precision, configuration and tokenizer."""
+    deepcopy(model).to(getattr(torch, dtype)).save_pretrained(output)
     tokenizer.save_pretrained(output)
 
 
@@ -169,7 +173,7 @@ def train(recipe: ModelRecipe, output: Path, save_every: int, initial: Path | No
         if step % 50 == 0:
             logger.info("step %d  loss %.4f  %.0f s", step, recent, time.monotonic() - started)
         if step % save_every == 0 or step == recipe.steps:
-            save(model, tokenizer, output)
+            save(model, tokenizer, output, recipe.saved_as)
             model.eval()
             logger.info("step %d  greedy accuracy %.3f", step, accuracy(model, tokenizer, probes, temperature=0.0))
             model.train()

@@ -16,7 +16,7 @@ from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID, build_tokenizer
 
 pytestmark = pytest.mark.slow
 
-LARGEST_TOTAL = 6_000_000
+LARGEST_TOTAL = 8_000_000
 MODEL_FILES = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TOKENIZER: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(MODEL_FOLDERS["labeler"])
 models = pytest.mark.parametrize("folder", MODEL_FOLDERS.values(), ids=MODEL_FOLDERS)
@@ -78,7 +78,7 @@ def test_a_model_folder_is_complete(folder):
 def test_a_model_loads_and_knows_its_tokenizer(folder):
     model = AutoModelForCausalLM.from_pretrained(folder)
     assert isinstance(model, Qwen3ForCausalLM)
-    assert model.dtype == torch.float32
+    assert model.dtype == (torch.float16 if folder.name == "backbone" else torch.float32)
     assert model.config.vocab_size == len(AutoTokenizer.from_pretrained(folder))
     assert model.config.tie_word_embeddings
 
@@ -89,7 +89,7 @@ def test_the_prover_is_the_smaller_model():
     assert 250_000 < prover.num_parameters() < 450_000
 
 
-def test_both_models_fit_into_the_package():
+def test_the_models_fit_into_the_package():
     sizes = [path.stat().st_size for folder in MODEL_FOLDERS.values() for path in folder.rglob("*") if path.is_file()]
     assert sum(sizes) < LARGEST_TOTAL
 

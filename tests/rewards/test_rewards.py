@@ -233,12 +233,17 @@ def test_a_conditioning_that_was_not_scored_is_an_error_that_says_what_to_add():
     ("reward_type", "rollouts", "message"),
     [
         ("pav", {"prover": {**PROVER_CORRECT, "t1": {1: "11", 2: "00"}}}, r"`t1` lacks prover rollouts.*step 0"),
-        ("cpmi_merge1", {"policy": {"t2": CORRECT["t2"]}}, r"`t1` lacks policy rollouts.*step 0"),
+        ("cpmi_merge1", {"policy": {**CORRECT, "t1": {2: CORRECT["t1"][2]}}}, r"`t1` lacks policy rollouts.*step 0"),
     ],
 )
 def test_missing_rollouts_are_an_error_that_names_the_trajectory(reward_type, rollouts, message):
     with pytest.raises(ScoringError, match=message):
         rewards_of(reward_type, **rollouts)
+
+
+@pytest.mark.parametrize("reward_type", ["cpmi_merge1", "rand_merge", "mc"])
+def test_trajectories_without_rollouts_are_left_out(reward_type):
+    assert set(rewards_of(reward_type, policy={"t1": CORRECT["t1"]})[reward_type]) == {"t1"}
 
 
 def test_a_merge_does_not_need_the_rollouts_of_later_steps():
