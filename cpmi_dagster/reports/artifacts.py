@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
-from cpmi_dagster.reports import differences, efficiency, evidence, labels, process_level, quality
+from cpmi_dagster.reports import differences, efficiency, evidence, label_increment, labels, process_level, quality
 from cpmi_dagster.reports import reward_rows as rows
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
@@ -58,6 +58,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
     (
         Artifact("label_evidence", (*LABELS, keys.LOGPROBS), evidence.measure_evidence),
         Artifact("label_quality", LABELS, labels.measure_label_quality),
+        Artifact("label_increment", LABELS, label_increment.measure_label_increment),
         Artifact("label_auc", (*LABELS, keys.LOGPROBS, keys.BY_PROVER), evidence.measure_label_auc),
         Artifact("label_within", LABELS, labels.measure_label_within),
         Artifact("jeffreys", (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.LOGPROBS), evidence.measure_jeffreys),

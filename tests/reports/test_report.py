@@ -128,7 +128,7 @@ def test_a_calibrated_model_lies_on_the_line_and_an_overconfident_one_below_it()
 
 def test_the_headline_takes_its_figures_from_the_artifacts(comparisons: Comparisons):
     table = headline_table(comparisons)
-    rewards = ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Majority vote", "Chance", "Ceiling"]
+    rewards = ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Step surprisal", "Majority vote", "Chance", "Ceiling"]
     assert table["reward"].to_list() == rewards
     row = table.row(by_predicate=pl.col("reward") == "CPMI", named=True)
     for column in HEADLINE_COLUMNS:
