@@ -8,9 +8,9 @@ import dataframely as dy
 
 ARTIFACT_NAMES = (
     "label_evidence", "label_quality", "label_increment", "label_auc", "label_within", "jeffreys", "templates",
-    "reward_distribution", "efficiency", "contrast", "distribution", "distribution_figure", "processbench", "prmbench", "best_of_n",
-    "dataset_statistics_table", "processbench_detailed", "prmbench_detailed", "labelers", "logic", "objectives",
-    "negatives_ablation", "merge_points", "pav_merges", "differences", "training_seeds",
+    "reward_distribution", "efficiency", "contrast", "distribution", "distribution_figure", "processbench",
+    "prmbench", "best_of_n", "dataset_statistics_table", "processbench_detailed", "prmbench_detailed", "labelers",
+    "logic", "objectives", "negatives_ablation", "merge_points", "pav_merges", "differences", "training_seeds",
 )  # fmt: skip
 
 
