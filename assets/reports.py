@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import Any, get_args
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.contracts.keys import (
     CHOICES,
     CPMI_80K,
@@ -28,11 +30,12 @@ from cpmi_dagster.contracts.keys import (
     TRUTH,
 )
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.errors import CpmiError, LakeError, SettingsError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
-from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
+from cpmi_dagster.reports.coverage import Coverage
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import Stage, stage
@@ -62,22 +65,40 @@ def _artifact_key(name: str) -> str:
     return f"reports/{name}"
 
 
+def _without_frames(settings: Settings) -> ReportInputs:
+    return ReportInputs(
+        recipes=settings.recipes,
+        labeler=settings.models.labeler.name,
+        bootstrap_samples=settings.benchmarks.bootstrap_samples,
+        seed=settings.seed,
+        default_conditioning=settings.rewards.default_conditioning,
+        negatives=settings.negatives.count,
+        comparison=settings.answers.comparison,
+    )
+
+
+def shipped_coverage() -> Iterator[Coverage]:
+    """What every shipped profile measures; without those that the environment makes impossible."""
+    for name in sorted(path.stem for path in PROFILES.glob("*.yaml")):
+        try:
+            settings = load_settings(name)
+        except SettingsError:
+            continue
+        judged = {*STEP_BENCHMARKS.keys() & settings.sources.benchmarks.keys(), *settings.benchmarks.best_of_n}
+        inputs, candidates = _without_frames(settings), settings.benchmarks.candidates
+        yield Coverage(name, inputs, settings.rewards.types, judged, candidates)
+
+
 def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
     """What figures are measured from; of `READ_BY_SHARD`, one shard is in memory at a time."""
 
     def shards(key: str) -> Iterator[pl.DataFrame]:
         return (run.read(key, shard) for shard in run.settings.shard_keys)
 
-    return ReportInputs(
+    return replace(
+        _without_frames(run.settings),
         frames={key: run.read(key) for key in needs if key not in READ_BY_SHARD},
         shards={key: partial(shards, key) for key in needs if key in READ_BY_SHARD},
-        recipes=run.settings.recipes,
-        labeler=run.settings.models.labeler.name,
-        bootstrap_samples=run.settings.benchmarks.bootstrap_samples,
-        seed=run.settings.seed,
-        default_conditioning=run.settings.rewards.default_conditioning,
-        negatives=run.settings.negatives.count,
-        comparison=run.settings.answers.comparison,
     )
 
 
@@ -137,6 +158,7 @@ def report(run: StageRun) -> StageOutput:
         ),
         provenance=_provenance(run.lake, run.settings),
         versions={name: version(name) for name in VERSIONS},
+        shipped=[each for each in shipped_coverage() if each.profile != run.settings.profile],
     )
     remove_unfinished(run.settings.folder / REPORT_FILE)
     write_whole(run.settings.folder / REPORT_FILE, html)

@@ -73,14 +73,19 @@ def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
 
 def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
     """Quality and change of cost against MC with this profile's labeler."""
-    name = labeler_name(inputs.labeler)
-    rows = (RecipeRow(f"{name}, MC", "mc"), RecipeRow(f"{name}, CPMI-based", "cpmi_merge1"))
+    rows = labeler_rows(inputs)
     columns = columns_of_measures(MAIN_MEASURES, {"AUC": "ROC-AUC", "MATH": "MATH500"})
     measurements = measure_quality(inputs, rows, columns)
     for column, cost in COST_COLUMNS.items():
         for row, ratio in cost_ratios(inputs, rows, "mc", cost).items():
             measurements.append(measurement(row, f"{column} change (%)", _percent_of_change(ratio, 1)))
     return measured_frame(measurements)
+
+
+def labeler_rows(inputs: ReportInputs) -> tuple[RecipeRow, ...]:
+    """The rows of this profile's labeler."""
+    name = labeler_name(inputs.labeler)
+    return RecipeRow(f"{name}, MC", "mc"), RecipeRow(f"{name}, CPMI-based", "cpmi_merge1")
 
 
 def cost_ratios(inputs: ReportInputs, rows: Iterable[RecipeRow], baseline: str, cost: str) -> dict[str, Estimate]:

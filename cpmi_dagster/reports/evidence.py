@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, PLACES, STEP, common_steps, label_aucs
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Floats, Resampled, bootstrap, holm
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Floats, Resampled, bootstrap, bootstrap_mean, holm
 from cpmi_dagster.contracts.keys import BY_PROVER, LOGPROBS, SCORES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
 from cpmi_dagster.reports.labels import (
@@ -71,6 +71,7 @@ WITHIN = "(a) First wrong step found, and the best free label"
 ACROSS = "(a) Label AUC without last steps, and the best free label"
 BY_KNOWLEDGE = "(b) Label AUC without last steps, most and least known third"
 TO_MC = "(c) Label AUC, and MC's"
+SIZE, RANKS, NEGATIVE = f"|{METHOD}|", "Spearman", "Negative"
 MARGIN = 0.05
 """Difference in AUC within which labels count as equal."""
 
@@ -181,7 +182,10 @@ def measure_templates(inputs: ReportInputs) -> pl.DataFrame:
 
 
 def measure_jeffreys(inputs: ReportInputs) -> pl.DataFrame:
-    """Rank correlation of CPMI, and of its size, with the Jeffreys divergence that section 4.2 says it estimates."""
+    """Rank correlation of CPMI, and of its size, with the Jeffreys divergence that section 4.2 says it estimates.
+
+    And the share of steps where CPMI is negative, which the divergence never is.
+    """
     rewards = inputs.table(STEP_REWARDS).filter(reward_type="cpmi")
     divergences = pl.concat(
         jeffreys_divergences(
@@ -194,11 +198,12 @@ def measure_jeffreys(inputs: ReportInputs) -> pl.DataFrame:
         return measured_frame([])
     divergence, questions = joined["divergence"], joined["question_id"]
     measured: list[Measurement] = []
-    for row, term in (("CPMI", joined["reward"]), ("|CPMI|", joined["reward"].abs())):
+    for row, term in ((METHOD, joined["reward"]), (SIZE, joined["reward"].abs())):
         spearman = _correlation(term.rank(), divergence.rank(), questions, inputs)
         pearson = _correlation(term, divergence, questions, inputs)
-        measured += [measurement(row, "Spearman", spearman), measurement(row, "Pearson", pearson)]
-    return measured_frame(measured)
+        measured += [measurement(row, RANKS, spearman), measurement(row, "Pearson", pearson)]
+    is_negative = bootstrap_mean((joined["reward"] < 0).to_numpy(), *inputs.draws, questions.to_numpy())
+    return measured_frame([*measured, measurement(METHOD, NEGATIVE, is_negative.estimate())])
 
 
 def _questions(inputs: ReportInputs) -> pl.DataFrame:

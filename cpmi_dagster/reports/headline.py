@@ -40,6 +40,7 @@ from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports import evidence
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW, RANGE
+from cpmi_dagster.reports.label_increment import GAIN, WITH
 from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,
@@ -127,8 +128,26 @@ def _beside(table: pl.DataFrame, column: str, unit: str, ours: Figure, shown: Ca
         if figure := _figure(table, row, column):
             yield f"{row}, which needs the labeler but no gold answer, {shown(figure)}"
     if figure := _figure(table, BASELINE, column):
-        fewer = f" (of {figure['n']:,} {unit})" if figure["n"] < ours["n"] else ""
-        yield f"{BASELINE} {shown(figure)}{fewer}"
+        yield f"{BASELINE} {shown(figure)}{_fewer(figure, ours, unit)}"
+
+
+def _increment(frames: Frames) -> Finding | None:
+    """What do the labels, and those by rollouts, add to labels that are had without them?"""
+    table = frames.get("label_increment", NOTHING)
+    gains = {gain["row"]: gain for gain in table.filter(column=GAIN).iter_rows(named=True)}
+    base = table.filter(~pl.col("row").is_in(list(gains)), column=WITH)
+    if not gains or base.is_empty():
+        return None
+    alone = base.row(0, named=True)
+    verdicts = {row: _verdict(gain, _figure(table, row, GAIN + ADJUSTED_P_VALUE)) for row, gain in gains.items()}
+    words = {True: "improves with", False: "worsens with", None: "cannot be shown to improve with"}
+    answer = f"A ranking of steps by {alone['row']} {_clauses(words, verdicts)}."
+    shown = (f"{row} {_shown(gain, 3)}{_fewer(gain, alone, 'steps')}" for row, gain in gains.items())
+    figures = (
+        f"Over {alone['n']:,} steps, last steps excluded, a regression on {alone['row']} has AUC {_shown(alone, 3)}. "
+        f"Added to it, these change the AUC: {', '.join(shown)}."
+    )
+    return Finding("What it adds", set(verdicts.values()) != {None}, answer, figures)
 
 
 def _rollouts(frames: Frames) -> Finding | None:
@@ -184,6 +203,23 @@ def _knowledge(frames: Frames) -> Finding | None:
     return Finding("When it works", verdict is not None, answer, figures)
 
 
+def _divergence(frames: Frames) -> Finding | None:
+    """Does CPMI estimate the Jeffreys divergence, as section 4.2 says, and does its size?"""
+    table = frames.get("jeffreys", NOTHING)
+    size, signed = (_figure(table, row, evidence.RANKS) for row in (evidence.SIZE, METHOD))
+    if size is None or signed is None:
+        return None
+    words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}
+    answer = (
+        f"The size of {METHOD} {words[_verdict(size)]} the Jeffreys divergence that section 4.2 says it approximates; "
+        f"{METHOD} itself, with its sign, {words[_verdict(signed)]} it."
+    )
+    figures = f"Over {size['n']:,} steps, the rank correlations are {_shown(size)} and {_shown(signed)}."
+    if negative := _figure(table, METHOD, evidence.NEGATIVE):
+        figures += f" The divergence is never negative; {METHOD} is at {_percent(negative)} of the steps."
+    return Finding("Against section 4.2", {_verdict(size), _verdict(signed)} != {None}, answer, figures)
+
+
 def _models(frames: Frames) -> Finding | None:
     """Do reward models trained on the labels differ, and are they better than chance?"""
     table, differences = (frames.get(name, NOTHING) for name in ("processbench", "differences"))
@@ -228,7 +264,8 @@ def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
 
 def findings(frames: Frames) -> list[Finding]:
     """The findings that have figures, from comparison frames (`tables.PaperComparison`) by artifact name."""
-    return [found for find in (_free_labels, _rollouts, _knowledge, _models) if (found := find(frames))]
+    every = (_free_labels, _increment, _rollouts, _knowledge, _divergence, _models)
+    return [found for find in every if (found := find(frames))]
 
 
 def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:
@@ -252,19 +289,28 @@ def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
 def _compared(title: str, subject: str, other: str, verdicts: Mapping[str, bool | None], figures: str) -> Finding:
     """A finding that states the verdict by every measure; one verdict where all agree."""
     words = {True: "are better", False: "are worse", None: "cannot be distinguished"}
-    by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
-    clauses = [f"{words[each]} by {' and '.join(names)}" for each, names in by_verdict.items() if names]
-    answer = f"Against {other}, {subject} {', and '.join(clauses)}."
-    if len(clauses) == 1:
+    answer = f"Against {other}, {subject} {_clauses({each: f'{said} by' for each, said in words.items()}, verdicts)}."
+    if len(set(verdicts.values())) == 1:
         verdict = next(iter(verdicts.values()))
         answer = f"{subject[0].upper()}{subject[1:]} {words[verdict]} {'from' if verdict is None else 'than'} {other}."
-    return Finding(title, len(by_verdict[None]) < len(verdicts), answer, figures)
+    return Finding(title, set(verdicts.values()) != {None}, answer, figures)
+
+
+def _clauses(words: Mapping[bool | None, str], verdicts: Mapping[str, bool | None]) -> str:
+    """What has each verdict, after the words for it: `improves with MC, and cannot be shown to improve with CPMI`."""
+    by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
+    return ", and ".join(f"{words[each]} {' and '.join(names)}" for each, names in by_verdict.items() if names)
 
 
 def _percent(figure: Figure) -> str:
     """A share and its interval in percent."""
     value, low, high = (None if figure[name] is None else 100 * figure[name] for name in ("measured", "low", "high"))
     return f"{format_figure(value, 0)} % {format_interval(low, high, 0)}".strip()
+
+
+def _fewer(figure: Figure, other: Figure, unit: str) -> str:
+    """What a figure is over, where that is less than another is."""
+    return f" (of {figure['n']:,} {unit})" if figure["n"] < other["n"] else ""
 
 
 def _shown(figure: Figure, decimals: int = 2) -> str:

@@ -20,6 +20,7 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.coverage import Coverage, unmeasured
 from cpmi_dagster.reports.evidence import GROUPINGS
 from cpmi_dagster.reports.figure_style import to_svg
 from cpmi_dagster.reports.headline import findings, headline_table, headline_texts, shown_columns
@@ -95,6 +96,7 @@ def render_report(
     provenance: pl.DataFrame = pl.DataFrame(),
     versions: Mapping[str, str] = {},
     profile_option: str = "",
+    shipped: Sequence[Coverage] = (),
 ) -> str:
     """Render the report as a complete HTML document.
 
@@ -105,6 +107,7 @@ def render_report(
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
+        shipped: other profiles that may measure what this one does not.
     """
     headline, plots = headline_table(comparisons, inputs.recipes), report_plots(inputs, comparisons)
     shown = shown_columns(headline)
@@ -114,6 +117,7 @@ def render_report(
     ]
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
     has_truth = bool(frames["label_quality"]["measured"].count())
+    absent = {name: unmeasured(artifact, frames[name], shipped) for name, artifact in ARTIFACTS.items()}
     papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
     labels = [name for name in ARTIFACTS if name not in (*papers, *OF_MODELS)]
     conditionings = "; ".join(
@@ -133,7 +137,8 @@ def render_report(
                 {
                     "name": name,
                     "paper": ARTIFACTS[name].paper,
-                    "untrained": ARTIFACTS[name].untrained(inputs),
+                    "printed": frames[name]["paper"].count(),
+                    "absent": sum(each.figures for each in absent[name]),
                     "measured": frames[name]["measured"].count() > 0,
                     "tables": [
                         (title, folded, table)
@@ -145,6 +150,18 @@ def render_report(
             ]
             for names in (labels, papers, OF_MODELS)
         ],
+        unmeasured=(
+            ["table", "rows", "columns", "figures", "measured by"],
+            [
+                [
+                    *map(PlainCell, (ARTIFACTS[name].paper.title, each.rows, each.columns)),
+                    PlainCell(f"{each.figures}", number=True),
+                    PlainCell(each.profiles or "–"),
+                ]
+                for name, blocks in absent.items()
+                for each in blocks
+            ],
+        ),
         has_truth=has_truth,
         opened=OPEN if has_truth else OPEN_WITHOUT_TRUTH,
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},

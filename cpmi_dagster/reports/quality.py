@@ -14,7 +14,7 @@ Best-of-N on the question sets has a row per way to choose a candidate:
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -24,7 +24,7 @@ from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, QUESTION_SETS, question_set_labels
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, DISTRIBUTION_SUBSET, resampled_step_auc
 from cpmi_dagster.contracts.keys import (
@@ -56,6 +56,13 @@ OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vot
 BOUNDS = {"pass_at_1": "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
 NOT_IN_LOGIC = "pav"
 LOGIC_ROWS = tuple(row for row in MAIN_ROWS if row.reward_type != NOT_IN_LOGIC)
+
+
+class Tested(NamedTuple):
+    """What a figure of a reward model rests on: benchmarks that it has judged, and candidates of each question."""
+
+    benchmarks: tuple[str, ...]
+    candidates: int = 0
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,24 @@ OBJECTIVE_HEADINGS = {
     "PRMB (best)": "PRMBench (best)",
     "MATH": "MATH500",
 }
+
+
+NAMESAKES = {**{heading: name for name, heading in OBJECTIVE_HEADINGS.items()}, "ROC-AUC": "AUC", "Math": "MATH"}
+"""Measure by the other names that columns have for it."""
+
+
+def tested_by_measures(column: str) -> Tested | None:
+    """What a column of `MEASURES`, or of RelEff by one, rests on; None for a column of costs or labels."""
+    name = column.removeprefix("RelEff ")
+    measure = MEASURES.get(NAMESAKES.get(name, name))
+    return measure and Tested(measure.benchmarks or (PRMBENCH,), CANDIDATES if measure.table == CHOICES else 0)
+
+
+def tested_on_questions(column: str) -> Tested:
+    """What a column of question sets rests on: `GSM8K N=16`, and `FOLIO` for best of 8."""
+    label, _, candidates = column.partition(" N=")
+    names = tuple(name for name, entry in QUESTION_SETS.items() if entry.label == label)
+    return Tested(names, int(candidates or CANDIDATES))
 
 
 def measure_quality(

@@ -75,6 +75,8 @@ PAV_MERGE_ROWS = (
     RecipeRow("CPMI", "cpmi"),
     *(RecipeRow(f"CPMI_Merge{steps}", f"pav_merge{steps}") for steps in (1, 2, 3)),
 )
+LABEL_ROWS = tuple(RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values())
+"""Every reward type, for tables of the labels themselves."""
 PAPER_ROWS = (*MAIN_ROWS, *CONTRAST_ROWS, *NEGATIVES_ROWS, *OBJECTIVE_ROWS, *MERGE_POINT_ROWS, *PAV_MERGE_ROWS)
 """Every row of the paper that takes a reward model."""
 

@@ -150,7 +150,7 @@ def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
     rewards = [
         {"trajectory_id": ids[number], "step_index": step, "reward_type": reward_type,
          "reward": float(truth[number, step] * sharpness + rng.normal())}
-        for reward_type, sharpness in {**SHARPNESS, "cpmi_m1": 1.2, "cpmi_m2": 1.3}.items()
+        for reward_type, sharpness in {**SHARPNESS, "cpmi_m1": 1.2, "cpmi_m2": 1.3, "step_surprisal": 0.7}.items()
         for number in range(80) for step in range(STEPS)
     ]  # fmt: skip
     statistics = pl.DataFrame({

@@ -229,6 +229,7 @@ def test_correlations_with_the_divergence_are_scipys():
         ("CPMI", "Spearman"): stats.spearmanr(both["reward"], both["divergence"]).statistic,
         ("CPMI", "Pearson"): stats.pearsonr(both["reward"], both["divergence"]).statistic,
         ("|CPMI|", "Spearman"): stats.spearmanr(both["reward"].abs(), both["divergence"]).statistic,
+        ("CPMI", "Negative"): (both["reward"] < 0).mean(),
     }
     measured = {(row, column): value for row, column, value in table.select("row", "column", "measured").iter_rows()}
     assert {key: measured[key] for key in expected} == pytest.approx(expected)

@@ -168,6 +168,44 @@ def test_reward_models_tell_labels_apart_only_where_both_controls_hold(ceiling, 
         assert f"one trained on true steps by {above[0]} [{above[1]}, {above[2]}]" in finding.figures
 
 
+def test_every_gain_is_stated_by_its_interval_and_holms_p_value_and_over_fewer_steps_says_so():
+    gains = {
+        "CPMI": (0.02, -0.01, 0.04, 0.2),
+        "CPMI (incremental)": (0.03, 0.01, 0.05, 0.08),
+        "MC": (0.09, 0.06, 0.12, 0.01),
+    }
+    rows: list[Row] = [("Step surprisal", "With it", 0.8, 0.75, 0.85)]
+    for row, (gain, low, high, p_value) in gains.items():
+        rows += [(row, "With it", 0.8 + gain, 0.7, 0.9), (row, "Difference", gain, low, high)]
+        rows.append((row, HOLM, p_value, None, None))
+    fewer = table(*rows).with_columns(n=pl.when(row="MC").then(20).otherwise("n"))
+    (finding,) = findings({"label_increment": fewer})
+    assert finding.tells
+    assert finding.answer == (
+        "A ranking of steps by Step surprisal improves with MC, "
+        "and cannot be shown to improve with CPMI and CPMI (incremental)."
+    )
+    assert "a regression on Step surprisal has AUC 0.800 [0.750, 0.850]." in finding.figures
+    assert finding.figures.endswith("MC 0.090 [0.060, 0.120] (of 20 steps).")
+
+
+@pytest.mark.parametrize(
+    ("size", "signed", "tells", "words"),
+    [
+        ((0.7, 0.8), (-0.1, 0.2), True, "rises with the Jeffreys .* with its sign, cannot be shown to depend on it"),
+        ((0.7, 0.8), (0.1, 0.2), True, "rises with the Jeffreys .* with its sign, rises with it"),
+        ((-0.1, 0.2), (-0.3, -0.1), True, "cannot be shown to depend on the Jeffreys .* with its sign, falls with it"),
+        ((-0.1, 0.2), (-0.1, 0.2), False, "cannot be shown to depend on the Jeffreys"),
+    ],
+)
+def test_what_follows_the_divergence_is_what_correlates_with_it(size, signed, tells, words):
+    rows = [(row, "Spearman", sum(ends) / 2, *ends) for row, ends in (("|CPMI|", size), ("CPMI", signed))]
+    (finding,) = findings({"jeffreys": table(*rows, ("CPMI", "Negative", 0.42, 0.4, 0.44))})
+    assert finding.tells == tells
+    assert re.search(words, finding.answer)
+    assert finding.figures.endswith("CPMI is at 42 % [40, 44] of the steps.")
+
+
 def test_nothing_is_found_in_nothing():
     assert findings({}) == []
     assert findings({"label_evidence": table((WITHIN, "CPMI", 0.7, 0.6, 0.8))}) == []

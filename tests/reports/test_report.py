@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.coverage import Coverage
 from cpmi_dagster.reports.figure_style import spread, to_svg
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
 from cpmi_dagster.reports.html import comparison_table, order_columns, plain_table, render_report
@@ -22,6 +24,7 @@ from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.reports.plots import draw_calibration, report_plots
 from cpmi_dagster.resources.lake.database import Database
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 pytestmark = pytest.mark.slow
 
@@ -128,7 +131,7 @@ def test_a_calibrated_model_lies_on_the_line_and_an_overconfident_one_below_it()
 
 def test_the_headline_takes_its_figures_from_the_artifacts(comparisons: Comparisons):
     table = headline_table(comparisons)
-    rewards = ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Majority vote", "Chance", "Ceiling"]
+    rewards = ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Step surprisal", "Majority vote", "Chance", "Ceiling"]
     assert table["reward"].to_list() == rewards
     row = table.row(by_predicate=pl.col("reward") == "CPMI", named=True)
     for column in HEADLINE_COLUMNS:
@@ -236,15 +239,21 @@ def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: Rep
     assert traced in inputs.frames["labels/step_rewards"]["trajectory_id"]
 
 
-def test_rows_that_the_profile_does_not_train_are_named(report: str):
-    absent = re.findall(r'<p class="absent">Not trained on this profile: ([^.]*)\.', report)
-    assert "Both" in absent
-    assert "CPMI_Merge2; CPMI_Merge3" in absent
-
-
-def test_the_profile_that_is_said_to_train_every_row_does():
-    everything = ReportInputs(recipes=load_settings("miniature-all").recipes)
-    assert [row for artifact in ARTIFACTS.values() for row in artifact.untrained(everything)] == []
+def test_figures_that_the_profile_does_not_measure_are_counted_and_listed(
+    inputs: ReportInputs, comparisons: Comparisons
+):
+    recipes = ReportInputs(recipes=load_settings("miniature-all").recipes)
+    everything = Coverage("all", recipes, REWARD_TYPES, BENCHMARKS, candidates=32)
+    html = unescape(render_report("miniature", "2026-01-31", comparisons, inputs, shipped=[everything]))
+    figures = pl.concat(comparisons.values()).drop_nulls("paper")
+    absent = figures["measured"].null_count()
+    assert f'<a href="#unmeasured">{absent} of {figures.height} figures not measured</a>' in html
+    listed = html.partition('<details class="absent" id="unmeasured">')[2].partition("</details>")[0]
+    assert sum(map(int, re.findall(r'<td class="number">(\d+)</td>', listed))) == absent
+    assert "CPMI_Merge2; CPMI_Merge3" in listed
+    assert re.search(r"<td>MS\*; RLHFlow\*</td><td>every column</td><td class=\"number\">10</td><td>–</td>", listed)
+    of_contrast = html.partition('id="contrast"')[2].partition("</summary>")[0]
+    assert '<span class="unmeasured">5 of 15 not measured</span>' in of_contrast
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8))

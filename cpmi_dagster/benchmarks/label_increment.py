@@ -1,0 +1,72 @@
+"""What a label adds to others: the AUC of a logistic regression on some labels, with it and without it.
+
+    step   step_surprisal   position   cpmi   correct        labels                             AUC
+    t0 0   -0.8             0          0.31   yes            step_surprisal, position           0.81
+    t0 1   -2.4             -1         -0.2   no        ->   step_surprisal, position, cpmi     0.83
+
+Every step is scored by a regression that was fitted on other questions. Intervals resample the questions of these
+scores; the regressions are not fitted again.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from cpmi_dagster.benchmarks.label_quality import STEP
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc
+from cpmi_dagster.benchmarks.resampling import Floats, Resampled
+
+FOLDS = 5
+"""Parts of the questions; each is scored by a regression that is fitted on the others."""
+
+
+def steps_with_labels(steps: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The judged steps that have a label of every one of some reward types.
+
+    Args:
+        steps: rows of `labelled_steps`.
+
+    Returns:
+        trajectory_id, step_index, question_id, correct, and a column for each name; sorted by step.
+    """
+    known = steps.filter(pl.col("reward_type").is_in(names)).drop_nulls("correct")
+    wide = known.pivot("reward_type", index=[*STEP, "question_id", "correct"], values="reward", on_columns=names)
+    return wide.drop_nulls().sort(STEP)
+
+
+def regression_auc(labelled: pl.DataFrame, names: Sequence[str], samples: int, seed: int) -> Resampled | None:
+    """ROC-AUC of a logistic regression of `correct` on some labels, cross-validated and resampled over questions.
+
+    Args:
+        labelled: rows of `steps_with_labels`; the same rows and seed give the same folds and resamples.
+        names: its columns that the regression reads.
+
+    Returns:
+        None where a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
+    """
+    features, correct = labelled.select(names).to_numpy(), labelled["correct"].to_numpy()
+    questions = labelled["question_id"].to_numpy()
+    scores = _out_of_fold(features, correct, questions, seed)
+    return None if scores is None else bootstrap_auc(scores, correct, questions, samples, seed)
+
+
+def _out_of_fold(
+    features: Floats, correct: npt.NDArray[np.bool_], questions: npt.NDArray[np.object_], seed: int
+) -> Floats | None:
+    """[steps] log-odds of each step, from [steps, labels], each label scaled as the steps it was fitted on."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GroupKFold
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if len(np.unique(questions)) < FOLDS:
+        return None
+    scores = np.empty(len(correct))
+    for fitted, left_out in GroupKFold(FOLDS, shuffle=True, random_state=seed).split(features, groups=questions):
+        if len(np.unique(correct[fitted])) < 2:
+            return None
+        regression = make_pipeline(StandardScaler(), LogisticRegression()).fit(features[fitted], correct[fitted])
+        scores[left_out] = regression.decision_function(features[left_out])
+    return scores
