@@ -1,17 +1,4 @@
-"""What the report opens with: findings in words, and the headline table.
-
-A finding is a question, its answer, whether this profile's data can tell, and the figures:
-
-    Against free labels   can tell      Against the best label that costs nothing, CPMI's labels are worse by AUC
-                                        without last steps, and cannot be distinguished by first wrong steps found.
-                                        Of 136 solutions with an error, its lowest label is on the first wrong step …
-    Reward models         cannot tell   Reward models trained on CPMI labels cannot be distinguished from those on MC
-                                        labels. …
-
-The data can tell where the 95 % interval of a difference does not hold 0, and Holm's p-value, where it has one, is
-below 0.05. An answer states every such difference of its table. Findings without figures are left out.
-
-The headline has one row per reward type, then what they are to be measured by:
+"""The headline table: one row per reward type, then what they are to be measured by.
 
     reward                        label_auc  processbench_f1  prm_score  best_of_8  time_ratio  token_ratio
     MC                                0.812             31.4       44.0       62.5        1.00         1.00
@@ -30,29 +17,24 @@ reward models can be compared at all. Chance is uniform random scores, and a bli
 interval in `<column>_low` and `<column>_high`; over seeds, these are the least and the greatest.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports import evidence
-from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW, RANGE
-from cpmi_dagster.reports.label_increment import GAIN, WITH
+from cpmi_dagster.reports.differences import PRIMARY, RANGE
 from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import (
-    ADJUSTED_P_VALUE,
     COMPARISON_SCHEMA,
     OFFICIAL,
-    SIGNIFICANT,
     format_figure,
     format_interval,
 )
-from cpmi_dagster.reports.quality import BOUNDS, MEASURES
+from cpmi_dagster.reports.quality import BOUNDS
 from cpmi_dagster.reports.reward_rows import (
-    BASELINE,
     CEILING_ROW,
     CHANCE_ROW,
     FLOOR_ROW,
@@ -60,263 +42,11 @@ from cpmi_dagster.reports.reward_rows import (
     GOLDLESS_ROWS,
     INSTRUMENT_ROWS,
     MAIN_ROWS,
-    METHOD,
     main_rows,
 )
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
 NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
-Frames = Mapping[str, pl.DataFrame]
-Figure = Mapping[str, Any]
-
-
-class Finding(NamedTuple):
-    """One finding.
-
-    Attributes:
-        title: what it is about.
-        tells: whether the difference is more than noise.
-        answer: a sentence.
-        figures: sentences with the numbers behind it.
-    """
-
-    title: str
-    tells: bool
-    answer: str
-    figures: str
-
-    @property
-    def text(self) -> str:
-        """The answer and its figures."""
-        return f"{self.answer} {self.figures}"
-
-
-def _free_labels(frames: Frames) -> Finding | None:
-    """Are the labels better than one that costs nothing, within a solution and over the steps of all?"""
-    ours, free, difference, _ = _evidence(frames, evidence.WITHIN)
-    if ours is None or free is None or difference is None:
-        return None
-    verdicts = {"first wrong steps found": _verdict(difference)}
-    table = frames.get("label_within", NOTHING)
-    others = [f"{best_free(table, FOUND)}, the best free label, {_percent(free)}"]
-    others += _beside(table, FOUND, "solutions", ours, _percent)
-    if blind := _figure(table, BLIND, FOUND):
-        others.append(f"a blind pick {_percent(blind)}")
-    figures = (
-        f"Of {ours['n']:,} solutions with an error, its lowest label is on the first wrong step in {_percent(ours)}; "
-        f"{', '.join(others)}."
-    )
-    ours, free, difference, p_value = _evidence(frames, evidence.ACROSS)
-    if difference:
-        verdicts["AUC without last steps"] = _verdict(difference, p_value)
-    if ours is not None and free is not None:
-        table = frames.get("label_quality", NOTHING)
-        others = [f"{best_free(table, WITHOUT_LAST)} {_shown(free)}"]
-        others += _beside(table, WITHOUT_LAST, "steps", ours, _shown)
-        figures += (
-            f" Over {ours['n']:,} steps of all solutions, last steps excluded, its AUC is {_shown(ours)}; "
-            f"{', '.join(others)}."
-        )
-    return _compared(
-        "Against free labels", f"{METHOD}'s labels", "the best label that costs nothing", verdicts, figures
-    )
-
-
-def _beside(table: pl.DataFrame, column: str, unit: str, ours: Figure, shown: Callable[[Figure], str]) -> Iterator[str]:
-    """What stands beside a figure of ours: controls that the labeler computes without a gold answer, the baseline."""
-    for row in GOLDLESS_ROWS:
-        if figure := _figure(table, row, column):
-            yield f"{row}, which needs the labeler but no gold answer, {shown(figure)}"
-    if figure := _figure(table, BASELINE, column):
-        yield f"{BASELINE} {shown(figure)}{_fewer(figure, ours, unit)}"
-
-
-def _increment(frames: Frames) -> Finding | None:
-    """What do the labels, and those by rollouts, add to labels that are had without them?"""
-    table = frames.get("label_increment", NOTHING)
-    gains = {gain["row"]: gain for gain in table.filter(column=GAIN).iter_rows(named=True)}
-    base = table.filter(~pl.col("row").is_in(list(gains)), column=WITH)
-    if not gains or base.is_empty():
-        return None
-    alone = base.row(0, named=True)
-    verdicts = {row: _verdict(gain, _figure(table, row, GAIN + ADJUSTED_P_VALUE)) for row, gain in gains.items()}
-    words = {True: "improves with", False: "worsens with", None: "cannot be shown to improve with"}
-    answer = f"A ranking of steps by {alone['row']} {_clauses(words, verdicts)}."
-    shown = (f"{row} {_shown(gain, 3)}{_fewer(gain, alone, 'steps')}" for row, gain in gains.items())
-    figures = (
-        f"Over {alone['n']:,} steps, last steps excluded, a regression on {alone['row']} has AUC {_shown(alone, 3)}. "
-        f"Added to it, these change the AUC: {', '.join(shown)}."
-    )
-    return Finding("What it adds", set(verdicts.values()) != {None}, answer, figures)
-
-
-def _rollouts(frames: Frames) -> Finding | None:
-    """Do the labels equal those by rollouts, and what do they cost?"""
-    ours, theirs, difference, p_value = _evidence(frames, evidence.TO_MC)
-    if ours is None or theirs is None or difference is None or difference["low"] is None:
-        return None
-    margin = format_figure(evidence.MARGIN, 2)
-    is_equal = max(abs(difference["low"]), abs(difference["high"])) <= evidence.MARGIN
-    verdict = _verdict(difference, p_value)
-    if is_equal:
-        words = f"rank steps equally well, within ± {margin}"
-    elif verdict is None:
-        words = f"can neither be distinguished nor called equal within ± {margin}"
-    else:
-        words = f"differ: {METHOD}'s rank steps {'better' if verdict else 'worse'}"
-    figures = (
-        f"Over the {difference['n']:,} steps with both, label AUC is {_shown(ours)} and {_shown(theirs)}; the "
-        f"difference is {_shown(difference)}."
-    )
-    costs = frames.get("efficiency", NOTHING)
-    time, tokens = (_figure(costs, METHOD, column) for column in ("Time", "Token"))
-    if time and tokens:
-        figures += (
-            f" {METHOD} takes {format_figure(tokens['measured'], 2)} times the generated tokens of {BASELINE} and "
-            f"{format_figure(time['measured'], 2)} times its time."
-        )
-    answer = f"Labels by {METHOD} and by {BASELINE} {words}."
-    return Finding(f"Against {BASELINE}", is_equal or verdict is not None, answer, figures)
-
-
-def _knowledge(frames: Frames) -> Finding | None:
-    """Does the method work better where the labeler knows more, and how does it fade with the work that is left?"""
-    most, least, difference, p_value = _evidence(frames, evidence.BY_KNOWLEDGE)
-    if most is None or least is None or difference is None:
-        return None
-    verdict = _verdict(difference, p_value)
-    words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}[verdict]
-    answer = f"How well {METHOD} labels steps {words} what its labeler knows of the answer."
-    figures = (
-        f"AUC without last steps is {_shown(least)} where the gold answer is least likely before any step, and "
-        f"{_shown(most)} where it is most likely; they differ by {_shown(difference)}."
-    )
-    aucs = frames.get("label_auc", NOTHING)
-    for label in (METHOD, BASELINE):
-        left = [figure for row in evidence.OPERATION_ROWS if (figure := _figure(aucs, row, label))]
-        if len(left) > 1:
-            counts = ", ".join(
-                each["row"].removeprefix(f"{evidence.OPERATIONS}: ").removesuffix(" left") for each in left
-            )
-            values = ", ".join(format_figure(each["measured"], 2) for each in left)
-            figures += f" With {counts} operations left to do, the AUC of {label} is {values}."
-    return Finding("When it works", verdict is not None, answer, figures)
-
-
-def _divergence(frames: Frames) -> Finding | None:
-    """Does CPMI estimate the Jeffreys divergence, as section 4.2 says, and does its size?"""
-    table = frames.get("jeffreys", NOTHING)
-    size, signed = (_figure(table, row, evidence.RANKS) for row in (evidence.SIZE, METHOD))
-    if size is None or signed is None:
-        return None
-    words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}
-    answer = (
-        f"The size of {METHOD} {words[_verdict(size)]} the Jeffreys divergence that section 4.2 says it approximates; "
-        f"{METHOD} itself, with its sign, {words[_verdict(signed)]} it."
-    )
-    figures = f"Over {size['n']:,} steps, the rank correlations are {_shown(size)} and {_shown(signed)}."
-    if negative := _figure(table, METHOD, evidence.NEGATIVE):
-        figures += f" The divergence is never negative; {METHOD} is at {_percent(negative)} of the steps."
-    return Finding("Against section 4.2", {_verdict(size), _verdict(signed)} != {None}, answer, figures)
-
-
-def _models(frames: Frames) -> Finding | None:
-    """Do reward models trained on the labels differ, and are they better than chance?"""
-    table, differences = (frames.get(name, NOTHING) for name in ("processbench", "differences"))
-    pair, named = PRIMARY
-    primary = _figure(differences, PRIMARY_ROW, named)
-    rows = (METHOD, BASELINE, CHANCE_ROW)
-    averages = [(row, figure) for row in rows if (figure := _figure(table, row + OFFICIAL, "Average"))]
-    if primary is None or not averages:
-        return None
-    listed = ", ".join(f"{row} {_shown(figure, 1)}" for row, figure in averages)
-    verdicts = {MEASURES[named].words: _verdict(primary)}
-    differ = [f"{MEASURES[named].words} differs by {_shown(primary, 1)} ({listed}; one threshold from GSM8K)"]
-    for measure in COMPARED:
-        figure, p_value = (_figure(differences, pair, measure + part) for part in ("", ADJUSTED_P_VALUE))
-        if figure and (verdict := _verdict(figure, p_value)) is not None:
-            verdicts[MEASURES[measure].words] = verdict
-            differ.append(f"{MEASURES[measure].words} by {_shown(figure, MEASURES[measure].decimals)}")
-    subject, other = f"reward models trained on {METHOD} labels", f"those on {BASELINE} labels"
-    failing, controls = _instrument(table)
-    found = _compared("Reward models", subject, other, verdicts, f"{', '.join(differ)}.{controls}")
-    if not failing:
-        return found
-    answer = f"These reward models cannot tell labels apart: {' and '.join(failing)}."
-    return found._replace(tells=False, answer=answer)
-
-
-def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
-    """Which controls of reward models fail, and the figures of all; nothing where none is trained.
-
-    A control is above chance where the interval of its F1, less the mean of random judges, is above 0.
-    """
-    failing, figures = [], []
-    for row, has_to_beat in ((CEILING_ROW, True), (FLOOR_ROW, False)):
-        own, chance = (_figure(table, name + OFFICIAL, "Average") for name in (row, CHANCE_ROW))
-        if own and chance:
-            above = {name: own[name] - chance["measured"] for name in ("measured", "low", "high")}
-            figures.append(f"one {row.lower()} by {_shown(above, 1)}")
-            if (_verdict(above) is True) != has_to_beat:
-                failing.append(f"one {row.lower()} is {'not ' if has_to_beat else ''}above chance")
-    return failing, f" Controls differ from chance: {', '.join(figures)}." if figures else ""
-
-
-def findings(frames: Frames) -> list[Finding]:
-    """The findings that have figures, from comparison frames (`tables.PaperComparison`) by artifact name."""
-    every = (_free_labels, _increment, _rollouts, _knowledge, _divergence, _models)
-    return [found for find in every if (found := find(frames))]
-
-
-def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:
-    """The measured figure of a cell."""
-    found = table.filter(pl.col("row") == row, pl.col("column") == column).drop_nulls("measured")
-    return None if found.is_empty() else found.row(0, named=True)
-
-
-def _evidence(frames: Frames, row: str) -> list[Figure | None]:
-    """CPMI's figure, what it is compared with, the difference and its p-value by Holm, of a row of `label_evidence`."""
-    table, apart = frames.get("label_evidence", NOTHING), evidence.APART
-    return [_figure(table, row, column) for column in (METHOD, evidence.OTHER, apart, apart + ADJUSTED_P_VALUE)]
-
-
-def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
-    """Whether a difference is above 0; None where its interval holds 0 or its p-value is above 0.05."""
-    is_noise = difference["low"] is None or difference["low"] <= 0 <= difference["high"]
-    return None if is_noise or (p_value and p_value["measured"] > SIGNIFICANT) else difference["measured"] > 0
-
-
-def _compared(title: str, subject: str, other: str, verdicts: Mapping[str, bool | None], figures: str) -> Finding:
-    """A finding that states the verdict by every measure; one verdict where all agree."""
-    words = {True: "are better", False: "are worse", None: "cannot be distinguished"}
-    answer = f"Against {other}, {subject} {_clauses({each: f'{said} by' for each, said in words.items()}, verdicts)}."
-    if len(set(verdicts.values())) == 1:
-        verdict = next(iter(verdicts.values()))
-        answer = f"{subject[0].upper()}{subject[1:]} {words[verdict]} {'from' if verdict is None else 'than'} {other}."
-    return Finding(title, set(verdicts.values()) != {None}, answer, figures)
-
-
-def _clauses(words: Mapping[bool | None, str], verdicts: Mapping[str, bool | None]) -> str:
-    """What has each verdict, after the words for it: `improves with MC, and cannot be shown to improve with CPMI`."""
-    by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
-    return ", and ".join(f"{words[each]} {' and '.join(names)}" for each, names in by_verdict.items() if names)
-
-
-def _percent(figure: Figure) -> str:
-    """A share and its interval in percent."""
-    value, low, high = (None if figure[name] is None else 100 * figure[name] for name in ("measured", "low", "high"))
-    return f"{format_figure(value, 0)} % {format_interval(low, high, 0)}".strip()
-
-
-def _fewer(figure: Figure, other: Figure, unit: str) -> str:
-    """What a figure is over, where that is less than another is."""
-    return f" (of {figure['n']:,} {unit})" if figure["n"] < other["n"] else ""
-
-
-def _shown(figure: Figure, decimals: int = 2) -> str:
-    """A figure and its interval."""
-    interval = format_interval(figure["low"], figure["high"], decimals)
-    return f"{format_figure(figure['measured'], decimals)} {interval}".strip()
 
 
 @dataclass(frozen=True)

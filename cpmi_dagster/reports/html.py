@@ -23,7 +23,8 @@ from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.coverage import Coverage, unmeasured
 from cpmi_dagster.reports.evidence import GROUPINGS
 from cpmi_dagster.reports.figure_style import to_svg
-from cpmi_dagster.reports.headline import findings, headline_table, headline_texts, shown_columns
+from cpmi_dagster.reports.findings import findings
+from cpmi_dagster.reports.headline import headline_table, headline_texts, shown_columns
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.reports.evidence import ACROSS, BY_KNOWLEDGE, TO_MC, WITHIN
-from cpmi_dagster.reports.headline import findings
+from cpmi_dagster.reports.findings import findings
 
 Row = tuple[str, str, float, float | None, float | None]
 FOUND, INNER, HOLM = "First wrong step found", "Without last steps", "Difference p (Holm)"

@@ -13,7 +13,8 @@ from cpmi_dagster.benchmarks.resampling import Resampled
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.differences import measure_differences
-from cpmi_dagster.reports.headline import findings, headline_table
+from cpmi_dagster.reports.findings import findings
+from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.label_and_model import measure_label_and_model_quality, rank_correlation
 from cpmi_dagster.reports.labels import steps_with_truth
