@@ -34,7 +34,7 @@ from cpmi_dagster.trajectories.templates import render_target
 
 GENERATORS = ("miniature-solver-1", "miniature-solver-2", "miniature-solver-3")
 QUESTION_SETS = 3
-RIGHT_ANSWERS = 0.45
+RIGHT_ANSWERS = 0.1
 """Share of right final answers among rows with a wrong step."""
 
 

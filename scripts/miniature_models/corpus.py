@@ -127,7 +127,7 @@ def documents(seed: int, marked: float = 0) -> Iterator[Document]:
     writers, weights = zip(*SHARES, strict=True)
     while True:
         make = MAKERS["GSM8K" if rng.random() < 0.5 else "MATH"]
-        if rng.random() < marked:
+        if marked and rng.random() < marked:
             size = LARGE if rng.random() < LARGE_SHARE else STANDARD
             yield marked_solution(draw(lambda rng, make=make, size=size: make(rng, size), rng, held_out=False), rng)
             continue
