@@ -58,7 +58,7 @@ LABELER = ModelRecipe(
 )
 RECIPES: dict[ModelName, ModelRecipe] = {
     "labeler": LABELER,
-    "backbone": replace(LABELER, layers=6, steps=1_000, learning_rate=2e-3, seed=76, marked=0.9, saved_as="float16"),
+    "backbone": replace(LABELER, layers=6, steps=2_000, learning_rate=2e-3, seed=77, marked=0.9, saved_as="float16"),
     "prover": ModelRecipe(
         hidden_size=80,
         layers=4,
