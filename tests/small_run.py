@@ -14,7 +14,13 @@ SMALL = {
     "profile": "small",
     "selection": {"trajectories": 16},
     "scoring": {"chunk_trajectories": 2},
-    "rollouts": {"policy_count": 2, "prover_count": 1, "chunk_trajectories": 2, "sampling": {"max_new_tokens": 64}},
+    "rollouts": {
+        "sample": None,
+        "policy_count": 2,
+        "prover_count": 1,
+        "chunk_trajectories": 2,
+        "sampling": {"max_new_tokens": 64},
+    },
     "training": {"epochs": 1},
     "recipes": [{"name": "mc_bce", "reward_type": "mc"}, {"name": "cpmi_bce", "reward_type": "cpmi"}],
     "benchmarks": {

@@ -131,11 +131,11 @@ def read_steps(
             )
     counts = [len(solution.step_positions) for solution in encoded]
     every = np.concatenate(found) if found else np.empty(0)
-    steps = pl.Series("step_index", [np.arange(count) for count in counts], pl.List(pl.Int64)).explode(
-        empty_as_null=False
-    )
-    repeated = rows.select(pl.all().repeat_by(pl.Series(counts)).explode(empty_as_null=False))
-    return repeated.with_columns(steps, _series(column, every))
+    steps = [step for count in counts for step in range(count)]
+    results = pl.DataFrame([pl.Series("step_index", steps, pl.Int64), _series(column, every)])
+    if not rows.width:
+        return results
+    return pl.concat([rows[np.repeat(np.arange(len(counts)), counts)], results], how="horizontal")
 
 
 def _name(rows: pl.DataFrame, index: int) -> str:

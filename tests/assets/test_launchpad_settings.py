@@ -134,6 +134,6 @@ def test_a_type_without_its_model_is_refused_as_in_a_profile(own_copy):
 
 def test_settings_cannot_be_changed_for_some_of_the_label_assets(own_copy):
     said = sentence_of(launched(own_copy, (REWARDS,), templates=2))
-    assert "changes settings of 1 of the 9 stages of group `labels`" in said
+    assert "changes settings of 1 of the 10 stages of group `labels`" in said
     assert said.endswith("launch the whole group")
     assert launched(own_copy, (REWARDS,)).success

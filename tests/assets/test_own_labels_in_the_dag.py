@@ -19,7 +19,7 @@ TINY = {
     "negatives": {"samples": 0},
     "scoring": {"templates": 1, "conditionings": ["marginal"]},
     "rewards": {"types": ["mc", "cpmi", "math_shepherd"]},
-    "rollouts": {"policy_count": 1, "prover_count": 1, "sampling": {"max_new_tokens": 16}},
+    "rollouts": {"policy_count": 2, "prover_count": 1, "sampling": {"max_new_tokens": 64}},
     "recipes": [{"name": "judge_bce", "reward_type": "judge"}],
 }
 STAGES = (

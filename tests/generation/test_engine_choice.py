@@ -70,7 +70,8 @@ def test_identities_name_model_revision_and_who_samples(profile):
 
 
 def test_roles_with_the_same_weights_share_them_whoever_samples(profile):
-    models = LanguageModels(profile(f"labeler: {{name: 'miniature:labeler', dtype: float32, {SERVER}}}"))
+    same = "{name: 'miniature:labeler', dtype: float32"
+    models = LanguageModels(profile(f"labeler: {same}, {SERVER}}}, backbone: {same}}}"))
     assert models.load("labeler") is models.load("backbone")
 
 

@@ -95,9 +95,28 @@ def test_groups_keep_every_document_and_the_token_budget(tokenizer):
 
 def test_a_continued_model_reads_known_tokens_as_before(tokenizer, tmp_path):
     model = build_model(TOY, tokenizer)
-    save(model, tokenizer, tmp_path)
-    weights = continued(tmp_path, tokenizer).state_dict()
+    save(model, tokenizer, tmp_path, "float32")
+    weights = continued(tmp_path, TOY, tokenizer).state_dict()
     assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
+
+
+def test_layers_on_top_of_a_continued_model_add_nothing_before_they_are_trained(tokenizer, tmp_path):
+    model = build_model(TOY, tokenizer).eval()
+    save(model, tokenizer, tmp_path, "float32")
+    taller = continued(tmp_path, replace(TOY, layers=TOY.layers + 1), tokenizer).eval()
+    tokens = torch.arange(2, 12)[None]
+    with torch.inference_mode():
+        assert torch.allclose(taller(tokens).logits, model(tokens).logits, atol=1e-5)
+
+
+def test_of_a_marked_solution_the_marks_alone_are_learned(tokenizer):
+    document = next(one for one in documents(3, marked=1.0) if len(one.marks) > 1)
+    (tree,) = encode(tokenizer, [document])
+    assert len(document.marks) == document.continuation.count("\n")
+    marks = {mark: tokenizer(mark)["input_ids"] for mark in document.marks}
+    learned = [node for node, weight in enumerate(tree.weights) if weight]
+    assert {tree.ids[node] for node in learned} == {token for ids in marks.values() for token in ids}
+    assert len(learned) == sum(len(marks[mark]) for mark in document.marks)
 
 
 def test_the_learning_rate_rises_and_falls():
@@ -117,7 +136,7 @@ def test_orthogonalised_updates_have_singular_values_near_one(shape):
 
 def test_a_saved_model_is_measured(tokenizer, tmp_path):
     model = build_model(TOY, tokenizer)
-    save(model, tokenizer, tmp_path)
+    save(model, tokenizer, tmp_path, "float16")
     assert (tmp_path / "model.safetensors").exists()
     assert accuracy(model.eval(), tokenizer, probe_problems()[:2], temperature=0.6) == 0.0
 

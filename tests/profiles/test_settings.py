@@ -209,7 +209,7 @@ def test_an_unknown_recipe_lists_those_there_are():
         ("training: {accelerate: {num_processes: 0}}", "must be at least 1"),
         ("training: {accelerate: {num_machines: 2}}", "trained on one machine"),
         ("training: {accelerate: ./nowhere.yaml}", "nowhere.yaml cannot be read"),
-        ("training: {accelerate: {num_processes: 2}}\norchestration: {gpus: 2}", "set it to 1"),
+        ("training: {backbone: full, accelerate: {num_processes: 2}}\norchestration: {gpus: 2}", "set it to 1"),
         ("orchestration: {ray: {address: 'ray://me:secret@head:10001'}}", "`orchestration.ray.address` is wrong"),
         ("orchestration: {ray: {actors: 0}}", "at least 1, or `max`"),
         ("orchestration: {ray: {num_gpus: 1.5}}", "must be a whole number"),
@@ -260,7 +260,7 @@ def test_one_process_a_gpu_and_a_model_over_all_gpus_do_not_go_together(tmp_path
 def test_files_that_a_recipe_names_are_looked_for_beside_the_profile(tmp_path):
     (tmp_path / "two.yaml").write_text("num_processes: 2")
     profile = tmp_path / "mine.yaml"
-    recipe = "{name: a, reward_type: mc, training: {accelerate: ./two.yaml}, backbone: {name: ./model}}"
+    recipe = "{name: a, reward_type: mc, training: {backbone: full, accelerate: ./two.yaml}, backbone: {name: ./model}}"
     profile.write_text(f"extends: miniature\nrecipes: [{recipe}]")
     settings = load_settings(profile)
     (recipe,) = settings.recipes
@@ -271,7 +271,7 @@ def test_files_that_a_recipe_names_are_looked_for_beside_the_profile(tmp_path):
 def test_a_recipe_changes_single_settings_of_its_adapters(tmp_path):
     profile = tmp_path / "mine.yaml"
     profile.write_text(
-        "extends: miniature\ntraining: {lora: {rank: 8, alpha: 64}}\n"
+        "extends: miniature\ntraining: {backbone: full, lora: {rank: 8, alpha: 64}}\n"
         "recipes: [{name: a, reward_type: mc, training: {lora: {rank: 4}}}]"
     )
     settings = load_settings(profile)

@@ -62,12 +62,13 @@ def test_what_the_hub_does_not_give_is_a_problem_named_once(tmp_path, monkeypatc
 def test_the_own_backbones_of_recipes_are_looked_at_each_once(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
-    recipes = [{"name": name, "reward_type": name, "backbone": {"name": "another/model"}} for name in ("cpmi", "mc")]
+    own = {"backbone": {"name": "another/model"}, "training": {"backbone": "full"}}
+    recipes = [{"name": name, "reward_type": name, **own} for name in ("cpmi", "mc")]
     (what, advice), *others = problems(found(tmp_path, recipes=recipes)).items()
     assert what.startswith("backbone of recipe cpmi another/model") and "its backbone.name" in advice
     assert not others
     both = found(tmp_path, recipes=[{"name": "plain", "reward_type": "cpmi"}, {"name": "own", "reward_type": "mc",
-                 "backbone": {"name": "miniature:prover"}}])  # fmt: skip
+                 "backbone": {"name": "miniature:prover"}, "training": {"backbone": "full"}}])  # fmt: skip
     assert not problems(both)
     assert [each.what.split(":")[0] for each in both if each.what.startswith("backbone")] == [
         "backbone miniature", "backbone of recipe own miniature",
@@ -79,7 +80,8 @@ def test_weights_without_a_config_are_a_problem_with_advice_for_the_recipe(tmp_p
     snapshot = tmp_path / "cache" / "models--a--model" / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").touch()
-    own = {"name": "r", "reward_type": "cpmi", "backbone": {"name": "a/model", "revision": COMMIT}}
+    model = {"name": "a/model", "revision": COMMIT}
+    own = {"name": "r", "reward_type": "cpmi", "backbone": model, "training": {"backbone": "full"}}
     (advice,) = problems(found(tmp_path, recipes=[own])).values()
     assert "no weights), or name a local folder as its backbone.name" in advice and "--parameters" not in advice
 
