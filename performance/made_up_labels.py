@@ -82,10 +82,7 @@ def roll_out(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, wanted, **_) 
         for portion in portions_of(wanted)
         for longest in [pl.min_horizontal(pl.col("steps").list.len(), portion.longest)]
     ]
-    rows = (
-        pl.concat(parts)
-        .with_columns(correct=pl.struct("trajectory_id", "prefix_length", "rollout").hash() % 2 == 0)
-    )
+    rows = pl.concat(parts).with_columns(correct=pl.struct("trajectory_id", "prefix_length", "rollout").hash() % 2 == 0)
     answer = pl.when("correct").then("gold_answer").otherwise(pl.col("gold_answer") + "1")
     text = pl.format(SAMPLED, pl.struct("trajectory_id", "prefix_length", "rollout").hash(), answer)
     frame = rows.with_columns(answer=answer, generated_tokens=TOKENS_OF_ROLLOUT, truncated=False, text=text)
