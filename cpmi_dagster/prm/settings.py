@@ -135,11 +135,18 @@ class Recipe(Frozen):
 
         Raises:
             ValidationError: a key is not a setting, or its value is wrong.
+            ValueError: it would need other hidden states of a frozen backbone than the profile's other recipes.
         """
         own = dict(self.training)
         if training.lora is not None and isinstance(own.get("lora"), dict):
             own["lora"] = {**dict(training.lora), **own["lora"]}
-        return Training.model_validate({**dict(training), **own}) if own else training
+        changed = Training.model_validate({**dict(training), **own}) if own else training
+        if changed.backbone == "frozen" and (self.backbone or changed.max_tokens != training.max_tokens):
+            raise ValueError(
+                f"recipes: `{self.name}` has a backbone or `max_tokens` of its own, but `backbone: frozen` reads "
+                "the same hidden states for all recipes; set `training: {backbone: full}` in this recipe"
+            )
+        return changed
 
     @property
     def is_repeat(self) -> bool:

@@ -127,14 +127,6 @@ class Settings(BaseSettings):
                     f"reward types {', '.join(self.rewards.types)}"
                 )
             _check_training(recipe, self.training)
-            own = recipe.trained_with(self.training)
-            if own.backbone == "frozen" and (recipe.backbone or own.max_tokens != self.training.max_tokens):
-                changed = "backbone" if recipe.backbone else "training.max_tokens"
-                raise ValueError(
-                    f"recipes: `{recipe.name}` has a `{changed}` of its own, but `training.backbone: frozen` reads the "
-                    "same hidden states of models.backbone for all recipes; set `training: {backbone: full}` in this "
-                    "recipe, or change the profile's"
-                )
             if gpus > 1 and recipe.trained_with(self.training).accelerate:
                 raise ValueError(
                     f"recipes: `{recipe.name}` trains on the GPUs that `training.accelerate` names, which "
