@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -297,7 +298,12 @@ LONG_CALLS = {
 
 def answering(process: psutil.Process | None = None) -> list[psutil.Process]:
     """The processes of queries that a process, by default this one, has started."""
-    return [child for child in (process or psutil.Process()).children() if query_process.__name__ in child.cmdline()]
+    found = []
+    for child in (process or psutil.Process()).children():
+        with suppress(psutil.NoSuchProcess):  # a helper that has just ended, zombies included
+            if query_process.__name__ in child.cmdline():
+                found.append(child)
+    return found
 
 
 @pytest.mark.parametrize("sql", LONG_CALLS.values(), ids=LONG_CALLS)
