@@ -35,7 +35,7 @@ from cpmi_dagster.trajectories.templates import render_target
 GENERATORS = ("miniature-solver-1", "miniature-solver-2", "miniature-solver-3")
 QUESTION_SETS = 3
 RIGHT_ANSWERS = 0.1
-"""Share of right final answers among rows with a wrong step."""
+"""Chance that a row with a wrong step is looked for among solutions with a right answer, where few have one."""
 
 
 def stated(steps: Sequence[str], answer: str) -> list[str]:

@@ -24,7 +24,7 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, StepLogits
-from cpmi_dagster.prm.scoring import Backbone, probabilities, read_steps
+from cpmi_dagster.prm.scoring import StepReader, probabilities, read_steps
 
 SMALLEST_DEVIATION = 1e-6
 
@@ -55,8 +55,8 @@ def step_features(
     decoder: Any = model.model.base_model
     if decoder is model.model:
         raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
-    backbone = Backbone(decoder, model.tokenizer, model.identity, model.context_length)
-    return read_steps(backbone, solutions, "feature", Tensor.float, batch_tokens, max_tokens, progress)
+    reader = StepReader(decoder, model.tokenizer, model.identity, model.context_length)
+    return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, max_tokens, progress)
 
 
 def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[EncodedSolution]:
@@ -69,16 +69,15 @@ def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[Enc
     Raises:
         TrainingError: no step of the examples has been read.
     """
-    own = features.group_by("trajectory_id").agg(pl.col("feature").sort_by("step_index"))
-    rows = examples.select("trajectory_id", count=pl.col("steps").list.len()).join(
-        own, on="trajectory_id", how="left", maintain_order="left"
-    )
-    if rows["feature"].null_count() == rows.height:
+    own = features.join(examples, on="trajectory_id", how="semi").sort("trajectory_id", "step_index")
+    if own.is_empty():
         raise TrainingError("no trajectory has hidden states; run `cpmi run --only models/step_features` first")
+    states, counts = _states(own), own.group_by("trajectory_id", maintain_order=True).len()
+    known = dict(zip(counts["trajectory_id"], states.split(counts["len"].to_list()), strict=True))
     solutions = []
-    for count, feature in rows.select("count", "feature").iter_rows():
-        states = torch.tensor(feature or [], dtype=torch.float32)
-        solutions.append(EncodedSolution([], list(range(len(states))), count - len(states), states))
+    for name, count in examples.select("trajectory_id", pl.col("steps").list.len()).iter_rows():
+        kept = known.get(name, states[:0])
+        solutions.append(EncodedSolution([], list(range(len(kept))), count - len(kept), kept))
     return solutions
 
 
@@ -139,7 +138,11 @@ def score_features(head: RewardHead, features: pl.DataFrame) -> pl.DataFrame:
     """The probability that each step is right: the rows of `step_features`, with `probability` for `feature`."""
     if features.is_empty():
         return features.select(pl.exclude("feature"), probability=pl.lit(None, pl.Float64))
-    width = features["feature"].list.len()[0]
-    states = torch.tensor(features["feature"].list.to_array(width).to_numpy())
-    scores = probabilities(head(states.to(head.output.weight.dtype)))
+    scores = probabilities(head(_states(features).to(head.output.weight.dtype)))
     return features.drop("feature").with_columns(probability=pl.Series(scores.numpy()))
+
+
+def _states(features: pl.DataFrame) -> Tensor:
+    """The hidden states of a frame that has rows, (rows, hidden size)."""
+    width = features["feature"].list.len()[0]
+    return torch.tensor(features["feature"].list.to_array(width).to_numpy())

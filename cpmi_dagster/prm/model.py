@@ -32,7 +32,7 @@ from cpmi_dagster.models.safe_loading import (
     check_loaded,
     reading_model,
 )
-from cpmi_dagster.prm.shared_prefix import hidden_states
+from cpmi_dagster.prm.shared_prefix import end_states
 
 
 @strict
@@ -113,10 +113,8 @@ class RewardModel(PreTrainedModel):
             attention_mask: (solutions, tokens), 0 on padding.
             step_positions: (solutions, steps), token index of each step's last token; any index where there is none.
         """
-        states = hidden_states(self.backbone, input_ids, attention_mask)
-        rows = torch.arange(len(states), device=states.device).unsqueeze(1)
-        ends = states[rows, step_positions].to(self.head.output.weight.dtype)
-        return StepLogits(logits=self.head(ends).float())
+        ends = end_states(self.backbone, input_ids, attention_mask, step_positions)
+        return StepLogits(logits=self.head(ends.to(self.head.output.weight.dtype)).float())
 
     @classmethod
     def from_backbone(cls, backbone: PreTrainedModel, head_layers: int = 2) -> "RewardModel":

@@ -27,14 +27,13 @@ from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.attention import attention_implementation
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions, pad_batch
 from cpmi_dagster.prm.model import LoadedRewardModel
-from cpmi_dagster.prm.shared_prefix import can_share_prefix, hidden_states
+from cpmi_dagster.prm.shared_prefix import can_share_prefix, end_states
 from cpmi_dagster.prm.solution_rows import SolutionRow, solution_rows
 from cpmi_dagster.scoring.readers.blocked import IMPLEMENTATION, blocked_inputs
 
 ROW_TOKENS = 2048
 """What a core's cache holds the activations of; longer rows take longer per token."""
 TOLERANCE = 1e-4
-INPUTS = ("input_ids", "attention_mask", "step_positions")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 ReadEnds = Callable[[Tensor], Tensor]
@@ -42,7 +41,7 @@ ReadEnds = Callable[[Tensor], Tensor]
 logger = logging.getLogger(__name__)
 
 
-class Backbone(NamedTuple):
+class StepReader(NamedTuple):
     """A decoder in evaluation mode and what is needed to give it text; `context_length` is in tokens."""
 
     decoder: PreTrainedModel
@@ -76,12 +75,12 @@ def score_steps(
     def read(ends: Tensor) -> Tensor:
         return probabilities(head(ends.to(head.output.weight.dtype)))
 
-    backbone = Backbone(model.model.backbone, model.tokenizer, model.identity, model.context_length)
-    return read_steps(backbone, solutions, "probability", read, batch_tokens, None, progress)
+    reader = StepReader(model.model.backbone, model.tokenizer, model.identity, model.context_length)
+    return read_steps(reader, solutions, "probability", read, batch_tokens, None, progress)
 
 
 def read_steps(
-    backbone: Backbone,
+    reader: StepReader,
     solutions: pl.DataFrame,
     column: str,
     read: ReadEnds,
@@ -104,20 +103,20 @@ def read_steps(
     """
     judged = solutions.filter(pl.col("steps").list.len() > 0)
     rows = judged.drop("question", "steps")
-    encoded = encode_solutions(backbone.tokenizer, judged["question"].to_list(), judged["steps"].to_list(), max_tokens)
+    encoded = encode_solutions(reader.tokenizer, judged["question"].to_list(), judged["steps"].to_list(), max_tokens)
     same: dict[tuple[int, ...], list[int]] = {}
     for index, solution in enumerate(encoded):
-        if len(solution.token_ids) > backbone.context_length:
+        if len(solution.token_ids) > reader.context_length:
             raise ScoringError(
-                f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {backbone.identity} "
-                f"reads at most {backbone.context_length}; leave it out or use a reward model with a longer context"
+                f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {reader.identity} "
+                f"reads at most {reader.context_length}; leave it out or use a reward model with a longer context"
             )
         same.setdefault((*solution.token_ids, -1, *solution.step_positions), []).append(index)
     repeats = list(same.values())
     report = progress or (lambda count: None)
     report(solutions.height - judged.height)
     found: list[np.ndarray] = [np.empty(0)] * len(encoded)
-    for results in step_results([encoded[indices[0]] for indices in repeats], backbone.decoder, read, batch_tokens):
+    for results in step_results([encoded[indices[0]] for indices in repeats], reader.decoder, read, batch_tokens):
         for number, values in results:
             for index in repeats[number]:
                 found[index] = values
@@ -172,11 +171,9 @@ def step_results(
         return
     for batch in token_batches([len(solution.token_ids) for solution in encoded], batch_tokens):
         inputs, is_step = pad_batch([encoded[number] for number in batch])
-        tokens, mask, positions = (inputs[name].to(backbone.device) for name in INPUTS)
         with torch.inference_mode():
-            states = hidden_states(backbone, tokens, mask)
-            ends = states[torch.arange(len(batch), device=states.device).unsqueeze(1), positions]
-            parts = read(ends[is_step.to(states.device)]).cpu().split(is_step.sum(1).tolist())
+            ends = end_states(backbone, **{name: tensor.to(backbone.device) for name, tensor in inputs.items()})
+            parts = read(ends[is_step.to(ends.device)]).cpu().split(is_step.sum(1).tolist())
         yield [(number, part.numpy()) for number, part in zip(batch, parts, strict=True)]
 
 

@@ -36,6 +36,12 @@ def hidden_states(backbone: PreTrainedModel, input_ids: Tensor, attention_mask: 
     return torch.cat([prefix.expand(len(input_ids), -1, -1), rest], dim=1)
 
 
+def end_states(backbone: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, step_positions: Tensor) -> Tensor:
+    """Last hidden states of right-padded rows at the ends of their steps, (rows, steps, hidden size)."""
+    states = hidden_states(backbone, input_ids, attention_mask)
+    return states[torch.arange(len(states), device=states.device).unsqueeze(1), step_positions]
+
+
 def shared_prefix_length(input_ids: Tensor, attention_mask: Tensor) -> int:
     """Tokens that all rows begin with, at least one short of the whole; 0 for a single row."""
     if len(input_ids) == 1:

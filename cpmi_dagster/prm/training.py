@@ -105,8 +105,17 @@ def train_reward_model(
         TrainingError: the examples cannot be trained on, the loss stopped being finite, or a process failed.
     """
     own = recipe.trained_with(training)
-    of_all = seed + recipe.seed
-    job = Job(examples, recipe.name, recipe.objective, own, backbone, of_all, checkpoints, recipe.head, features)
+    job = Job(
+        examples,
+        recipe.name,
+        recipe.objective,
+        own,
+        backbone,
+        seed + recipe.seed,
+        checkpoints,
+        recipe.head,
+        features,
+    )
     configuration = own.accelerate or ({"gpu_ids": gpu} if gpu and features is None else None)
     with written_at_once(output) as folder:
         advance = progress or (lambda count: None)
