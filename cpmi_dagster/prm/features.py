@@ -42,7 +42,8 @@ def step_features(
         model: a language model; its decoder is read, not its language-model head.
         solutions: as for `scoring.score_steps`.
         batch_tokens: most tokens that are read at once, padding included.
-        max_tokens: whole steps past this many tokens are left out; without it a longer solution is an error.
+        max_tokens: whole steps past this many tokens, or past the model's context, are left out, as in training;
+            without it a longer solution is an error.
         progress: called with the number of solutions just read.
 
     Returns:
@@ -56,7 +57,8 @@ def step_features(
     if decoder is model.model:
         raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
     reader = StepReader(decoder, model.tokenizer, model.identity, model.context_length)
-    return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, max_tokens, progress)
+    limit = None if max_tokens is None else min(max_tokens, model.context_length)
+    return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, limit, progress)
 
 
 def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[EncodedSolution]:

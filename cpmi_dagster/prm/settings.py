@@ -104,7 +104,10 @@ class Training(Frozen):
         if self.backbone == "frozen":
             for name in ("lora", "accelerate"):
                 if getattr(self, name):
-                    raise ValueError(f"`{name}` trains a backbone, but `backbone: frozen` trains the head alone")
+                    raise ValueError(
+                        f"`{name}` trains a backbone, but `backbone: frozen` trains the head alone; leave it out, "
+                        "or set `backbone: full`"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -89,6 +89,8 @@ def test_steps_past_the_limit_have_no_feature(decoder, toy, features):
     cut = step_features(decoder, toy.select("trajectory_id", "question", "steps"), 512, max_tokens=75)
     assert 0 < cut.height < features.height
     assert cut.join(features, on=["trajectory_id", "step_index"], how="anti").is_empty()
+    short = replace(decoder, context_length=75)
+    assert step_features(short, toy.select("trajectory_id", "question", "steps"), 512, max_tokens=2400).equals(cut)
     with pytest.raises(ScoringError, match="trajectory_id"):
         step_features(replace(decoder, context_length=60), toy.select("trajectory_id", "question", "steps"), 512)
 
