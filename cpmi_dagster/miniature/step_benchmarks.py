@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from cpmi_dagster.miniature.held_out import QuestionPool
 from cpmi_dagster.miniature.plans import Problem, run_plan
+from cpmi_dagster.miniature.quantities import UndefinedResult
 from cpmi_dagster.miniature.question_rows import JsonRow
 from cpmi_dagster.miniature.slips import (
     ATTEMPTS,
@@ -55,7 +56,7 @@ def processbench_row(subset: str, number: int, problem: Problem, rng: random.Ran
             break
         solution = draw_solution(problem, rng, is_right=not has_error)
     else:
-        solution = solve(problem, rng)
+        solution = make_mistake(problem, rng) if has_error else solve(problem, rng)
     return {
         "id": f"{subset}-{number}",
         "generator": rng.choice(GENERATORS),
@@ -81,23 +82,23 @@ Modifier = Callable[[Problem, random.Random], Modification]
 def inserted(reason: str, choose: Callable[[list[str], int], str]) -> Modifier:
     """The correct process with one more step in the middle, which `choose` takes from it, given the place."""
 
-    def modify(problem: Problem, rng: random.Random) -> Modification:
+    def modifier(problem: Problem, rng: random.Random) -> Modification:
         steps = stated(solve(problem).steps, problem.answer)
         place = rng.randrange(1, len(steps))
         return Modification([*steps[:place], choose(steps, place), *steps[place:]], [place + 1], reason)
 
-    return modify
+    return modifier
 
 
 def slipped(reason: str, *kinds: SlipKind) -> Modifier:
     """A process with a slip that later steps build on."""
 
-    def modify(problem: Problem, rng: random.Random) -> Modification:
+    def modifier(problem: Problem, rng: random.Random) -> Modification:
         solution = make_mistake(problem, rng, kinds=kinds)
         wrong = [number for number, is_right in enumerate(solution.correct, start=1) if not is_right]
         return Modification(stated(solution.steps, solution.answer), wrong, reason)
 
-    return modify
+    return modifier
 
 
 def contradicted(problem: Problem, rng: random.Random) -> Modification:
@@ -137,9 +138,19 @@ MODIFIERS: dict[str, Modifier] = {
 }
 
 
+def modify(classification: str, problem: Problem, rng: random.Random) -> Modification:
+    """A modification of one category, drawn again where a number in it cannot be written in this world."""
+    for _attempt in range(ATTEMPTS):
+        try:
+            return MODIFIERS[classification](problem, rng)
+        except UndefinedResult:
+            continue
+    raise UndefinedResult(f"no {classification} of {problem.question!r} in {ATTEMPTS} attempts")
+
+
 def prmbench_row(classification: str, number: int, problem: Problem, rng: random.Random) -> JsonRow:
     """One row of one category."""
-    modification = MODIFIERS[classification](problem, rng)
+    modification = modify(classification, problem, rng)
     return {
         "original_question": problem.question,
         "modified_question": modification.question or problem.question,

@@ -1,8 +1,10 @@
 """ProcessBench, PRMBench and question-set rows."""
 
+import random
+
 import pytest
-from hypothesis import given
-from sample_problems import generators, problems
+from hypothesis import example, given
+from sample_problems import generators, problem_from, problems
 
 from cpmi_dagster.miniature.question_rows import gsm8k_row, math_row, mmlu_stem_row
 from cpmi_dagster.miniature.step_benchmarks import MODIFIERS, prmbench_row, processbench_row
@@ -19,6 +21,7 @@ def test_every_second_processbench_row_has_a_wrong_step(problem, rng):
 
 @pytest.mark.parametrize("classification", MODIFIERS)
 @given(problem=problems, rng=generators)
+@example(problem=problem_from(279), rng=random.Random(151))  # its first remark would end in 3/16
 def test_prmbench_error_steps_count_from_one_and_exist(classification, problem, rng):
     row = prmbench_row(classification, 0, problem, rng)
     steps, errors = row["modified_process"], row["error_steps"]
