@@ -27,6 +27,7 @@ from cpmi_dagster import definitions
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.database import query
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.rewards.registry import reward_type
 
 BEFORE = ("sources", "alignment", "selection")
 MADE_UP = (
@@ -107,7 +108,8 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        types = load_settings("miniature").rewards.types
+        # all but the ceiling, since nobody has judged these steps
+        types = [name for name in load_settings("miniature").rewards.types if not reward_type(name).needs.truth]
         profile = write_profile(folder, chosen.references.resolve(), chosen.rows, chosen.shards, types)
         settings, console = load_settings(profile, folder / "home"), Console(stderr=True)
         only = (*BEFORE, *(f"labels/{table}" for table in MADE_UP))
