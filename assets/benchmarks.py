@@ -186,7 +186,7 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame, features: str) 
     Args:
         features: the table with their hidden states, which the head of a frozen backbone reads.
     """
-    from cpmi_dagster.prm.features import load_reward_head, score_features
+    from cpmi_dagster.prm.features import check_read, load_reward_head, score_features
     from cpmi_dagster.prm.model import load_reward_model
     from cpmi_dagster.prm.scoring import score_steps
 
@@ -197,6 +197,7 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame, features: str) 
     if run.settings.recipe(recipe).trained_with(run.settings.training).backbone == "frozen":
         own = [name for name in solutions.columns if name not in ("question", "steps")]
         states = run.read(features).join(solutions, on=own, how="semi", nulls_equal=True)
+        check_read(solutions, states, own, features)
         advance(solutions.height)
         return score_features(load_reward_head(path), states.select(*own, "step_index", "feature"))
     model = load_reward_model(path, device=run.models.device("backbone"))

@@ -32,6 +32,7 @@ from cpmi_dagster.rewards.registry import reward_type
 BEFORE = ("sources", "alignment", "selection")
 MADE_UP = (
     "hard_negatives",
+    "question_negatives",
     "answer_logprobs",
     "control_logprobs",
     "prover_logprobs",

@@ -19,7 +19,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoConfig
 
-from cpmi_dagster.errors import ModelError, TrainingError
+from cpmi_dagster.errors import ModelError, ScoringError, TrainingError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution
@@ -66,7 +66,7 @@ def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[Enc
 
     Args:
         examples: trajectory_id, steps.
-        features: trajectory_id, step_index, feature; steps that did not fit are not there.
+        features: trajectory_id, step_index, feature; steps that did not fit are not there, and count as truncated.
 
     Raises:
         TrainingError: no step of the examples has been read.
@@ -81,6 +81,27 @@ def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[Enc
         kept = known.get(name, states[:0])
         solutions.append(EncodedSolution([], list(range(len(kept))), count - len(kept), kept))
     return solutions
+
+
+def check_read(solutions: pl.DataFrame, features: pl.DataFrame, key: list[str], table: str) -> None:
+    """Refuse hidden states that do not cover the solutions.
+
+    Args:
+        solutions: the key's columns, steps.
+        features: the key's columns, and a row a step.
+        table: what is computed again.
+
+    Raises:
+        ScoringError: none of a solution's steps has been read.
+    """
+    has_steps = solutions.filter(pl.col("steps").list.len() > 0)
+    missing = has_steps.join(features, on=key, how="anti", nulls_equal=True, maintain_order="left")
+    if not missing.is_empty():
+        name = " ".join(str(part) for part in missing.select(key).row(0) if part is not None)
+        raise ScoringError(
+            f"`{name}` and {missing.height - 1:,} other solutions have no hidden states; run `cpmi run --only {table} "
+            "--force`"
+        )
 
 
 class HeadOnStates(nn.Module):

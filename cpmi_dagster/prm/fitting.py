@@ -144,7 +144,7 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
                 saved.model.load_state_dict(whole)
             if saved.adapters is not None:
                 saved.adapters.merge_and_unload()
-            saved.model.to(saved.dtype)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            saved.model.backbone.to(saved.dtype)
             saved.model.save_pretrained(folder)
             saved.tokenizer.save_pretrained(folder)
             for file in folder.glob("*.safetensors"):

@@ -8,8 +8,9 @@ A finding is a question, its answer, whether this profile's data can tell, and t
     Reward models         cannot tell   Reward models trained on CPMI labels cannot be distinguished from those on MC
                                         labels. …
 
-The data can tell where the 95 % interval of a difference does not hold 0, and Holm's p-value, where it has one, is
-below 0.05. An answer states every such difference of its table. Findings without figures are left out.
+The data can tell where the 95 % interval of a difference does not hold 0, and Holm's p-value is below 0.05; the primary
+difference of `label_evidence` has none. An answer states every such difference of its table. Findings without figures
+are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -229,7 +230,7 @@ def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
     failing, figures = [], []
     for row, has_to_beat in ((CEILING_ROW, True), (FLOOR_ROW, False)):
         own, chance = (_figure(table, name + OFFICIAL, "Average") for name in (row, CHANCE_ROW))
-        if own and chance:
+        if own and chance and own["low"] is not None:
             above = {name: own[name] - chance["measured"] for name in ("measured", "low", "high")}
             figures.append(f"one {row.lower()} by {_shown(above, 1)}")
             if (_verdict(above) is True) != has_to_beat:

@@ -238,7 +238,8 @@ def true_steps(evidence: Evidence) -> pl.DataFrame:
     known = with_truth(evidence.trajectories, evidence.step_truth)
     known = known.filter(~pl.col("correct").list.eval(is_open).list.any())
     steps = pl.int_ranges(pl.col("correct").list.len())
-    labels = known.select("trajectory_id", step_index=steps, reward="correct").explode("step_index", "reward")
+    labels = known.select("trajectory_id", step_index=steps, reward="correct")
+    labels = labels.explode("step_index", "reward", empty_as_null=False)
     return labels.with_columns(pl.col("reward").fill_null(False).cast(pl.Float64))
 
 

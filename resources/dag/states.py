@@ -28,6 +28,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import (
     NOTHING,
     ROWS_OF_PARTITION,
+    feeds,
     inputs_of,
     is_read,
     partitions_of,
@@ -216,7 +217,11 @@ class States:
             "asks": setting_values(stage.asks, self.settings),
             "models": {role: self.models.facts(role) for role in stage.models if self.models.has(role)},
             "sources": {name: self.sources.version(own) for name, own in stage.sources(self.settings).items()},
-            "inputs": {key: self._input(stage, key, partition) for key in stage.inputs},
+            "inputs": {
+                key: self._input(stage, key, partition)
+                for key in stage.inputs
+                if feeds(key, stage.partitioning, partition, self.settings)
+            },
         }
         if stage.counts_costs:
             records = {key: self.lake.record(key, partition) for key in stage.inputs if TABLES[key].partitioning}

@@ -17,16 +17,19 @@ import polars as pl
 
 from cpmi_dagster.contracts.contexts import FROM_QUESTION, LAST, contexts_of, part_of_context
 from cpmi_dagster.contracts.keys import (
+    CANDIDATE_FEATURES,
     CONTROLS,
     LOGPROBS,
     NEGATIVES,
     POLICY_ROLLOUTS,
+    PROBLEM_FEATURES,
     PROBLEMS,
     PROVER_ROLLOUTS,
     QUESTION_NEGATIVES,
     REJECTED_TRAJECTORIES,
     SELECTED,
     SOFT_LABELS,
+    STEP_FEATURES,
 )
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
@@ -38,6 +41,7 @@ NOTHING = "nothing"
 """The one part where a profile asks for no rows."""
 PART = "part"
 """The column of a file that says which part a row is of; null for a row of all parts."""
+HIDDEN_STATES = (STEP_FEATURES, PROBLEM_FEATURES, CANDIDATE_FEATURES)
 LONGEST_PREFIX = max(
     steps for entry in REWARD_TYPES.values() for steps in (entry.needs.policy_steps, entry.needs.prover_steps) if steps
 )
@@ -115,6 +119,13 @@ def is_read(key: str, part: str, source: str) -> bool:
     if key != CONTROLS or source not in {NEGATIVES, QUESTION_NEGATIVES}:
         return True
     return (source == QUESTION_NEGATIVES) == (part.partition("/")[0] == FROM_QUESTION)
+
+
+def feeds(source: str, partitioning: Partitioning | None, partition: str | None, settings: Settings) -> bool:
+    """Whether a partition depends on a table at all: a recipe on hidden states only where it trains a head on them."""
+    if partitioning != "recipe" or partition is None or source not in HIDDEN_STATES:
+        return True
+    return settings.recipe(partition).trained_with(settings.training).backbone == "frozen"
 
 
 def part_of_logprob(step_count: pl.Expr) -> pl.Expr:

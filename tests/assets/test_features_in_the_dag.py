@@ -20,6 +20,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parts import feeds
 
 
 @pytest.fixture
@@ -48,6 +49,17 @@ def test_predictions_from_kept_states_are_those_of_the_whole_model(lake):
     whole = score_steps(model, problems, 4096)
     assert_frame_equal(kept, whole, abs_tol=1e-4, check_row_order=False, check_dtypes=False)
     assert lake.read(CHOICES, "mc_bce").height
+
+
+def test_a_recipe_depends_on_hidden_states_only_where_it_trains_a_head(tmp_path):
+    profile = tmp_path / "mine.yaml"
+    both = "{name: whole, reward_type: cpmi, training: {backbone: full}}, {name: head, reward_type: cpmi}"
+    profile.write_text(f"extends: miniature\nrecipes: [{both}]\n", encoding="utf-8")
+    settings = load_settings(str(profile))
+    fed = {name: feeds(STEP_FEATURES, "recipe", name, settings) for name in settings.recipe_names}
+    assert fed == {"whole": False, "head": True}
+    assert feeds(SELECTED, "recipe", "whole", settings)
+    assert feeds(STEP_FEATURES, "shard", "000", settings)
 
 
 @pytest.mark.parametrize("changed", ["backbone: {name: ./other}", "training: {max_tokens: 64}"])

@@ -1,8 +1,10 @@
 """Heads on frozen backbones: what they read, what they learn, and that a saved model gives what its head gave."""
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
+import polars as pl
 import pytest
 import torch
 from polars.testing import assert_frame_equal
@@ -12,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
+from cpmi_dagster.prm.features import check_read, load_reward_head, score_features, step_features
 from cpmi_dagster.prm.settings import Training
 from cpmi_dagster.prm.training import train_reward_model
 from cpmi_dagster.trajectories.templates import render_question, render_step
@@ -56,6 +58,27 @@ def test_a_saved_model_scores_as_its_head_does(train, toy, features, head):
     by_head = score_features(load_reward_head(trained.path), features)
     whole = score_steps(load_reward_model(trained.path), toy.select("trajectory_id", "question", "steps"), 512)
     assert_frame_equal(by_head, whole, abs_tol=1e-5)
+
+
+def test_the_head_of_a_backbone_in_half_precision_is_not_rounded(decoder, toy, features, recipe, training, tmp_path):
+    half = replace(decoder, model=deepcopy(decoder.model).bfloat16())
+    frozen = Training.model_validate({**dict(training), "backbone": "frozen", "epochs": 2})
+    trained = train_reward_model(toy, recipe, frozen, half, tmp_path / "model", seed=0, features=features)
+    head, whole = load_reward_head(trained.path), load_reward_model(trained.path).model
+    weights = head.hidden.weight
+    assert whole.backbone.dtype == torch.bfloat16
+    assert weights.dtype == torch.float32
+    assert not weights.equal(weights.bfloat16().float())
+    assert whole.head.hidden.weight.equal(weights)
+    assert load_reward_model(trained.path, dtype="bfloat16").model.head.hidden.weight.equal(weights)
+
+
+def test_solutions_without_hidden_states_are_refused(toy, features):
+    first = toy["trajectory_id"][0]
+    check_read(toy, features, ["trajectory_id"], "models/step_features")
+    lacking = features.filter(pl.col("trajectory_id") != first)
+    with pytest.raises(ScoringError, match=f"`{first}` and 0 other solutions have no hidden states; run `cpmi run"):
+        check_read(toy, lacking, ["trajectory_id"], "models/step_features")
 
 
 def test_the_head_alone_learns(train, decoder):
