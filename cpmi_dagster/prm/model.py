@@ -93,7 +93,8 @@ class RewardModel(PreTrainedModel):
     config: RewardModelConfig
     base_model_prefix = "backbone"
     supports_gradient_checkpointing = True
-    _keep_in_fp32_modules_strict = frozenset({"head"})  # states are standardised in it, which half precision would lose
+    # states are standardised in it, which half precision would lose
+    _keep_in_fp32_modules_strict = ["head"]  # noqa: RUF012
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
