@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-EVIDENCE_PROFILE ?= human-steps
+EVIDENCE_MODELS ?= human-steps human-steps-0.5b human-steps-1.5b
 
 .PHONY: setup demo evidence test test-fast lint format bench docs ui clean
 
@@ -12,9 +12,17 @@ setup: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/cpmi run
 
-# a pretrained model labels steps that people have judged; what is done is kept, so it goes on after a stop
+# pretrained models label steps that people have judged, the smallest first; each rung (a profile or its file) has a
+# home of its own, says what it will take, and goes on where it stopped
 evidence: $(STAMP)-evidence
-	$(BIN)/cpmi run -p $(EVIDENCE_PROFILE)
+	@set -e; for rung in $(EVIDENCE_MODELS); do \
+		export CPMI_HOME=.cpmi/evidence/$$(basename $$rung .yaml); \
+		echo "$$rung, in $$CPMI_HOME"; \
+		$(BIN)/cpmi run -p $$rung --only sources --only alignment --only selection --quiet; \
+		$(BIN)/cpmi plan -p $$rung --hardware laptop-cpu; \
+		$(BIN)/cpmi run -p $$rung; \
+	done
+	$(BIN)/python scripts/evidence_ladder.py .cpmi/evidence $(EVIDENCE_MODELS)
 
 ui: $(STAMP)
 	$(BIN)/cpmi ui

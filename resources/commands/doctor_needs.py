@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from cpmi_dagster.errors import CpmiError, ModelError, first_line
 from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.models.gguf import hub_file
 from cpmi_dagster.models.language_models import model_place
 from cpmi_dagster.models.model_files import check_weights_index
 from cpmi_dagster.models.settings import LanguageModel
@@ -99,6 +100,8 @@ def _weights(settings: Settings, needed: NeededModel, memory: int) -> Finding:
     role, model, what = needed.role, needed.model, f"{needed.role} {needed.model.name}"
     try:
         place, revision = model_place(model.name), model.revision
+        if hub_file(place):
+            return _on_hub(what, place.partition(":")[0], "model", f"give a local file as {needed.setting}")
         if not Path(place).exists():
             revision = revision or HubLock(settings.home).revisions().get(f"model {model.name}")
             folder = _cached(place, "model", revision)

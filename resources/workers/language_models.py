@@ -18,6 +18,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import MissingModel, ModelError, SettingsError, SourceError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
+from cpmi_dagster.models.gguf import fetch_gguf
 from cpmi_dagster.models.language_models import (
     IDENTITY_CHARACTERS,
     LoadedModel,
@@ -64,7 +65,8 @@ class LanguageModels:
         return self.pinned(model) if _has_weights(self._settings.models.role_of(role), model) else model
 
     def pinned(self, model: LanguageModel) -> LanguageModel:
-        """A model whose weights are loaded here, its hub revision as the lock file has it."""
+        """A model whose weights are loaded here, its hub revision as the lock file has it; a GGUF file is fetched."""
+        fetch_gguf(model.name, model.sha256)
         if model.revision or Path(model_place(model.name)).exists():
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})

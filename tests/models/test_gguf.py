@@ -1,5 +1,6 @@
 """GGUF files as models: which file a name means, one conversion for all, and what is wrong when it cannot be made."""
 
+import hashlib
 import importlib.util
 from functools import partial
 from pathlib import Path
@@ -10,8 +11,9 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.models.gguf import converted, gguf_file
+from cpmi_dagster.models.gguf import converted, fetch_gguf, gguf_file, hub_file
 from cpmi_dagster.models.language_models import load_language_model, model_identity, model_on_disk
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.scoring.trajectories import score_trajectories
 
 pytestmark = pytest.mark.slow
@@ -74,6 +76,38 @@ def test_other_models_are_no_gguf_files(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.gguf").mkdir()
     assert gguf_file(name) is None
+
+
+def test_a_file_of_the_hub_is_the_one_in_its_cache(tmp_path, monkeypatch):
+    name = "org/Tiny-GGUF:deep/tiny.gguf"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_OFFLINE", True)
+    assert gguf_file(name) is None
+    assert model_on_disk(name) is None
+    with pytest.raises(ModelError, match=f"`{name}` is not in the hub's cache, and cannot be fetched"):
+        fetch_gguf(name)
+    repository = tmp_path / "models--org--Tiny-GGUF"
+    file = repository / "snapshots" / "c0ffee" / "deep" / "tiny.gguf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"weights")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("c0ffee")
+    digest = hashlib.sha256(b"weights").hexdigest()
+    fetch_gguf(name, digest)
+    assert gguf_file(name) == model_on_disk(name) == file
+    assert model_identity(name) == f"{name}@{digest[:12]}"
+    with pytest.raises(ModelError, match=f"has the sha256 {digest}, not {'0' * 64}; get the file again"):
+        fetch_gguf(name, "0" * 64)
+
+
+@pytest.mark.parametrize("name", ["./org/a:b.gguf", "/org/a:b.gguf", "package:a/b.gguf", "a:b.gguf", "org/a:b.bin"])
+def test_these_name_no_file_of_the_hub(name):
+    assert hub_file(name) is None
+
+
+def test_a_sum_is_of_a_file():
+    with pytest.raises(ValueError, match="`sha256` is of a GGUF file"):
+        LanguageModel(name="Qwen/Qwen3-8B-Base", sha256="0" * 64)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_a_wrong_variable_of_the_environment_is_named(monkeypatch, variable, val
 
 
 def test_an_unknown_profile_lists_those_there_are():
-    shipped = "files, human-steps, human-steps-k4, miniature, miniature-all, miniature-small-labeler, paper"
+    shipped = "files, human-steps, human-steps-0.5b, human-steps-1.5b, human-steps-k4, miniature, miniature-all"
     with pytest.raises(SettingsError, match=f"give one of {shipped}"):
         load_settings("nothing")
 

@@ -1,0 +1,184 @@
+"""Answer the questions of docs/evidence.md from finished homes, one for each labeler of the ladder.
+
+    python scripts/evidence_ladder.py .cpmi/evidence human-steps human-steps-0.5b human-steps-1.5b
+
+    label (human-steps-1.5b)    AUC                 Without last steps  First wrong step found
+    CPMI (incremental)          0.66 [0.58, 0.75]   0.64 [0.57, 0.73]   0.33 [0.22, 0.46]
+
+    question                                        Ours   Other   Difference           p       p (Holm)
+    (a) CPMI (incremental), best free label         0.64   0.83    -0.19 [-0.22, -0.15]  0.002
+
+Rungs go from the smallest labeler to the largest; (a), (b), (d) and (e) are asked of the last. A profile whose hard
+negatives are sampled follows `--negatives`. Homes may label different solutions: figures are over the steps of both.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from cpmi_dagster.benchmarks.label_increment import regression_auc, steps_with_labels
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, common_steps, label_aucs
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled, holm
+from cpmi_dagster.contracts.keys import COSTS, LOGPROBS, STEP_REWARDS, TRAJECTORIES, TRUTH
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.reports.evidence import THIRDS, aucs_by_knowledge
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import best_free_control, first_errors_found, in_order, steps_with_truth
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
+
+OURS = ("cpmi_incremental", "cpmi")
+SURPRISAL, ROLLOUTS, QUESTION = "step_surprisal", "mc", "cpmi_question_negatives"
+MARGIN = 0.05
+
+
+class Rung(NamedTuple):
+    """A finished home: its profile's name, what its figures are measured from, and its judged steps."""
+
+    name: str
+    inputs: ReportInputs
+    steps: pl.DataFrame
+    costs: pl.DataFrame
+
+
+class Answer(NamedTuple):
+    """A question, both figures and their difference."""
+
+    question: str
+    ours: Resampled
+    other: Resampled
+    apart: Difference
+
+
+def rung_of(settings: Settings) -> Rung:
+    """What a finished home of a profile holds."""
+    lake = Lake.of(settings)
+    frames = {key: lake.read(key) for key in (STEP_REWARDS, TRAJECTORIES, TRUTH, LOGPROBS)}
+    samples = settings.benchmarks.bootstrap_samples
+    inputs = ReportInputs(frames, bootstrap_samples=samples, seed=settings.seed)
+    return Rung(settings.profile, inputs, steps_with_truth(inputs), lake.read(COSTS))
+
+
+def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answer]:
+    """The endpoints of docs/evidence.md, the primary one first; those whose labels a home lacks are left out."""
+    largest = rungs[-1]
+    inner, present = largest.steps.filter(~IS_LAST), set(largest.steps["reward_type"])
+    ours, draws = [name for name in OURS if name in present], largest.inputs.draws
+    aucs, found = label_aucs(inner, *draws), first_errors_found(largest.steps, largest.inputs)
+    for name in ours:
+        yield _against(f"(a) {reward_label(name)}, best free label", aucs[name], _best_free(aucs))
+    for name in ours:
+        if SURPRISAL in present:
+            yield from _paired(f"(a) {reward_label(name)}, step surprisal", inner, inner, (name, SURPRISAL), draws)
+    for name in ours:
+        question = f"(a) First wrong step found by {reward_label(name)}, by the best free label"
+        yield _against(question, found[name], _best_free(found))
+    base = [*({SURPRISAL} & present), *filter(None, [best_free_control(aucs)])]
+    labelled = steps_with_labels(inner, [*base, *ours])
+    for name in ours:
+        without, with_it = (regression_auc(labelled, names, *draws) for names in (base, [*base, name]))
+        if without and with_it:
+            yield _against(f"(b) {reward_label(name)} added to {' + '.join(map(reward_label, base))}", with_it, without)
+    for smaller, larger in ((0, -1), (-2, -1), (0, -2)):
+        one, other = rungs[larger], rungs[smaller]
+        if one is not other and OURS[0] in present:
+            question, without_last = f"(c) {one.name}, {other.name}", other.steps.filter(~IS_LAST)
+            yield from _paired(question, one.steps.filter(~IS_LAST), without_last, (OURS[0], OURS[0]), draws)
+    thirds = aucs_by_knowledge(largest.inputs, largest.steps.filter(reward_type=OURS[0]))
+    if thirds and all(OURS[0] in third for third in thirds):
+        most, least = (thirds[place][OURS[0]] for place in (-1, 0))
+        question = f"(c) {largest.name}, {THIRDS[-1].lower()} by p(gold), {THIRDS[0].lower()}"
+        yield Answer(question, most, least, most.minus_unpaired(least))
+    for name in ours:
+        if ROLLOUTS in present:
+            pair = (name, ROLLOUTS)
+            yield from _paired(f"(d) {reward_label(name)}, MC, all steps", largest.steps, largest.steps, pair, draws)
+    if sampled:
+        for name, shown in (("cpmi", "the solution"), (QUESTION, "the question")):
+            question = f"(e) CPMI, negatives sampled from {shown}, by rules"
+            yield from _paired(question, sampled.steps.filter(~IS_LAST), inner, (name, "cpmi"), draws)
+
+
+def _best_free(figures: dict[str, Resampled]) -> Resampled:
+    """The best free label, chosen anew in every resample."""
+    free = [figure for name, figure in figures.items() if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
+    draws = np.fmax.reduce([figure.draws for figure in free])
+    return Resampled(max(figure.value for figure in free), draws, free[0].n)
+
+
+def _against(question: str, ours: Resampled, other: Resampled) -> Answer:
+    return Answer(question, ours, other, ours.minus(other))
+
+
+def _paired(
+    question: str, one: pl.DataFrame, other: pl.DataFrame, names: tuple[str, str], draws: tuple[int, int]
+) -> Iterator[Answer]:
+    """AUCs of a reward type in one home and of one in another, over the steps that both label."""
+    named = [
+        steps.filter(reward_type=name).with_columns(reward_type=pl.lit(side))
+        for steps, name, side in zip((one, other), names, ("ours", "other"), strict=True)
+    ]
+    aucs = label_aucs(common_steps(pl.concat(named, how="diagonal"), "ours", "other"), *draws)
+    if len(aucs) == 2:
+        yield _against(question, aucs["ours"], aucs["other"])
+
+
+def _shown(figure: Estimate | Difference, digits: int = 3) -> str:
+    return f"{figure.value:.{digits}f} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
+
+
+def label_table(rung: Rung) -> Table:
+    """Every label of a home: AUC, the same without last steps, first wrong steps found."""
+    count, cost = rung.steps["trajectory_id"].n_unique(), rung.costs.select("wall_seconds", "forward_tokens").max()
+    table = Table(title=f"{rung.name}: {count:,} solutions, {cost['forward_tokens'][0]:,} tokens at most for a label")
+    for column in ("label", "AUC", "Without last steps", "First wrong step found"):
+        table.add_column(column)
+    measured = (
+        label_aucs(rung.steps, *rung.inputs.draws),
+        label_aucs(rung.steps.filter(~IS_LAST), *rung.inputs.draws),
+        first_errors_found(rung.steps, rung.inputs),
+    )
+    for name in in_order(measured[0]):
+        cells = [_shown(figures[name].estimate()) if name in figures else "" for figures in measured]
+        table.add_row(reward_label(name), *cells)
+    return table
+
+
+def answer_table(found: Sequence[Answer]) -> Table:
+    """The answers, with Holm's p-values for all but the first."""
+    table = Table(title="Questions of docs/evidence.md")
+    for column in ("question", "ours", "other", "difference", "p", "p (Holm)", "n"):
+        table.add_column(column)
+    adjusted = ["", *(f"{value:.3f}" for value in holm([each.apart.p_value for each in found[1:]]))]
+    for (question, ours, other, apart), holms in zip(found, adjusted, strict=True):
+        cells = (f"{ours.value:.3f}", f"{other.value:.3f}", _shown(apart), f"{apart.p_value:.3f}", holms)
+        table.add_row(question, *cells, f"{apart.n:,}")
+    return table
+
+
+def main() -> None:
+    """Print the table of every rung, then the answers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("homes", type=Path, help="folder of the homes, each named as its profile")
+    parser.add_argument("profiles", nargs="+", help="profiles or their files, the smallest labeler first")
+    parser.add_argument("--negatives", metavar="PROFILE", help="the largest labeler with sampled negatives")
+    chosen = parser.parse_args()
+
+    def rung(profile: str) -> Rung:
+        return rung_of(load_settings(profile, chosen.homes / Path(profile).name.removesuffix(".yaml")))
+
+    rungs = [rung(profile) for profile in chosen.profiles]
+    console = Console(width=160)
+    for each in rungs:
+        console.print(label_table(each))
+    console.print(answer_table(list(answers(rungs, rung(chosen.negatives) if chosen.negatives else None))))
+
+
+if __name__ == "__main__":
+    main()
