@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10
+WIDE = 130
+"""Columns of a terminal from which the headline has its intervals."""
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
 MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
 STATE_MARKS = {
@@ -120,10 +122,16 @@ def show_results(console: Console, headline: "pl.DataFrame", labels: "pl.DataFra
         headline: from `definitions.headline`; empty where nothing could be measured.
         labels: from `definitions.labels_made`; empty without labels.
     """
+    import polars as pl
+
     from cpmi_dagster.reports.headline import measures_labels
 
     if headline.height:
-        console.print(table_of(headline, f"Profile {settings.profile}: measured, with 95 % intervals"))
+        what = "measured, with 95 % intervals"
+        if console.width < WIDE:  # figures would be broken over lines
+            headline = headline.with_columns(pl.exclude("Reward").str.replace(r" \[.*\]", ""))
+            what = "measured; the report has the intervals"
+        console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
     if labels.height and not measures_labels(headline):
         console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))
     lowest = labels["lowest at"][0] if labels.height else "…"

@@ -118,12 +118,20 @@ def _increment(frames: Frames) -> Finding | None:
     verdicts = {row: _verdict(gain, _figure(table, row, GAIN + ADJUSTED_P_VALUE)) for row, gain in gains.items()}
     words = {True: "improves with", False: "worsens with", None: "cannot be shown to improve with"}
     answer = f"A ranking of steps by {alone['row']} {_clauses(words, verdicts)}."
-    shown = (f"{row} {_shown(gain, 3)}{_fewer(gain, alone, 'steps')}" for row, gain in gains.items())
+    shown = (
+        f"{row} {_shown(gain, 3)}{_adjusted(table, row)}{_fewer(gain, alone, 'steps')}" for row, gain in gains.items()
+    )
     figures = (
         f"Over {alone['n']:,} steps, last steps excluded, a regression on {alone['row']} has AUC {_shown(alone, 3)}. "
         f"Added to it, these change the AUC: {', '.join(shown)}."
     )
     return Finding("What it adds", set(verdicts.values()) != {None}, answer, figures)
+
+
+def _adjusted(table: pl.DataFrame, row: str) -> str:
+    """Holm's p-value of a gain, for a reader who sees an interval without 0 and a verdict that there is none."""
+    p_value = _figure(table, row, GAIN + ADJUSTED_P_VALUE)
+    return f", p (Holm) {format_figure(p_value['measured'], 3)}" if p_value else ""
 
 
 def _rollouts(frames: Frames) -> Finding | None:
@@ -192,7 +200,7 @@ def _divergence(frames: Frames) -> Finding | None:
     )
     figures = f"Over {size['n']:,} steps, the rank correlations are {_shown(size)} and {_shown(signed)}."
     if negative := _figure(table, METHOD, evidence.NEGATIVE):
-        figures += f" The divergence is never negative; {METHOD} is at {_percent(negative)} of the steps."
+        figures += f" The divergence is never negative; {METHOD} is negative at {_percent(negative)} of the steps."
     return Finding("Against section 4.2", {_verdict(size), _verdict(signed)} != {None}, answer, figures)
 
 
@@ -232,10 +240,10 @@ def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
         own, chance = (_figure(table, name + OFFICIAL, "Average") for name in (row, CHANCE_ROW))
         if own and chance and own["low"] is not None:
             above = {name: own[name] - chance["measured"] for name in ("measured", "low", "high")}
-            figures.append(f"one {row.lower()} by {_shown(above, 1)}")
+            figures.append(f"one {row.lower()} {_shown(above, 1)}")
             if (_verdict(above) is True) != has_to_beat:
                 failing.append(f"one {row.lower()} is {'not ' if has_to_beat else ''}above chance")
-    return failing, f" Controls differ from chance: {', '.join(figures)}." if figures else ""
+    return failing, f" Controls, less chance: {', '.join(figures)}." if figures else ""
 
 
 def findings(frames: Frames) -> list[Finding]:
@@ -275,7 +283,8 @@ def _compared(title: str, subject: str, other: str, verdicts: Mapping[str, bool 
 def _clauses(words: Mapping[bool | None, str], verdicts: Mapping[str, bool | None]) -> str:
     """What has each verdict, after the words for it: `improves with MC, and cannot be shown to improve with CPMI`."""
     by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
-    return ", and ".join(f"{words[each]} {' and '.join(names)}" for each, names in by_verdict.items() if names)
+    joined = {each: (" and " if each is not None else " or ").join(names) for each, names in by_verdict.items()}
+    return ", and ".join(f"{words[each]} {names}" for each, names in joined.items() if names)
 
 
 def _percent(figure: Figure) -> str:

@@ -40,6 +40,7 @@ from cpmi_dagster.reports.reward_rows import (
     CONTROL_ROWS,
     FLOOR_ROW,
     FREE_ROWS,
+    GOLDLESS_ROWS,
     NEGATIVES_ROWS,
     main_rows,
 )
@@ -100,10 +101,11 @@ def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
     labels = measured["label_quality"].filter(column=WITHOUT_LAST)
     official = _official(measured["processbench"])
     free = max(labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
+    bounds = {"chance": CHANCE_AUC, "best free label": free}
     shown = [
-        (title, points.join(tokens, on="row", maintain_order="left"), marks, limits)
+        (title, points.join(tokens, on="row", maintain_order="left"), marks | _goldless(points), limits)
         for title, points, marks, limits in (
-            ("Label AUC without last steps", labels, {"chance": CHANCE_AUC, "best free label": free}, official.clear()),
+            ("Label AUC without last steps", labels, bounds, official.clear()),
             ("ProcessBench F1 (%), one threshold", official, {}, official),
         )
     ]
@@ -127,6 +129,12 @@ def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
         label_ends(panel, ends)
         label_axes(panel, "generated tokens, relative to MC", "", title)
     return figure
+
+
+def _goldless(figures: pl.DataFrame) -> dict[str, float]:
+    """Measured figures of the labeler's labels that take no gold answer and no generated token."""
+    own = figures.filter(pl.col("row").is_in(GOLDLESS_ROWS)).drop_nulls("measured")
+    return dict(own.select("row", "measured").iter_rows())
 
 
 def _official(processbench: pl.DataFrame) -> pl.DataFrame:
@@ -165,11 +173,17 @@ def _draw_label_and_model(measured: Mapping[str, pl.DataFrame]) -> "Figure | Non
     panel.margins(x=0.15, y=0.08)
     label_ends(panel, _draw_limits(panel, _official(measured["processbench"])))
     low, high = panel.get_ylim()
-    heights = spread(f1["measured"].to_list(), NAME_GAP * (high - low) / 2)
-    for (row, x, _), height in zip(points, heights, strict=True):
-        side, place = ("right", -7) if row in CONTROL_ROWS else ("left", 7)
-        style = {"color": colour_of(row), "fontsize": 8.5, "ha": side}
-        panel.annotate(row, (x, height), (place, 5), textcoords="offset points", **style)
+    heights = spread(f1["measured"].to_list(), NAME_GAP * (high - low))
+    left, right = panel.get_xlim()
+    for (row, x, y), height in zip(points, heights, strict=True):
+        # a name goes to the left where another point is to the right
+        is_crowded = any(
+            0 < other - x < (right - left) / 6 and abs(above - y) < (high - low) / 6 for _, other, above in points
+        )
+        side, place = ("right", -7) if is_crowded or row in CONTROL_ROWS else ("left", 7)
+        backing = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.5}
+        style = {"color": colour_of(row), "fontsize": 8.5, "ha": side, "bbox": backing}
+        panel.annotate(row, (x, height), (place, 6), textcoords="offset points", **style)
     title = ""
     for found in figures.filter(row=CORRELATION).iter_rows(named=True):
         interval = format_interval(found["low"], found["high"], 2)
@@ -244,11 +258,14 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
         panel.errorbar(own["measured"], heights, xerr=_error_arms(own), color=colour, **POINTS)
     others = measured.filter(pl.col("column") == WITHOUT_LAST, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
-    free = max(ranked.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
-    for place, words in ((CHANCE_AUC, "chance"), (free, "best free control")):
+    free, free_inner = (
+        max(figures.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None) for figures in (ranked, others)
+    )
+    marks = ((CHANCE_AUC, "chance", 0.0), (free_inner, "best free, hollow", 0.8), (free, "best free control", 0.0))
+    for place, words, raised in marks:
         if place is not None:
             panel.axvline(place, **LINE)
-            panel.text(place, ranked.height - 0.4, f" {words}", color=INK, fontsize=8.5, va="bottom")
+            panel.text(place, ranked.height - 0.4 + raised, f" {words}", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
     label_axes(panel, "label AUC with 95 % interval")

@@ -97,8 +97,13 @@ def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
         trained = (recipe.reward_type, recipe.objective)
         return (recipe.is_plain and trained in shown) or (recipe.is_repeat and trained in plain)
 
-    own = [RecipeRow(each.name, each.reward_type, each.objective, each.name) for each in recipes if not has_row(each)]
-    return (*MAIN_ROWS, *others, *own)
+    def own_row(recipe: Recipe) -> RecipeRow:
+        """The label of its rewards where these tell it from the others, else its name."""
+        is_told = recipe.is_plain and recipe.objective == "bce"
+        row = reward_label(recipe.reward_type) if is_told else recipe.name
+        return RecipeRow(row, recipe.reward_type, recipe.objective, recipe.name)
+
+    return (*MAIN_ROWS, *others, *(own_row(each) for each in recipes if not has_row(each)))
 
 
 def negatives_rows(count: int) -> tuple[RecipeRow, ...]:

@@ -165,7 +165,7 @@ def test_reward_models_tell_labels_apart_only_where_both_controls_hold(ceiling, 
         assert ("are better than" in finding.answer) == tells
     if ceiling:
         above = [f"{end - 19:.1f}".replace("-", "−") for end in ceiling]
-        assert f"one trained on true steps by {above[0]} [{above[1]}, {above[2]}]" in finding.figures
+        assert f"one trained on true steps {above[0]} [{above[1]}, {above[2]}]" in finding.figures
 
 
 def test_every_gain_is_stated_by_its_interval_and_holms_p_value_and_over_fewer_steps_says_so():
@@ -183,10 +183,10 @@ def test_every_gain_is_stated_by_its_interval_and_holms_p_value_and_over_fewer_s
     assert finding.tells
     assert finding.answer == (
         "A ranking of steps by Step surprisal improves with MC, "
-        "and cannot be shown to improve with CPMI and CPMI (incremental)."
+        "and cannot be shown to improve with CPMI or CPMI (incremental)."
     )
     assert "a regression on Step surprisal has AUC 0.800 [0.750, 0.850]." in finding.figures
-    assert finding.figures.endswith("MC 0.090 [0.060, 0.120] (of 20 steps).")
+    assert finding.figures.endswith("MC 0.090 [0.060, 0.120], p (Holm) 0.010 (of 20 steps).")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_follows_the_divergence_is_what_correlates_with_it(size, signed, te
     (finding,) = findings({"jeffreys": table(*rows, ("CPMI", "Negative", 0.42, 0.4, 0.44))})
     assert finding.tells == tells
     assert re.search(words, finding.answer)
-    assert finding.figures.endswith("CPMI is at 42 % [40, 44] of the steps.")
+    assert finding.figures.endswith("CPMI is negative at 42 % [40, 44] of the steps.")
 
 
 def test_nothing_is_found_in_nothing():

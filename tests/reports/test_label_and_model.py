@@ -86,7 +86,7 @@ def test_the_controls_have_rows_of_their_own_and_are_neither_compared_nor_labels
     rows = headline.filter(pl.col("reward").str.starts_with("Trained"))
     assert rows["reward"].to_list() == ["Trained on true steps", "Trained on uniform labels"]
     assert rows["processbench_f1"].null_count() == 0 and rows["label_auc"].count() == 0
-    assert any("one trained on true steps by " in found.figures for found in findings(frames))
+    assert any("one trained on true steps " in found.figures for found in findings(frames))
     assert {"headline", "label_and_model_quality"} < set(report_plots(controlled, frames))
 
 
