@@ -29,7 +29,7 @@ from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.label_chunks import read_features
-from cpmi_dagster.resources.dag.stage import NOTHING_ASKED_FOR, model_stage, stage
+from cpmi_dagster.resources.dag.stage import NO_HEAD_ALONE, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.workers.chunks import StageOutput
 
@@ -88,7 +88,7 @@ def candidate_features(run: StageRun, benchmark: str) -> StageOutput:
 
 def _features(run: StageRun, key: str, name: str, solutions: pl.DataFrame) -> StageOutput:
     if not run.settings.reads_features:
-        return StageOutput(TABLES[key].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
+        return StageOutput(TABLES[key].schema.create_empty(), notes=[NO_HEAD_ALONE])
     return run.in_chunks(name, solutions, run.settings.scoring.chunk_trajectories, read_features)
 
 

@@ -12,7 +12,7 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
 from cpmi_dagster.resources.dag.label_chunks import read_features
-from cpmi_dagster.resources.dag.stage import NOTHING_ASKED_FOR, model_stage
+from cpmi_dagster.resources.dag.stage import NO_HEAD_ALONE, model_stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.rewards.dataset import training_examples
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def step_features(run: StageRun, shard: str) -> StageOutput:
     """The frozen backbone's hidden state at the end of every step, read once for all recipes that train a head."""
     if not run.settings.reads_features:
-        return StageOutput(TABLES[STEP_FEATURES].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
+        return StageOutput(TABLES[STEP_FEATURES].schema.create_empty(), notes=[NO_HEAD_ALONE])
     read = partial(read_features, max_tokens=run.settings.training.max_tokens)
     solutions = run.selected(shard).select("trajectory_id", "question", "steps")
     return run.in_chunks(shard, solutions, run.settings.scoring.chunk_trajectories, read)

@@ -152,7 +152,7 @@ def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: in
     wanted = problems.filter(benchmark=PRMBENCH)
     for classification in CLASSIFICATIONS:
         if classification not in wanted["category"]:
-            raise BenchmarkError(f"PRMBench has no problems of `{classification}`; check its source and split")
+            raise BenchmarkError(f"PRMBench has no problems of `{classification}`; check its source, split and limit")
     judged = with_probabilities(predictions.drop("category", strict=False), wanted)
     place = pl.col("category").replace_strict(CLASSIFICATIONS, range(len(CATEGORIES)), return_dtype=pl.Int64)
     # the commonest wording among the rows of one `idx`: some categories write their error into the question

@@ -109,7 +109,10 @@ def check_trained(folder: Path, fingerprint: str) -> None:
     """
     check_digests(folder)
     if weights_hash(folder) != fingerprint:
-        raise ModelError(f"the weights in {folder} are not those that were trained; train the model again")
+        raise ModelError(
+            f"the weights in {folder} are not those that were trained: other settings, or another "
+            "profile of this home, may have trained a recipe of this name since; train the model again"
+        )
 
 
 def _digests(folder: Path) -> dict[str, str]:

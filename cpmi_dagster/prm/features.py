@@ -19,12 +19,13 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoConfig
 
-from cpmi_dagster.errors import ModelError, ScoringError, TrainingError
+from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, StepLogits
 from cpmi_dagster.prm.scoring import StepReader, probabilities, read_steps
+from cpmi_dagster.prm.shared_prefix import check_causal
 
 SMALLEST_DEVIATION = 1e-6
 
@@ -50,12 +51,13 @@ def step_features(
         The other columns of `solutions`, `step_index` and `feature`, a list of float32.
 
     Raises:
-        ModelError: the model has no decoder.
+        ModelError: the model has no decoder, or one that reads later tokens at earlier ones.
         ScoringError: a solution is longer than the model's context, or a state is not finite.
     """
     decoder: Any = model.model.base_model
     if decoder is model.model:
         raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
+    check_causal(decoder, model.identity)
     reader = StepReader(decoder, model.tokenizer, model.identity, model.context_length)
     limit = None if max_tokens is None else min(max_tokens, model.context_length)
     return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, limit, progress)
@@ -68,12 +70,10 @@ def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[Enc
         examples: trajectory_id, steps.
         features: trajectory_id, step_index, feature; steps that did not fit are not there, and count as truncated.
 
-    Raises:
-        TrainingError: no step of the examples has been read.
     """
     own = features.join(examples, on="trajectory_id", how="semi").sort("trajectory_id", "step_index")
     if own.is_empty():
-        raise TrainingError("no trajectory has hidden states; run `cpmi run --only models/step_features` first")
+        return [EncodedSolution([], [], count, torch.empty(0, 0)) for count in examples["steps"].list.len()]
     states, counts = _states(own), own.group_by("trajectory_id", maintain_order=True).len()
     known = dict(zip(counts["trajectory_id"], states.split(counts["len"].to_list()), strict=True))
     solutions = []

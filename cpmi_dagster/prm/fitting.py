@@ -38,6 +38,7 @@ from cpmi_dagster.prm.features import HeadOnStates
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.settings import DEFAULT_HEAD, Head, Lora, Objective, Training
+from cpmi_dagster.prm.shared_prefix import check_causal
 from cpmi_dagster.prm.trainer import CurvePoint, ProgressReporter, StepTrainer, learning_curve, training_arguments
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
@@ -190,6 +191,7 @@ def _start(job: Job) -> _Start:
     decoder = loaded.model.base_model
     if not isinstance(decoder, PreTrainedModel):
         raise ModelError(f"{loaded.identity} has no decoder that a reward head fits on; choose another models.backbone")
+    check_causal(decoder, loaded.identity)
     if loaded is job.backbone:
         decoder = deepcopy(decoder)
     dtype, lora = decoder.dtype, job.training.lora

@@ -14,7 +14,11 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from cpmi_dagster.errors import ModelError
+
 FULL_ATTENTION = {"full_attention"}
+TOLERANCE = 1e-4
+"""Of a state, relative to its largest number: what rounding may change in it."""
 
 
 def hidden_states(backbone: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -48,6 +52,20 @@ def shared_prefix_length(input_ids: Tensor, attention_mask: Tensor) -> int:
         return 0
     same = (input_ids == input_ids[:1]).all(dim=0) & attention_mask.bool().all(dim=0)
     return min(int(same.long().cumprod(dim=0).sum()), input_ids.shape[1] - 1)
+
+
+@torch.inference_mode()
+def check_causal(backbone: PreTrainedModel, identity: str) -> None:
+    """Refuse a backbone that reads later tokens at earlier ones: the state of a step would depend on those after it.
+
+    Raises:
+        ModelError: it does.
+    """
+    one = torch.arange(1, 5, device=backbone.device)[None] % backbone.config.get_text_config().vocab_size
+    other = torch.cat([one[:, :-1], one[:, :1]], dim=1)
+    before, after = (backbone(input_ids=ids, use_cache=False).last_hidden_state[0, 0].float() for ids in (one, other))
+    if not (before - after).abs().max() <= TOLERANCE * before.abs().max():
+        raise ModelError(f"{identity} reads later tokens at earlier ones; choose a causal language model")
 
 
 def can_share_prefix(backbone: PreTrainedModel) -> bool:

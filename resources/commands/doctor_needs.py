@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from cpmi_dagster.errors import CpmiError, ModelError, first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.models.gguf import hub_file
-from cpmi_dagster.models.language_models import model_place
+from cpmi_dagster.models.language_models import model_on_disk, model_place
 from cpmi_dagster.models.model_files import check_weights_index
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.shapes import planned_model
@@ -108,6 +108,8 @@ def _weights(settings: Settings, needed: NeededModel, memory: int) -> Finding:
             if folder is None or _lacks_weights(folder):
                 found = _on_hub(what, place, "model", f"name a local folder as {needed.setting}")
                 return found if folder is None else _of_a_part(found, what)
+        else:
+            model_on_disk(model.name)
         otherwise = f"or name a local folder as {needed.setting}"
         shape = planned_model(role, model, revision, otherwise=otherwise).shape
     except CpmiError as error:

@@ -48,6 +48,7 @@ Options = ParamSpec("Options")
 GPU_POOL = "gpu"
 LOG = logging.getLogger(__name__)
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
+NO_HEAD_ALONE = "empty: no recipe of the profile trains a head on a frozen backbone"
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
+from transformers import BertConfig, BertLMHeadModel
 
-from cpmi_dagster.errors import ModelError, ScoringError
+from cpmi_dagster.errors import ModelError, ScoringError, TrainingError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.features import check_read, load_reward_head, score_features, step_features
 from cpmi_dagster.prm.settings import Training
@@ -79,6 +80,21 @@ def test_solutions_without_hidden_states_are_refused(toy, features):
     lacking = features.filter(pl.col("trajectory_id") != first)
     with pytest.raises(ScoringError, match=f"`{first}` and 0 other solutions have no hidden states; run `cpmi run"):
         check_read(toy, lacking, ["trajectory_id"], "models/step_features")
+
+
+def test_a_backbone_that_reads_later_tokens_is_refused(decoder, toy, recipe, training, tmp_path):
+    config = BertConfig(vocab_size=len(decoder.tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    encoder = replace(decoder, model=BertLMHeadModel(config).eval(), identity="bert")
+    with pytest.raises(ModelError, match="bert reads later tokens at earlier ones"):
+        step_features(encoder, toy.select("trajectory_id", "question", "steps"), 512)
+    with pytest.raises(ModelError, match="bert reads later tokens at earlier ones"):
+        train_reward_model(toy, recipe, training, encoder, tmp_path / "model", seed=0)
+
+
+def test_where_no_step_fits_the_limit_is_named(decoder, toy, features, recipe, training, tmp_path):
+    frozen = Training.model_validate({**dict(training), "backbone": "frozen", "max_tokens": 16})
+    with pytest.raises(TrainingError, match="is left to train on within 16 tokens; raise"):
+        train_reward_model(toy, recipe, frozen, decoder, tmp_path / "model", seed=0, features=features.clear())
 
 
 def test_the_head_alone_learns(train, decoder):
