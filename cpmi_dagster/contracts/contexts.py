@@ -93,8 +93,11 @@ CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
 
 FROM_QUESTION = "question_negatives"
 """The answers with the hard negatives that are sampled from the question alone."""
-SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step", FROM_QUESTION)
-"""What the labeler reads beside CPMI's answers: the steps themselves, two placebos of CPMI, other hard negatives."""
+JUDGE = "judge_token"
+"""Whether the labeler calls a step correct when asked."""
+SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step", FROM_QUESTION, JUDGE)
+"""What the labeler reads beside CPMI's answers: the steps themselves, two placebos of CPMI, other hard negatives, its
+own verdicts."""
 
 PAPERS = "marginal"
 """The conditioning of Eq. 3 as printed, and of the released labels."""

@@ -38,6 +38,7 @@ class ControlLogprobs(AnswerLogprobs):
     `step_surprisal`: the step that follows a context, in place of the answer. `other_gold`: the gold answer of
     another question. `other_step`: the question's own answers, with each step replaced by one of another solution.
     `question_negatives`: the gold answer, and ranks of `labels.question_negatives` in the place of hard negatives.
+    `judge_token`: that the last step of a context is correct (rank 0) and incorrect (1), in place of answers.
     """
 
     control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="what it is scored for")

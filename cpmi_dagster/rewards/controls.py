@@ -5,14 +5,17 @@
     t000000012   no                   3       0.67 0.33 0.00    0 0 0          0.67 0.33 0.00
 
 Position, final answer and length need the trajectory alone. Surprisal is what the labeler thinks of a step without any
-answer. The two placebos are CPMI with one part exchanged, so that what is left of its quality owes nothing to it: the
-gold answer of another question, the steps of a solution to another question.
+answer, the judge token what it says of a step when asked. The two placebos are CPMI with one part exchanged, so that
+what is left of its quality owes nothing to it: the gold answer of another question, the steps of a solution to another
+question.
 """
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import JUDGE
 from cpmi_dagster.rewards.formulas import STEP, Evidence, mean_over_templates, template_mean
 from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB, contrast_shifts, gold_shifts
+from cpmi_dagster.trajectories.templates import VERDICTS
 
 
 def position(evidence: Evidence) -> pl.DataFrame:
@@ -41,6 +44,14 @@ def step_surprisal(evidence: Evidence) -> pl.DataFrame:
     read = evidence.control_logprobs.filter(control="step_surprisal")
     following = read.select("trajectory_id", "template", pl.col("step_index") + 1, logprob=MEAN_LOGPROB)
     return template_mean(following, pl.col("logprob"))
+
+
+def judge_token(evidence: Evidence) -> pl.DataFrame:
+    """Log-odds that the labeler calls the step correct when asked, after all steps up to it, without any answer."""
+    asked = evidence.control_logprobs.filter(pl.col("control") == JUDGE, pl.col("context") == "prefix")
+    sums = {name: pl.col("logprob_sum").filter(answer_rank=rank).first() for rank, name in enumerate(VERDICTS)}
+    verdicts = asked.group_by(*STEP, "template").agg(**sums)
+    return template_mean(verdicts, pl.col("correct") - pl.col("incorrect"))
 
 
 def other_gold(evidence: Evidence) -> pl.DataFrame:

@@ -194,6 +194,12 @@ def gold_only(evidence: Evidence) -> pl.DataFrame:
     return template_mean(shifts, pl.col("gold_shift"))
 
 
+def information_gain(evidence: Evidence) -> pl.DataFrame:
+    """How much the step adds to the gold answer's probability a token (geometric mean), after the steps before it."""
+    gains = gold_shifts(evidence.logprobs, "incremental", as_probability=True)
+    return template_mean(gains, pl.col("gold_shift"))
+
+
 def negatives_only(evidence: Evidence) -> pl.DataFrame:
     """The hard negatives' shift alone, with its sign turned (table 2)."""
     return mean_over_templates(evidence.scores, evidence.default_conditioning, -pl.col("negative_shift"))

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, FROM_QUESTION, PAPERS, Conditioning
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, FROM_QUESTION, JUDGE, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import controls, formulas
@@ -204,6 +204,12 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
             for count in (1, 2, 4, 8, 12)
         ),
         RewardType("gold_only", "Gold_only", formulas.gold_only, Needs(scores=True, negatives=0)),
+        RewardType(
+            "information_gain",
+            "Information gain",
+            formulas.information_gain,
+            Needs(scores=True, conditionings=("incremental",), negatives=0),
+        ),
         RewardType("neg_only", "Neg_only", formulas.negatives_only, SCORES),
         RewardType(
             "cpmi_question_negatives",
@@ -242,6 +248,7 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         ),
         _control("step_length", "Step length", controls.step_length, is_free=True),
         _control("step_surprisal", "Step surprisal", controls.step_surprisal, Needs(controls=("step_surprisal",))),
+        _control("judge_token", "Judge token", controls.judge_token, Needs(controls=(JUDGE,))),
         _control("other_gold", "Gold of another question", controls.other_gold, Needs(True, controls=("other_gold",))),
         _control("other_step", "Step of another solution", controls.other_step, Needs(True, controls=("other_step",))),
         _control("uniform", "Uniform random", formulas.uniform, is_probability=True),

@@ -89,21 +89,24 @@ def contrast_shifts(
     return scores.select("trajectory_id", "template", "step_index", shift=shift)
 
 
-def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFrame:
+def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning, as_probability: bool = False) -> pl.DataFrame:
     """Gold shift of every step under every template: `template_scores` where no hard negatives are scored.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
+        as_probability: of the probability of a token, in geometric mean, in place of its logarithm.
 
     Returns:
-        trajectory_id, template, step_index, gold_shift in nats per token.
+        trajectory_id, template, step_index, gold_shift in nats per token, or in probability.
 
     Raises:
         ScoringError: a trajectory lacks a context or a gold answer; the message names it.
     """
     means = _context_means(logprobs)
     scores = _both_sides(means, [conditioning], ("gold",))
-    shift = pl.col("gold_with") - pl.col("gold_without")
+    sides = (pl.col("gold_with"), pl.col("gold_without"))
+    after, before = (side.exp() for side in sides) if as_probability else sides
+    shift = after - before
     return scores.select("trajectory_id", "template", "step_index", gold_shift=shift)
 
 

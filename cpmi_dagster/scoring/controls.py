@@ -4,6 +4,7 @@
     other_gold          log p(gold answer of another question | question, step i)
     other_step          log p(answer | question, a step of another question's solution)
     question_negatives  log p(answer | question, step i), wrong ones sampled from the question alone
+    judge_token         log p(correct | question, steps to i, is the last one correct?), and of incorrect
 
 The other question is the next in an order that the seed decides, whatever the order of the rows; a trajectory takes the
 gold answer of that question, and of its first trajectory the steps at the same relative places. All controls are in
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import JUDGE
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
@@ -25,10 +27,20 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.logprobs import admitted_logprobs
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.trajectories.templates import VERDICTS
 
 CONTROL_KEY = ControlLogprobs.primary_key()
 SEPARATOR = ":"
 """Between a control and a trajectory's id; no control has it in its name."""
+READ_AS: dict[str, dict[str, object]] = {
+    "other_step": {"conditionings": ("marginal",)},
+    JUDGE: {"conditionings": ("prefix",), "layout": "judge", "templates": 1},
+}
+"""What a control is read under, where that is not as the profile says."""
+
+
+Exchange = Callable[[pl.DataFrame, pl.DataFrame, int], pl.DataFrame]
+"""Trajectories, the pool and a seed -> the trajectories with a part exchanged."""
 
 
 class ControlScores(NamedTuple):
@@ -62,7 +74,12 @@ def control_logprobs(
     Raises:
         ModelError: as `answer_logprobs`.
     """
-    exchange = {"other_gold": with_other_gold, "other_step": with_other_steps}
+    exchange: dict[str, Exchange] = {"other_gold": with_other_gold, "other_step": with_other_steps}
+    if JUDGE in names:
+        correct, incorrect = VERDICTS
+        wrong = trajectories.select("trajectory_id", rank=pl.lit(1, pl.Int64), answer=pl.lit(incorrect))
+        negatives = {**negatives, JUDGE: wrong}
+        exchange[JUDGE] = lambda rows, _pool, _seed: rows.with_columns(gold_answer=pl.lit(correct))
     exchanged = {name: exchange[name](trajectories, pool, seed) if name in exchange else trajectories for name in names}
     admit_part = partial(_admit, exchanged=exchanged, negatives=negatives, model=model, scoring=scoring)
     scored = admitted_logprobs(trajectories, admit_part, model, scoring, progress)
@@ -97,7 +114,7 @@ def _admit(
             negatives[name] if contrasted else HardNegatives.create_empty(),
             model.tokenizer,
             model.context_length,
-            scoring.model_copy(update={"conditionings": ("marginal",)}) if name == "other_step" else scoring,
+            scoring.model_copy(update=READ_AS.get(name, {})),
             contrasted=contrasted,
             of_steps=name == "step_surprisal",
         )

@@ -15,7 +15,7 @@ from itertools import product
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import FROM_QUESTION, LAST, contexts_of, part_of_context
+from cpmi_dagster.contracts.contexts import FROM_QUESTION, JUDGE, LAST, contexts_of, part_of_context
 from cpmi_dagster.contracts.keys import (
     CANDIDATE_FEATURES,
     CONTROLS,
@@ -72,7 +72,9 @@ _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
     LOGPROBS: _logprobs,
     REJECTED_TRAJECTORIES: _logprobs,
     CONTROLS: lambda settings: (
-        f"{name}/{template}" for name, template in product(settings.demand.controls, range(settings.scoring.templates))
+        f"{name}/{template}"
+        for name, template in product(settings.demand.controls, range(settings.scoring.templates))
+        if name != JUDGE or template == 0  # it has a wording of its own
     ),
     POLICY_ROLLOUTS: lambda settings: _rollouts(settings.demand.policy_steps, 1, settings.rollouts.policy_count),
     PROVER_ROLLOUTS: lambda settings: _rollouts(settings.demand.prover_steps, 0, settings.rollouts.prover_count),

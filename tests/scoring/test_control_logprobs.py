@@ -49,6 +49,19 @@ def test_a_steps_surprisal_is_that_of_transformers_on_the_whole_text(qwen3):
     assert (row["logprob_sum"], row["token_count"]) == (pytest.approx(expected, abs=1e-4), len(step))
 
 
+def test_a_verdict_is_that_of_transformers_on_the_question_that_a_judge_is_asked(qwen3):
+    rows = controls_of(qwen3, ["judge_token"]).logprobs.filter(trajectory_id="t4", context="prefix", step_index=1)
+    asked = "Check the solution of a math problem, step by step.\n\nProblem:\nHow much?\nSolution:\ng\nh\n"
+    start = qwen3.tokenizer(asked, add_special_tokens=False)["input_ids"]
+    for rank, verdict in enumerate(("correct", "incorrect")):
+        said = f"Is the last step correct or incorrect? It is {verdict}"
+        target = qwen3.tokenizer(said, add_special_tokens=False)["input_ids"]
+        with torch.inference_mode():
+            logits = qwen3.model(input_ids=torch.tensor([start + target])).logits[0].log_softmax(-1)
+        expected = sum(float(logits[len(start) + place - 1, token]) for place, token in enumerate(target))
+        assert rows.filter(answer_rank=rank)["logprob_sum"].item() == pytest.approx(expected, abs=1e-4)
+
+
 def test_trees_and_single_sequences_agree_on_every_control(qwen3):
     tree, single = (controls_of(qwen3, scorer=scorer).logprobs for scorer in ("tree", "reference"))
     keys = ControlLogprobs.primary_key()
@@ -63,7 +76,8 @@ def test_every_control_has_its_rows_and_nothing_else(qwen3):
     steps = POOL["steps"].list.len().sum()
     contexts = steps + POOL.height
     of_answers = {"other_gold": contexts, "other_step": 2 * contexts + 4, "question_negatives": 2 * contexts}
-    assert counts == {name: 2 * count for name, count in {"step_surprisal": steps, **of_answers}.items()}
+    by_template = {name: 2 * count for name, count in {"step_surprisal": steps, **of_answers}.items()}
+    assert counts == {**by_template, "judge_token": 2 * contexts}  # correct and incorrect, in one wording
     assert made.notes == []
 
 
