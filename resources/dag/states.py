@@ -28,6 +28,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import (
     NOTHING,
     ROWS_OF_PARTITION,
+    ROWS_OF_TABLE,
     feeds,
     inputs_of,
     is_read,
@@ -242,10 +243,13 @@ class States:
             return record.as_input
         if TABLES[key].partitioning is not None:
             return {name: self.lake.content(key, name) for name in partitions_of(key, self.settings) or []}
-        content, rows = self.lake.content(key, None), ROWS_OF_PARTITION.get((key, stage.partitioning))
-        if not rows or not partition:
+        content = self.lake.content(key, None)
+        if partition and (rows := ROWS_OF_PARTITION.get((key, stage.partitioning))):
+            chosen = rows(self.settings, partition)
+        elif (key, stage.table) in ROWS_OF_TABLE:
+            chosen = ROWS_OF_TABLE[key, stage.table]
+        else:
             return content
-        chosen = rows(self.settings, partition)
         name = f"{key} {content} {chosen}"
         if name not in self.memo:
             self.memo[name] = rows_hash(self.lake.read(key).filter(chosen))

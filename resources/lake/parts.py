@@ -147,6 +147,8 @@ ROWS_OF_PARTITION: dict[tuple[str, Partitioning | None], Callable[[Settings, str
     (SOFT_LABELS, "recipe"): lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type,
     (PROBLEMS, "benchmark"): lambda _, benchmark: pl.col("benchmark") == benchmark,
 }
+# likewise, of a table in one file
+ROWS_OF_TABLE = {(PROBLEMS, PROBLEM_FEATURES): pl.col("steps").is_not_null()}
 
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:

@@ -16,11 +16,16 @@ from cpmi_dagster.contracts.keys import (
     STEP_FEATURES,
     TRAJECTORIES,
 )
+from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import feeds
+from cpmi_dagster.resources.lake.records import rows_hash
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
 @pytest.fixture
@@ -60,6 +65,14 @@ def test_a_recipe_depends_on_hidden_states_only_where_it_trains_a_head(tmp_path)
     assert fed == {"whole": False, "head": True}
     assert feeds(SELECTED, "recipe", "whole", settings)
     assert feeds(STEP_FEATURES, "shard", "000", settings)
+
+
+def test_hidden_states_of_problems_depend_on_those_with_steps_alone(finished, lake):
+    states = States(finished, lake, LanguageModels(finished), DataSources(finished), MAKERS)
+    with_steps = lake.read(PROBLEMS).filter(pl.col("steps").is_not_null())
+    assert 0 < with_steps.height < lake.read(PROBLEMS).height
+    assert states.facts(MAKERS[PROBLEM_FEATURES], None)["inputs"] == {PROBLEMS: rows_hash(with_steps)}
+    assert states.facts(MAKERS[PROCESSBENCH], "mc_bce")["inputs"][PROBLEMS] == lake.content(PROBLEMS, None)
 
 
 @pytest.mark.parametrize("changed", ["backbone: {name: ./other}", "training: {max_tokens: 64}"])
