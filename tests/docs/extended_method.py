@@ -38,7 +38,7 @@ def reward_type(settings: Settings) -> None:
     assert computed["reward_type"].to_list() == [MEAN, MEAN]
     _check_close(computed["reward"].to_list(), [(0.3 + 0.4) / 2, (-0.4 + 0.2) / 2])
     assert MEAN in settings.rewards.methods
-    assert main_rows(settings.recipes)[-1].row == "cpmi_mean_bce"
+    assert main_rows(settings.recipes)[-1].row == "CPMI (mean)"
     assert settings.demand.conditionings == ("marginal", "incremental")
     _check_cost_and_labels(MEAN, "CPMI (mean)", share=1.0)
 
