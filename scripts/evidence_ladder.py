@@ -85,9 +85,10 @@ def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answ
         without, with_it = (regression_auc(labelled, names, *draws) for names in (base, [*base, name]))
         if without and with_it:
             yield _against(f"(b) {reward_label(name)} added to {' + '.join(map(reward_label, base))}", with_it, without)
-    for smaller, larger in ((0, -1), (-2, -1), (0, -2)):
+    last = len(rungs) - 1
+    for smaller, larger in dict.fromkeys(((0, last), (last - 1, last), (0, last - 1))):
         one, other = rungs[larger], rungs[smaller]
-        if one is not other and OURS[0] in present:
+        if 0 <= smaller < larger and OURS[0] in present:
             question, without_last = f"(c) {one.name}, {other.name}", other.steps.filter(~IS_LAST)
             yield from _paired(question, one.steps.filter(~IS_LAST), without_last, (OURS[0], OURS[0]), draws)
     thirds = aucs_by_knowledge(largest.inputs, largest.steps.filter(reward_type=OURS[0]))

@@ -16,6 +16,7 @@ def test_every_question_that_a_home_can_answer_has_a_row(rung):
     questions = [answer.question for answer in answers([rung, rung._replace(name="larger")])]
     assert questions[0] == "(a) CPMI (incremental), best free label"
     assert {question[:3] for question in questions} == {"(a)", "(b)", "(c)", "(d)"}
+    assert len(questions) == len(set(questions))
 
 
 def test_two_homes_with_the_same_labels_do_not_differ(rung):
