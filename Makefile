@@ -18,7 +18,7 @@ evidence: $(STAMP)-evidence
 	@set -e; for rung in $(EVIDENCE_MODELS); do \
 		export CPMI_HOME=.cpmi/evidence/$$(basename $$rung .yaml); \
 		echo "$$rung, in $$CPMI_HOME"; \
-		$(BIN)/cpmi run -p $$rung --only sources --only alignment --only selection --quiet; \
+		$(BIN)/cpmi run -p $$rung --only sources --only alignment --only selection --only labels/hard_negatives --quiet; \
 		$(BIN)/cpmi plan -p $$rung --hardware laptop-cpu; \
 		$(BIN)/cpmi run -p $$rung; \
 	done
