@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.table import Table
@@ -29,13 +28,13 @@ from cpmi_dagster.contracts.keys import COSTS, LOGPROBS, STEP_REWARDS, TRAJECTOR
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.reports.evidence import THIRDS, aucs_by_knowledge
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import best_free_control, first_errors_found, in_order, steps_with_truth
+from cpmi_dagster.reports.labels import best_anew, best_free_control, first_errors_found, in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, QUESTION = "step_surprisal", "mc", "cpmi_question_negatives"
-MARGIN = 0.05
+FREE_TYPES = {name for name, entry in REWARD_TYPES.items() if entry.is_free}
 
 
 class Rung(NamedTuple):
@@ -108,9 +107,7 @@ def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answ
 
 def _best_free(figures: dict[str, Resampled]) -> Resampled:
     """The best free label, chosen anew in every resample."""
-    free = [figure for name, figure in figures.items() if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
-    draws = np.fmax.reduce([figure.draws for figure in free])
-    return Resampled(max(figure.value for figure in free), draws, free[0].n)
+    return best_anew([figure for name, figure in figures.items() if name in FREE_TYPES])
 
 
 def _against(question: str, ours: Resampled, other: Resampled) -> Answer:

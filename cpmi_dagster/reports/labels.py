@@ -6,7 +6,7 @@ row "CPMI", column "Difference to MC"          paired difference over the same q
 row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -66,6 +66,12 @@ def best_free_control(figures: Mapping[str, Resampled]) -> str | None:
     """The reward type with the highest figure among controls that take the trajectory alone; None without any."""
     free = [name for name in figures if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
     return max(free, key=lambda name: figures[name].value, default=None)
+
+
+def best_anew(figures: Sequence[Resampled]) -> Resampled:
+    """The best of some figures, chosen again in every resample."""
+    draws = np.fmax.reduce([figure.draws for figure in figures])
+    return Resampled(max(figure.value for figure in figures), draws, figures[0].n)
 
 
 def auc_figures(aucs: Mapping[str, Resampled], column: str = "", row: str = "") -> list[Measurement]:
