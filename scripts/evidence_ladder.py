@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cpmi_dagster.benchmarks.label_increment import regression_auc, steps_with_labels
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, common_steps, label_aucs
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, common_steps, label_aucs
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled, holm
 from cpmi_dagster.contracts.keys import COSTS, LOGPROBS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -34,6 +34,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, QUESTION = "step_surprisal", "mc", "cpmi_question_negatives"
+LOG_RATIO = "Log-ratio to the smallest"
 FREE_TYPES = {name for name, entry in REWARD_TYPES.items() if entry.is_free}
 
 
@@ -62,6 +63,14 @@ def rung_of(settings: Settings) -> Rung:
     samples = settings.benchmarks.bootstrap_samples
     inputs = ReportInputs(frames, bootstrap_samples=samples, seed=settings.seed)
     return Rung(settings.profile, inputs, steps_with_truth(inputs), lake.read(COSTS))
+
+
+def with_log_ratio(large: Rung, small: Rung) -> Rung:
+    """A rung, and what its labeler says of a step's text less what a smaller one does: a label that takes both."""
+    own, other = (rung.steps.filter(reward_type=SURPRISAL) for rung in (large, small))
+    both = own.join(other.select(*STEP, smaller="reward"), on=STEP)
+    ratio = both.with_columns(reward_type=pl.lit(LOG_RATIO), reward=pl.col("reward") - pl.col("smaller"))
+    return large._replace(steps=pl.concat([large.steps, ratio.select(large.steps.columns)], how="vertical_relaxed"))
 
 
 def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answer]:
@@ -173,6 +182,8 @@ def main() -> None:
 
     rungs = [rung(profile) for profile in chosen.profiles]
     console = Console(width=160)
+    if len(rungs) > 1:
+        rungs[-1] = with_log_ratio(rungs[-1], rungs[0])
     for each in rungs:
         console.print(label_table(each))
     console.print(answer_table(list(answers(rungs, rung(chosen.negatives) if chosen.negatives else None))))

@@ -95,9 +95,11 @@ FROM_QUESTION = "question_negatives"
 """The answers with the hard negatives that are sampled from the question alone."""
 JUDGE = "judge_token"
 """Whether the labeler calls a step correct when asked."""
-SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step", FROM_QUESTION, JUDGE)
+ANSWER = "answer_distribution"
+"""How sure the labeler is of what it would answer."""
+SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step", FROM_QUESTION, JUDGE, ANSWER)
 """What the labeler reads beside CPMI's answers: the steps themselves, two placebos of CPMI, other hard negatives, its
-own verdicts."""
+own verdicts, its own answer."""
 
 PAPERS = "marginal"
 """The conditioning of Eq. 3 as printed, and of the released labels."""

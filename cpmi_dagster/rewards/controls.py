@@ -5,14 +5,14 @@
     t000000012   no                   3       0.67 0.33 0.00    0 0 0          0.67 0.33 0.00
 
 Position, final answer and length need the trajectory alone. Surprisal is what the labeler thinks of a step without any
-answer, the judge token what it says of a step when asked. The two placebos are CPMI with one part exchanged, so that
-what is left of its quality owes nothing to it: the gold answer of another question, the steps of a solution to another
-question.
+answer, the judge token what it says of a step when asked; entropy and self-certainty are of what it would answer after
+the step. The two placebos are CPMI with one part exchanged, so that what is left of its quality owes nothing to it: the
+gold answer of another question, the steps of a solution to another question.
 """
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import JUDGE
+from cpmi_dagster.contracts.contexts import ANSWER, JUDGE
 from cpmi_dagster.rewards.formulas import STEP, Evidence, mean_over_templates, template_mean
 from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB, contrast_shifts, gold_shifts
 from cpmi_dagster.trajectories.templates import VERDICTS
@@ -52,6 +52,24 @@ def judge_token(evidence: Evidence) -> pl.DataFrame:
     sums = {name: pl.col("logprob_sum").filter(answer_rank=rank).first() for rank, name in enumerate(VERDICTS)}
     verdicts = asked.group_by(*STEP, "template").agg(**sums)
     return template_mean(verdicts, pl.col("correct") - pl.col("incorrect"))
+
+
+def answer_entropy(evidence: Evidence) -> pl.DataFrame:
+    """Entropy of the answer's first token after all steps up to the step, with its sign turned."""
+    return _drawn(evidence, rank=1)
+
+
+def self_certainty(evidence: Evidence) -> pl.DataFrame:
+    """Divergence of a uniform distribution from that of the answer's first token, after all steps, less a constant."""
+    certainty = _drawn(evidence, rank=2)
+    return certainty.with_columns(-pl.col("reward"))
+
+
+def _drawn(evidence: Evidence, rank: int) -> pl.DataFrame:
+    """Expected log-probability of a drawn token after each step."""
+    read = evidence.control_logprobs.filter(pl.col("control") == ANSWER, pl.col("context") == "prefix")
+    with_it, cue = (pl.col("logprob_sum").filter(answer_rank=place).sum() for place in (rank, 0))
+    return template_mean(read.group_by(*STEP, "template").agg(logprob=with_it - cue), pl.col("logprob"))
 
 
 def other_gold(evidence: Evidence) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, FROM_QUESTION, JUDGE, PAPERS, Conditioning
+from cpmi_dagster.contracts.contexts import ANSWER, CONDITIONINGS, FROM_QUESTION, JUDGE, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import controls, formulas
@@ -249,6 +249,8 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         _control("step_length", "Step length", controls.step_length, is_free=True),
         _control("step_surprisal", "Step surprisal", controls.step_surprisal, Needs(controls=("step_surprisal",))),
         _control("judge_token", "Judge token", controls.judge_token, Needs(controls=(JUDGE,))),
+        _control("answer_entropy", "Answer entropy", controls.answer_entropy, Needs(controls=(ANSWER,))),
+        _control("self_certainty", "Self-certainty", controls.self_certainty, Needs(controls=(ANSWER,))),
         _control("other_gold", "Gold of another question", controls.other_gold, Needs(True, controls=("other_gold",))),
         _control("other_step", "Step of another solution", controls.other_step, Needs(True, controls=("other_step",))),
         _control("uniform", "Uniform random", formulas.uniform, is_probability=True),

@@ -5,6 +5,7 @@
     other_step          log p(answer | question, a step of another question's solution)
     question_negatives  log p(answer | question, step i), wrong ones sampled from the question alone
     judge_token         log p(correct | question, steps to i, is the last one correct?), and of incorrect
+    answer_distribution E log p(token | question, steps to i, The answer is: ), drawn by the labeler, or uniformly
 
 The other question is the next in an order that the seed decides, whatever the order of the rows; a trajectory takes the
 gold answer of that question, and of its first trajectory the steps at the same relative places. All controls are in
@@ -19,15 +20,16 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import JUDGE
+from cpmi_dagster.contracts.contexts import ANSWER, JUDGE
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.tokens import OWN_DRAW, UNIFORM_DRAW, TokenIds, piece_ids
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.logprobs import admitted_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.trajectories.templates import VERDICTS
+from cpmi_dagster.trajectories.templates import LAYOUTS, VERDICTS
 
 CONTROL_KEY = ControlLogprobs.primary_key()
 SEPARATOR = ":"
@@ -35,6 +37,7 @@ SEPARATOR = ":"
 READ_AS: dict[str, dict[str, object]] = {
     "other_step": {"conditionings": ("marginal",)},
     JUDGE: {"conditionings": ("prefix",), "layout": "judge", "templates": 1},
+    ANSWER: {"conditionings": ("prefix",)},
 }
 """What a control is read under, where that is not as the profile says."""
 
@@ -118,9 +121,18 @@ def _admit(
             contrasted=contrasted,
             of_steps=name == "step_surprisal",
         )
+        if name == ANSWER:
+            fitting = [replace(item, targets=_draws(model, scoring)) for item in fitting]
         admitted += [replace(item, trajectory_id=f"{name}{SEPARATOR}{item.trajectory_id}") for item in fitting]
         refused += [(f"{name}{SEPARATOR}{trajectory_id}", reason) for trajectory_id, reason in others]
     return admitted, refused
+
+
+def _draws(model: LoadedModel, scoring: Scoring) -> dict[int, TokenIds]:
+    """By rank, what comes before an answer, and that with a drawn token; the first is left out where it is empty."""
+    cue = LAYOUTS[scoring.layout].target("")
+    ids = piece_ids(model.tokenizer, [cue])[cue]
+    return {rank: target for rank, target in enumerate((ids, (*ids, OWN_DRAW), (*ids, UNIFORM_DRAW))) if target}
 
 
 def with_other_gold(trajectories: pl.DataFrame, pool: pl.DataFrame, seed: int) -> pl.DataFrame:

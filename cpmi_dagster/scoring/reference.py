@@ -15,6 +15,7 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
+from cpmi_dagster.scoring.readers.reader import picked
 from cpmi_dagster.scoring.windows import Scored, Window
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ def token_logprobs(model: LoadedModel, context: TokenIds, target: TokenIds) -> "
     Args:
         model: any causal language model of transformers.
         context: token ids of question and steps; at least one.
-        target: token ids of the answer line; at least one.
+        target: token ids of the answer line, the last perhaps a draw; at least one.
     """
     import torch
 
     with torch.inference_mode():
-        sequence = torch.tensor([[*context, *target]], device=model.device)
-        logits = model.model(input_ids=sequence, use_cache=False).logits[0, len(context) - 1 : -1]
-        picked = logits.float().log_softmax(-1).gather(1, sequence[0, len(context) :, None].to(logits.device))
-    return picked[:, 0]
+        sequence = torch.tensor([[*context, *target[:-1]]], device=model.device)
+        logits = model.model(input_ids=sequence, use_cache=False).logits[0, len(context) - 1 :]
+        tokens = torch.tensor(target, device=logits.device)
+        places = torch.arange(len(target), device=logits.device)
+        return picked(logits.float().log_softmax(-1), places, tokens, target[-1] < 0)

@@ -347,7 +347,7 @@ def test_solutions_that_people_have_judged_are_labelled_and_no_model_is_trained(
     settings = load_settings("human-steps")
     assert settings.recipes == ()
     assert settings.sources.step_truth == settings.sources.math_shepherd
-    controls = ("step_surprisal", "other_gold", "other_step", "judge_token")
+    controls = ("step_surprisal", "other_gold", "other_step", "judge_token", "answer_distribution")
     assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None, controls=controls)
 
 

@@ -62,6 +62,17 @@ def test_a_verdict_is_that_of_transformers_on_the_question_that_a_judge_is_asked
         assert rows.filter(answer_rank=rank)["logprob_sum"].item() == pytest.approx(expected, abs=1e-4)
 
 
+def test_draws_after_the_cue_are_expected_under_the_models_own_and_a_uniform_distribution(qwen3):
+    rows = controls_of(qwen3, ["answer_distribution"]).logprobs
+    sums = rows.filter(trajectory_id="t4", template=1, context="prefix", step_index=1).sort("answer_rank")
+    text = "".join([render_question("How much?", 1), *map(render_step, ["g", "h"]), "The answer is: "])
+    with torch.inference_mode():
+        logits = qwen3.model(**qwen3.tokenizer(text, add_special_tokens=False, return_tensors="pt")).logits[0, -1]
+    cue, own, uniform = sums["logprob_sum"]
+    assert own - cue == pytest.approx(-torch.distributions.Categorical(logits=logits).entropy().item(), abs=1e-4)
+    assert uniform - cue == pytest.approx(logits.log_softmax(-1).mean().item(), abs=1e-4)
+
+
 def test_trees_and_single_sequences_agree_on_every_control(qwen3):
     tree, single = (controls_of(qwen3, scorer=scorer).logprobs for scorer in ("tree", "reference"))
     keys = ControlLogprobs.primary_key()
@@ -77,7 +88,9 @@ def test_every_control_has_its_rows_and_nothing_else(qwen3):
     contexts = steps + POOL.height
     of_answers = {"other_gold": contexts, "other_step": 2 * contexts + 4, "question_negatives": 2 * contexts}
     by_template = {name: 2 * count for name, count in {"step_surprisal": steps, **of_answers}.items()}
-    assert counts == {**by_template, "judge_token": 2 * contexts}  # correct and incorrect, in one wording
+    drawn = 3 * 2 * contexts  # before an answer, and two draws
+    # correct and incorrect, in one wording
+    assert counts == {**by_template, "judge_token": 2 * contexts, "answer_distribution": drawn}
     assert made.notes == []
 
 
