@@ -54,12 +54,19 @@ def init(
         views.show_starter(OUT, starter)
 
 
-@app.command(epilog="Example: `cpmi run --shards 0-3 --only labels`")
+@app.command(epilog="Example: `cpmi run --limit 20 --until labels`")
 def run(
     profile: ProfileOption = None,
     shards: Annotated[str | None, typer.Option(help="Shards to label, e.g. 0-3 or 0,2,5-7.")] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Only this asset (group/name) or group; may be repeated.")
+    ] = None,
+    until: Annotated[
+        list[str] | None, typer.Option(help="Up to this asset or group, and all it is made from; may be repeated.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="A pilot: at most so many trajectories; run again without it for all."),
     ] = None,
     force: Annotated[bool, typer.Option(help="Rebuild everything, even if unchanged.")] = False,
     quiet: QuietOption = False,
@@ -69,9 +76,9 @@ def run(
 
     if quiet:
         LOG.setLevel("WARNING")
-    settings = definitions.load_settings(profile)
+    settings = definitions.load_settings(profile).limited(limit)
     chosen = parse_shards(shards, settings)
-    outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet)
+    outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
     for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks.values())):
         ERR.warn(message)
     if outcome.failures:

@@ -175,6 +175,13 @@ class Settings(BaseSettings):
                 "benchmarks.best_of_n to []"
             )
 
+    def limited(self, trajectories: int | None) -> "Settings":
+        """The profile of a pilot, which labels at most so many trajectories; as it is where None."""
+        if trajectories is None:
+            return self
+        fewest = min(trajectories, self.selection.trajectories or trajectories)
+        return self.model_copy(update={"selection": self.selection.model_copy(update={"trajectories": fewest})})
+
     def rollouts_of(self, shard: str) -> int | None:
         """Trajectories of a shard whose prefixes are completed, its part of `rollouts.sample`; None is all."""
         if self.rollouts.sample is None:

@@ -32,17 +32,19 @@ def run_profile(
     force: bool,
     console: Console,
     quiet: bool,
+    until: Sequence[str] = (),
 ) -> Outcome:
     """Materialize what is missing or stale, with a line for every stage that made rows.
 
     Args:
-        only: `group/asset` keys or group names; all tables where empty.
+        only: `group/asset` keys or group names; all tables where neither is given.
+        until: likewise, with all that these are made from.
 
     Raises:
-        SettingsError: `only` names no asset, or the disk of its history is full.
+        UsageError: a name is no asset, or the disk of its history is full.
     """
     settings = _with_actors(settings)
-    wanted = chosen_tables(only, [stage.tables for stage in stages])
+    wanted = chosen_tables(only, until, stages)
     lake = Lake.of(settings)
     lake.files.check()
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}

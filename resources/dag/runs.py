@@ -15,6 +15,7 @@ from cpmi_dagster.errors import ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import CANDIDATES, INGEST, LABEL, PHASES, READ, SHARDS_TAG, TRAIN
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import range_tags
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
 from cpmi_dagster.resources.dag.materializations import asset_key
@@ -124,25 +125,31 @@ def _spans(chosen: Sequence[str], to_make: Set[str | None]) -> Iterator[tuple[st
             yield left[0], left[-1]
 
 
-def chosen_tables(only: Sequence[str], made_together: Sequence[Sequence[str]] = ()) -> set[str]:
-    """The tables that `--only` names, keys or whole groups, with those that the same stage makes.
+def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Declaration] = ()) -> set[str]:
+    """The tables that `--only` or `--until` names, keys or whole groups, with those that the same stage makes.
 
     Args:
         only: `group/asset` keys or group names; all tables by default.
+        until: likewise, with all that these are made from.
 
     Raises:
-        UsageError: a name is neither.
+        UsageError: a name is neither, or both options are given.
     """
-    if not only:
+    if only and until:
+        raise UsageError("--only and --until exclude each other; --until takes what its assets are made from as well")
+    if not only and not until:
         return set(TABLES)
     groups = {table.group for table in TABLES.values()}
-    for name in only:
+    for name in (*only, *until):
         if name not in TABLES and name not in groups:
             near = get_close_matches(name, [*TABLES, *groups], n=1)
             advice = f"did you mean {near[0]}?" if near else f"groups are {', '.join(sorted(groups))}"
-            raise UsageError(f"--only {name}: there is no such asset or group; {advice}")
-    named = {key for key, table in TABLES.items() if key in only or table.group in only}
-    return named.union(*(tables for tables in made_together if named & set(tables)))
+            raise UsageError(f"{'--only' if only else '--until'} {name}: there is no such asset or group; {advice}")
+    chosen = {key for key, table in TABLES.items() if {key, table.group} & {*only, *until}}
+    for stage in reversed(stages):  # each comes after what it is made from
+        if chosen & set(stage.tables):
+            chosen |= {*stage.tables, *(stage.inputs if until else ())}
+    return chosen
 
 
 def _alike(definitions: dg.Definitions, selection: Sequence[str]) -> Iterator[list[str]]:

@@ -7,7 +7,7 @@ import pytest
 from small_run import run_all
 
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.definitions import build_definitions
+from cpmi_dagster.definitions import STAGES, build_definitions
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
@@ -25,26 +25,38 @@ ALIGNED = ("alignment/trajectories", "alignment/rejected_rows")
 
 
 @pytest.mark.parametrize(
-    ("only", "made_together", "chosen"),
+    ("only", "chosen"),
     [
-        ([], [], set(TABLES)),
+        ([], set(TABLES)),
         (
             ["dataset", "labels/step_rewards"],
-            [],
             {"dataset/soft_labels", "dataset/cpmi_80k", "dataset/dataset_statistics", "labels/step_rewards"},
         ),
         # a table is chosen with those that its stage makes
-        (["alignment/trajectories"], [ALIGNED], set(ALIGNED)),
+        (["alignment/trajectories"], set(ALIGNED)),
     ],
 )
-def test_groups_and_assets_may_be_named(only, made_together, chosen):
-    assert chosen_tables(only, made_together) == chosen
+def test_groups_and_assets_may_be_named(only, chosen):
+    assert chosen_tables(only, stages=STAGES) == chosen
+
+
+def test_a_run_until_a_group_has_all_it_is_made_from_and_nothing_after_it():
+    chosen = chosen_tables([], ["labels"], STAGES)
+    made = {key for stage in STAGES if set(stage.tables) <= chosen for key in stage.inputs}
+    assert made <= chosen and {key for key in TABLES if key.startswith("labels/")} <= chosen
+    assert {key.partition("/")[0] for key in chosen} == {"sources", "alignment", "selection", "labels"}
+
+
+def test_only_and_until_exclude_each_other():
+    with pytest.raises(UsageError, match="--until"):
+        chosen_tables(["labels"], ["labels"], STAGES)
 
 
 @pytest.mark.parametrize(("name", "advice"), [("nothing", "groups are alignment, benchmarks"), ("lables", "labels")])
 def test_a_name_that_is_neither_is_refused(name, advice):
-    with pytest.raises(UsageError, match=advice):
-        chosen_tables([name])
+    for chosen in ({"only": [name]}, {"only": [], "until": [name]}):
+        with pytest.raises(UsageError, match=advice):
+            chosen_tables(**chosen)
 
 
 def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(tmp_path):
