@@ -11,6 +11,7 @@ from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, 
 from cpmi_dagster.assets.reports import headline, labels_made
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
+from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
 from cpmi_dagster.resources.commands.clean import remove_unused, unused_files
 from cpmi_dagster.resources.commands.doctor import examine
 from cpmi_dagster.resources.commands.export import ExportRequest, export
@@ -40,10 +41,10 @@ from cpmi_dagster.resources.web.judge_server import JudgeServerRequest, serve_ju
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "ExportRequest", "JudgeServerRequest", "check_port", "check_schedule", "column_origins", "defs", "evaluate",
-    "examine", "export", "headline", "home_status", "labels_made", "load_settings", "plan", "query", "remove_unused",
-    "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "unused_files", "verify_home",
-    "write_starter",
+    "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "column_origins", "defs",
+    "evaluate", "examine", "export", "headline", "home_status", "labels_made", "load_settings", "plan", "query",
+    "remove_unused", "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "unused_files",
+    "verify_home", "write_labels", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

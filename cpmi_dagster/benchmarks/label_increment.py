@@ -9,6 +9,7 @@ scores; the regressions are not fitted again.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,18 +49,19 @@ def regression_auc(labelled: pl.DataFrame, names: Sequence[str], samples: int, s
     """
     features, correct = labelled.select(names).to_numpy(), labelled["correct"].to_numpy()
     questions = labelled["question_id"].to_numpy()
-    scores = _out_of_fold(features, correct, questions, seed)
+    scores = out_of_fold(features, correct, questions, seed)
     return None if scores is None else bootstrap_auc(scores, correct, questions, samples, seed)
 
 
-def _out_of_fold(
+def out_of_fold(
     features: Floats, correct: npt.NDArray[np.bool_], questions: npt.NDArray[np.object_], seed: int
 ) -> Floats | None:
-    """[steps] log-odds of each step, from [steps, labels], each label scaled as the steps it was fitted on."""
-    from sklearn.linear_model import LogisticRegression
+    """[steps] log-odds of each step, from [steps, labels], by a regression on other questions.
+
+    Returns:
+        None where a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
+    """
     from sklearn.model_selection import GroupKFold
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
     if len(np.unique(questions)) < FOLDS:
         return None
@@ -67,6 +69,14 @@ def _out_of_fold(
     for fitted, left_out in GroupKFold(FOLDS, shuffle=True, random_state=seed).split(features, groups=questions):
         if len(np.unique(correct[fitted])) < 2:
             return None
-        regression = make_pipeline(StandardScaler(), LogisticRegression()).fit(features[fitted], correct[fitted])
-        scores[left_out] = regression.decision_function(features[left_out])
+        scores[left_out] = regression_on(features[fitted], correct[fitted]).decision_function(features[left_out])
     return scores
+
+
+def regression_on(features: Floats, correct: npt.NDArray[np.bool_]) -> Any:
+    """A logistic regression of `correct` on labels [steps, labels], each scaled to a standard deviation of 1."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression()).fit(features, correct)

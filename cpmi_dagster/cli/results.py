@@ -1,4 +1,4 @@
-"""Commands on what a home holds: `cpmi query`, `trace`, `explore`, `export`."""
+"""Commands on what a home holds: `cpmi query`, `trace`, `explore`, `export`, `calibrate`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -130,3 +130,26 @@ def export(
     if not quiet:
         for line in (f"{done.what} in {done.place}", done.opened):
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command(epilog="Example: `cpmi calibrate -p judged.yaml --labels step_surprisal,step_length,cpmi_incremental`")
+def calibrate(
+    labels: Annotated[str, typer.Option(help="Reward types to combine, separated by commas.")],
+    apply: Annotated[
+        str | None, typer.Option(help="Profile whose steps are labelled; by default the one it is fitted on.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="The file of labels to write.")] = Path("calibrated.jsonl"),
+    format: FormatOption = "table",
+    profile: ProfileOption = None,
+) -> None:
+    """Combine labels by a regression on steps whose truth is known, and write the result as a label of its own."""
+    from cpmi_dagster import definitions
+
+    judged = definitions.load_settings(profile)
+    asked = definitions.load_settings(apply) if apply else judged
+    made = definitions.calibrate(judged, labels.split(","), asked)
+    tables.show_frame(OUT, made.table, format)
+    count = definitions.write_labels(made.probabilities, output)
+    if format == "table":
+        OUT.print(f"Fitted on {made.solutions:,} solutions. {output} labels {count:,} trajectories; to use it:")
+        OUT.print(f"sources: {{step_labels: {{calibrated: {{path: {output}, probabilities: true}}}}}}", markup=False)

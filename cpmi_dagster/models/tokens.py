@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 TokenIds = tuple[int, ...]
-OWN_DRAW, UNIFORM_DRAW = -1, -2
-"""In the place of a target's last token: its expected log-probability, where the model draws it (minus the entropy), or
-where it is drawn uniformly from the vocabulary (minus the self-certainty, less a constant)."""
 EXCERPT = 24
 
 

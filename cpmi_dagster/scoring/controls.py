@@ -24,8 +24,9 @@ from cpmi_dagster.contracts.contexts import ANSWER, JUDGE
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
+from cpmi_dagster.models.draws import OWN_DRAW, UNIFORM_DRAW
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.tokens import OWN_DRAW, UNIFORM_DRAW, TokenIds, piece_ids
+from cpmi_dagster.models.tokens import TokenIds, piece_ids
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.logprobs import admitted_logprobs
 from cpmi_dagster.scoring.settings import Scoring

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.models.draws import picked
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.readers.reader import picked
 from cpmi_dagster.scoring.windows import Scored, Window
 
 if TYPE_CHECKING:

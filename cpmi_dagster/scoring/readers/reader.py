@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpmi_dagster.models.attention import attention_implementation
+from cpmi_dagster.models.draws import picked
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.tokens import OWN_DRAW, UNIFORM_DRAW
 from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.trees import Integers
 
@@ -163,25 +163,6 @@ def _returning(decoder: Any, output: Any) -> Iterator[None]:
             del decoder.forward
         else:
             decoder.forward = before
-
-
-def picked(logprobs: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor", is_drawn: bool) -> "torch.Tensor":
-    """`logprobs[rows[n], tokens[n]]`, and where the token is a draw, its expectation; [n].
-
-    Args:
-        is_drawn: whether any token is a draw; looking at those on a GPU would wait for them.
-    """
-    import torch
-
-    values = logprobs[rows, tokens]
-    if is_drawn:
-        for draw, expected in (
-            (OWN_DRAW, lambda whole: -torch.special.entr(whole.exp()).sum(-1)),
-            (UNIFORM_DRAW, lambda whole: whole.mean(-1)),
-        ):
-            drawn = tokens == draw
-            values[drawn] = expected(logprobs[rows[drawn]])
-    return values
 
 
 def _picked(logits: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor", is_drawn: bool) -> "torch.Tensor":

@@ -1,0 +1,151 @@
+"""`cpmi calibrate`: one label from several, fitted on steps whose truth is known.
+
+    label                 Coefficient   AUC, without last steps
+    Step surprisal        0.61          0.66 [0.55, 0.78]
+    Step length           0.35          0.65 [0.56, 0.74]
+    CPMI (incremental)    0.44          0.64 [0.57, 0.73]
+    Together                            0.74 [0.66, 0.82]
+    More than the best                  0.08 [0.03, 0.13]
+    -> calibrated.jsonl   {"trajectory_id": "t000000036", "rewards": [0.91, 0.72, 0.13]}
+
+The labels of a profile are user-supplied ones of another (`sources.step_labels`), so they become a reward type like any
+other. A step of known truth has the probability by a regression on other questions, so that it can be judged.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from cpmi_dagster.benchmarks.label_increment import out_of_fold, regression_on, steps_with_labels
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate
+from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
+from cpmi_dagster.errors import BenchmarkError, UsageError
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import best_anew, steps_with_truth
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.rewards.registry import reward_label
+
+FEWEST_SOLUTIONS = 50
+
+
+class Calibration(NamedTuple):
+    """A combination of labels.
+
+    Attributes:
+        coefficients: log-odds for a standard deviation of each label, by reward type.
+        alone: label AUC without last steps of each.
+        together: that of the combination, cross-validated by question.
+        gain: over the best of them, chosen anew in every resample.
+        solutions: how many it was fitted on.
+        probabilities: trajectory_id, step_index and reward of every step that was asked for.
+    """
+
+    coefficients: dict[str, float]
+    alone: dict[str, Estimate]
+    together: Estimate
+    gain: Difference
+    solutions: int
+    probabilities: pl.DataFrame
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """label, coefficient and AUC, as the module's docstring has them."""
+        weights = self.coefficients
+        rows = [(reward_label(name), round(weights[name], 3), _shown(auc)) for name, auc in self.alone.items()]
+        rows += [("Together", None, _shown(self.together)), ("More than the best", None, _shown(self.gain))]
+        schema = {"label": pl.String, "coefficient": pl.Float64, "AUC, without last steps": pl.String}
+        return pl.DataFrame(rows, schema, orient="row")
+
+
+def calibrate(judged: Settings, names: Sequence[str], asked: Settings) -> Calibration:
+    """Fit a regression on the judged steps of one profile, and give every step of another its probability.
+
+    Args:
+        judged: a finished profile with `sources.step_truth`.
+        names: reward types that both profiles have.
+        asked: a finished profile, perhaps the same.
+
+    Raises:
+        UsageError: fewer than two names, or one twice.
+        BenchmarkError: a profile lacks a label, or too few solutions are judged.
+    """
+    if len(set(names)) < max(2, len(names)):
+        raise UsageError("--labels needs at least two reward types, each once, such as step_surprisal,step_length")
+    lake = Lake.of(judged)
+    own, rewards = lake.read(STEP_REWARDS), Lake.of(asked).read(STEP_REWARDS)
+    for settings, present in ((judged, own), (asked, rewards)):
+        if missing := sorted(set(names) - set(present["reward_type"].unique())):
+            raise BenchmarkError(
+                f"profile `{settings.profile}` has no labels `{', '.join(missing)}`; add them to rewards.types and "
+                "run it"
+            )
+    frames = {STEP_REWARDS: own, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
+    inputs = ReportInputs(frames, bootstrap_samples=judged.benchmarks.bootstrap_samples, seed=judged.seed)
+    steps = steps_with_truth(inputs)
+    if steps.is_empty():
+        raise BenchmarkError(f"profile `{judged.profile}` has no judged steps; name them in sources.step_truth")
+    return combined(steps, rewards, names, *inputs.draws, is_judged=asked.home == judged.home)
+
+
+def combined(
+    steps: pl.DataFrame, rewards: pl.DataFrame, names: Sequence[str], samples: int, seed: int, is_judged: bool
+) -> Calibration:
+    """A logistic regression on several labels of judged steps, and the probabilities of other steps by it.
+
+    Args:
+        steps: rows of `labelled_steps`.
+        rewards: `StepRewards` columns of the steps that are asked for.
+        is_judged: these are the judged steps and more: a judged one has its probability by a regression on other
+            questions.
+
+    Raises:
+        BenchmarkError: too few solutions are judged.
+    """
+    labelled = steps_with_labels(steps, names)
+    solutions = labelled["trajectory_id"].n_unique()
+    features, correct, questions = (labelled[of].to_numpy() for of in (names, "correct", "question_id"))
+    scores = out_of_fold(features, correct, questions, seed)
+    if solutions < FEWEST_SOLUTIONS or scores is None:
+        raise BenchmarkError(
+            f"{solutions} solutions have judged steps and these labels; a regression needs {FEWEST_SOLUTIONS} or more, "
+            "with right and wrong steps; name more in sources.step_truth"
+        )
+    scored = labelled.with_columns(score=scores, known=1 / (1 + np.exp(-scores)))
+    inner = steps.filter(~IS_LAST, pl.col("reward_type").is_in(names)).join(labelled, on=STEP, how="semi")
+    counted = scored.join(inner.select(STEP).unique(), on=STEP, how="semi", maintain_order="left")
+    score, truths, asked_of = (counted[name].to_numpy() for name in ("score", "correct", "question_id"))
+    together, alone = bootstrap_auc(score, truths, asked_of, samples, seed), label_aucs(inner, samples, seed)
+    regression = regression_on(features, correct)
+    wide = rewards.filter(pl.col("reward_type").is_in(names)).pivot("reward_type", index=STEP, values="reward")
+    wide = wide.drop_nulls(names).sort(STEP)
+    wide = wide.with_columns(reward=regression.predict_proba(wide[names].to_numpy())[:, 1])
+    if is_judged:
+        wide = wide.join(scored.select(*STEP, "known"), on=STEP, how="left", maintain_order="left")
+        wide = wide.with_columns(reward=pl.coalesce("known", "reward"))
+    return Calibration(
+        coefficients=dict(zip(names, regression[-1].coef_[0].tolist(), strict=True)),
+        alone={name: alone[name].estimate() for name in names},
+        together=together.estimate(),
+        gain=together.minus(best_anew(list(alone.values()))),
+        solutions=solutions,
+        probabilities=wide.select(*STEP, "reward"),
+    )
+
+
+def write_labels(probabilities: pl.DataFrame, path: Path) -> int:
+    """Write them as user-supplied labels; returns the number of trajectories."""
+    rows = probabilities.group_by("trajectory_id", maintain_order=True).agg(rewards="reward")
+    write_whole(path, "".join(json.dumps(row) + "\n" for row in rows.iter_rows(named=True)))
+    return rows.height
+
+
+def _shown(figure: Estimate | Difference) -> str:
+    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
