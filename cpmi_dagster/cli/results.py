@@ -108,12 +108,12 @@ def export(
     form: Annotated[FormName | None, typer.Option(help="Format of the rows; trl by default.")] = None,
     reward_type: Annotated[str | None, typer.Option(help="Reward type of the labels; cpmi by default.")] = None,
     threshold: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            min=0,
-            max=1,
-            help="Soft labels at or above this value count as right; by default rewards that are differences count at "
-            "or above 0, and soft labels of others at or above 0.5.",
+            metavar="RULE",
+            help="Least reward of a right step in hard labels: a number, median, quantile:0.2 (the lowest 20% are "
+            "wrong) or calibrated (fits judged steps best). By default 0 for differences, 0.5 for probabilities, and "
+            "the median for rewards without such a point.",
         ),
     ] = None,
     profile: ProfileOption = None,

@@ -8,8 +8,9 @@ import polars as pl
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from cpmi_dagster.exports import FormName, shipped_text
+from cpmi_dagster.exports.hard_labels import HardLabels
 from cpmi_dagster.exports.licences import Licence
-from cpmi_dagster.exports.rows import FORMS, HardLabels
+from cpmi_dagster.exports.rows import FORMS
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.rewards.registry import REWARD_TYPES

@@ -14,14 +14,12 @@ import polars as pl
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.exports import FormName
+from cpmi_dagster.exports.hard_labels import HardLabels
 from cpmi_dagster.rewards.dataset import KEY, negative_lists, step_lists
-from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.forms import MARKS, TrlRow
 from cpmi_dagster.trajectories.step_segments import MARKER
 
 DEFAULT_FORM: FormName = "trl"
-MIDDLE = 0.5
-"""Of a soft label: of a probability the even chance, of any other reward the median of the set."""
 TEXTS = pl.List(pl.String())
 NUMBERS = pl.List(pl.Float64())
 FLAGS = pl.List(pl.Boolean())
@@ -110,56 +108,6 @@ class ExportedRows:
 
     rows: pl.DataFrame
     left_out: int
-
-
-@dataclass(frozen=True)
-class HardLabels:
-    """Which steps are right in the hard labels of a reward type.
-
-    Attributes:
-        threshold: soft labels from here on are; by default rewards that are differences from 0 on, and soft labels of
-            other rewards from 0.5 on.
-        is_probability: whether the rewards are soft labels as they are.
-    """
-
-    reward_type: str
-    threshold: float | None
-    is_probability: bool
-
-    @property
-    def is_right(self) -> pl.Expr:
-        """A list for each trajectory, from its columns `soft_labels` and `rewards`."""
-        by_soft_label = _each(pl.col("soft_labels"), self._cut)
-        if not self._is_cut_at_zero:
-            return by_soft_label
-        first = merge.steps if (merge := REWARD_TYPES[self.reward_type].merge) else 0
-        return pl.concat_list(by_soft_label.list.head(first), _each(pl.col("rewards"), 0).list.slice(first))
-
-    def words(self, labelled: pl.DataFrame) -> str:
-        """Which steps are right, and what share of these, as a sentence."""
-        share = labelled.select(self.is_right.explode(empty_as_null=False)).to_series().mean()
-        if self._is_cut_at_zero:
-            rule = "those whose reward, a difference, is at least 0"
-            if merge := REWARD_TYPES[self.reward_type].merge:
-                rule += f"; of steps up to {merge.steps}, those whose soft label by `{merge.first}` is at least 0.5"
-        else:
-            rule = f"those whose soft label is at least {self._cut:g}"
-            if not self.is_probability:
-                rule += f"; {MIDDLE:g} is the median of this set, whatever share of its steps is right"
-        return f"Hard labels call {share:.1%} of the steps right: {rule}."
-
-    @property
-    def _cut(self) -> float:
-        return MIDDLE if self.threshold is None else self.threshold
-
-    @property
-    def _is_cut_at_zero(self) -> bool:
-        entry = REWARD_TYPES.get(self.reward_type)
-        return self.threshold is None and entry is not None and entry.is_difference
-
-
-def _each(values: pl.Expr, least: float) -> pl.Expr:
-    return values.list.eval(pl.element() >= least)
 
 
 def labelled_trajectories(

@@ -69,6 +69,17 @@ class Merge(NamedTuple):
     steps: int
 
 
+class Scale(NamedTuple):
+    """What rewards are, and from where on they call a step right."""
+
+    words: str
+    right_from: float
+
+
+PROBABILITY = Scale("a probability", 0.5)
+DIFFERENCE = Scale("a difference", 0.0)
+
+
 @dataclass(frozen=True)
 class RewardType:
     """One reward type.
@@ -82,8 +93,9 @@ class RewardType:
         merge: the reward type of its first steps; these are normalised as that type is.
         kind: a `method` of labeling; a `control` that a method has to beat; the same method by another labeler or
             against other negatives, for `comparison`; or what comes with the `corpus`. Only methods are billed.
-        is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
         in_main_tables: has a row in the paper's main tables.
+        is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
+        own_scale: of rewards that are neither probabilities nor differences of log-probabilities.
     """
 
     name: str
@@ -95,6 +107,7 @@ class RewardType:
     kind: Literal["method", "control", "comparison", "corpus"] = "method"
     in_main_tables: bool = False
     is_free: bool = False
+    own_scale: Scale | None = None
 
     @property
     def meaning(self) -> str:
@@ -106,9 +119,11 @@ class RewardType:
         return (formula.__doc__ or "").strip().partition("\n")[0] + given
 
     @property
-    def is_difference(self) -> bool:
-        """Whether its rewards (of a merge, after the first steps) are differences of log-probabilities, cut at 0."""
-        return (self.needs.scores or self.needs.prover_scores) and not self.is_probability
+    def scale(self) -> Scale | None:
+        """Of its rewards, of a merge after the first steps; None where no number says right, as of a length."""
+        if self.is_probability:
+            return PROBABILITY
+        return DIFFERENCE if self.needs.scores or self.needs.prover_scores else self.own_scale
 
     @property
     def is_billed(self) -> bool:
@@ -131,9 +146,10 @@ def _control(
     needs: Needs = Needs(),
     is_probability: bool = False,
     is_free: bool = False,
+    own_scale: Scale | None = None,
 ) -> RewardType:
     """A label that a method has to beat."""
-    return RewardType(name, label, compute, needs, is_probability, kind="control", is_free=is_free)
+    return RewardType(name, label, compute, needs, is_probability, kind="control", is_free=is_free, own_scale=own_scale)
 
 
 def _by_prover(
@@ -151,7 +167,15 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
     (
         RewardType("mc", "MC", formulas.mc, ROLLOUTS, is_probability=True, in_main_tables=True),
         RewardType("mc_hard", "MC (hard)", formulas.mc_hard, ROLLOUTS, is_probability=True),
-        RewardType("pav", "PAV", formulas.pav, Needs(policy_steps=None, prover_steps=None), in_main_tables=True),
+        RewardType(
+            "pav",
+            "PAV",
+            formulas.pav,
+            Needs(policy_steps=None, prover_steps=None),
+            in_main_tables=True,
+            # where the step changes nothing for the prover, it is MC
+            own_scale=Scale("a probability plus a difference", PROBABILITY.right_from),
+        ),
         RewardType("cpmi", "CPMI", formulas.cpmi, SCORES, in_main_tables=True),
         *(
             RewardType(
@@ -248,7 +272,13 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         ),
         _control("step_length", "Step length", controls.step_length, is_free=True),
         _control("step_surprisal", "Step surprisal", controls.step_surprisal, Needs(controls=("step_surprisal",))),
-        _control("judge_token", "Judge token", controls.judge_token, Needs(controls=(JUDGE,))),
+        _control(
+            "judge_token",
+            "Judge token",
+            controls.judge_token,
+            Needs(controls=(JUDGE,)),
+            own_scale=Scale("a log-odds", 0.0),
+        ),
         _control("answer_entropy", "Answer entropy", controls.answer_entropy, Needs(controls=(ANSWER,))),
         _control("self_certainty", "Self-certainty", controls.self_certainty, Needs(controls=(ANSWER,))),
         _control("other_gold", "Gold of another question", controls.other_gold, Needs(True, controls=("other_gold",))),

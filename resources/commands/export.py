@@ -15,12 +15,13 @@ from pathlib import Path
 
 import polars as pl
 
-from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.exports import FormName
 from cpmi_dagster.exports.dataset_card import DatasetFacts, dataset_card
 from cpmi_dagster.exports.folders import CARD, check_replaceable, write_record, write_rows
-from cpmi_dagster.exports.rows import DEFAULT_FORM, HardLabels, exported_rows, labelled_trajectories
+from cpmi_dagster.exports.hard_labels import CALIBRATED, NONE_JUDGED, hard_labels, parse_rule
+from cpmi_dagster.exports.rows import DEFAULT_FORM, exported_rows, labelled_trajectories
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once
 from cpmi_dagster.installed import own_version
@@ -30,6 +31,7 @@ from cpmi_dagster.resources.commands.hub_upload import SCHEME, Kind, Repository,
 from cpmi_dagster.resources.lake.database import Database, is_export
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
+from cpmi_dagster.trajectories.step_truth import with_truth
 
 DATABASE = ".duckdb"
 OF_FILES = (".csv", ".json", ".jsonl", ".parquet", ".db", ".sqlite")
@@ -44,14 +46,14 @@ class ExportRequest:
         to: folder, file that ends in .duckdb, or address on the hub.
         form: of a data set's rows, a key of `exports.rows.FORMS`.
         reward_type: whose labels a data set has.
-        threshold: soft labels from here on are right in the hard labels; see `HardLabels`.
+        threshold: the rule that chooses the least reward of a right step in the hard labels, as `parse_rule` reads it.
         recipe: the reward model to export instead of a data set.
     """
 
     to: str
     form: FormName | None = None
     reward_type: str | None = None
-    threshold: float | None = None
+    threshold: str | None = None
     recipe: str | None = None
 
     @property
@@ -109,6 +111,7 @@ def _check_options(request: ExportRequest) -> None:
     if given and (request.recipe or request.is_database):
         what = "a reward model" if request.recipe else "a database, which contains all labels"
         raise UsageError(f"{given[0]} is for data sets, and this exports {what}; leave it out")
+    parse_rule(request.threshold)
 
 
 @contextmanager
@@ -154,7 +157,9 @@ def _write_dataset(
 ) -> Written:
     reward_type, form = request.reward_type or DATASET_REWARD, request.form or DEFAULT_FORM
     labelled = _labelled(lake, settings, reward_type)
-    hard = HardLabels(reward_type, request.threshold, is_probability(lake, reward_type))
+    rule = parse_rule(request.threshold)
+    judged = _judged(lake, settings) if rule == CALIBRATED else NONE_JUDGED
+    hard = hard_labels(labelled, reward_type, is_probability(lake, reward_type), rule, judged)
     exported = exported_rows(labelled, form, hard)
     if exported.rows.is_empty():
         raise UsageError(f"no trajectory can be written as `{form}`, whose marker is in every text; give --form trl")
@@ -172,7 +177,8 @@ def _write_dataset(
     write_rows(exported.rows, folder, advance)
     kept = labelled.join(exported.rows.select("trajectory_id"), on="trajectory_id", how="semi")
     (folder / CARD).write_text(dataset_card(facts, kept), encoding="utf-8")
-    options = {"form": form, "reward_type": reward_type, "threshold": request.threshold}
+    cuts = [cut._asdict() for cut in hard.cuts]
+    options = {"form": form, "reward_type": reward_type, "threshold": request.threshold, "hard_labels": cuts}
     write_record(folder, "dataset", {"profile": settings.profile, "version": facts.version, **options})
     steps = kept["steps"].list.len().sum()
     warnings = (f"{exported.left_out:,} trajectories whose text contains the form's marker were left out",)
@@ -200,6 +206,15 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
     trajectories = lake.read(TRAJECTORIES, shards).join(lake.read(SELECTED), on="trajectory_id", how="semi")
     negatives = lake.read(NEGATIVES, [key for key in shards if lake.has(NEGATIVES, key)])
     return labelled_trajectories(trajectories, negatives, rewards, found, reward_type)
+
+
+def _judged(lake: Lake, settings: Settings) -> pl.DataFrame:
+    """Trajectories whose steps somebody has judged, with these judgements as the list `correct`."""
+    if not lake.exists(TRUTH):
+        return NONE_JUDGED
+    shards = [key for key in settings.shard_keys if lake.has(TRAJECTORIES, key)]
+    trajectories = lake.read(TRAJECTORIES, shards, ["trajectory_id", "row_number", "steps"])
+    return with_truth(trajectories, lake.read(TRUTH))
 
 
 def _check_same_run(lake: Lake, shards: list[str]) -> None:

@@ -7,13 +7,14 @@ import pytest
 from huggingface_hub import DatasetCard
 
 from cpmi_dagster.exports.dataset_card import DatasetFacts, Origin, dataset_card, statistics
+from cpmi_dagster.exports.hard_labels import hard_labels, parse_rule
 from cpmi_dagster.exports.licences import licence_of
-from cpmi_dagster.exports.rows import HardLabels
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES
 
 LABELLED = pl.DataFrame(
     {
+        "trajectory_id": ["t1", "t2", "t3"],
         "question_id": ["q1", "q1", "q2"],
         "task": ["GSM8K", "GSM8K", "<b>![x](//evil.example)"],
         "steps": [["a", "b"], ["c"], ["d", "e", "f"]],
@@ -26,12 +27,17 @@ SHEPHERD = Origin("questions", "peiyi9979/Math-Shepherd", "", licence_of("peiyi9
 FILE = Origin("questions", "rows.jsonl", "", licence_of("rows.jsonl", "datasets", is_on_hub=False))
 
 
-def card(reward_type: str = "cpmi", is_probability: bool = False, sources: tuple[Origin, ...] = (HUB,)) -> str:
+def card(
+    reward_type: str = "cpmi",
+    is_probability: bool = False,
+    sources: tuple[Origin, ...] = (HUB,),
+    threshold: str | None = None,
+) -> str:
     facts = DatasetFacts(
         name="mine",
         profile="toy",
         form="trl",
-        hard=HardLabels(reward_type, None, is_probability),
+        hard=hard_labels(LABELLED, reward_type, is_probability, parse_rule(threshold)),
         version="0.1.0",
         models={"labeler": ["Qwen/Qwen3-8B-Base@49e3"]},
         method={"seed": "0"},
@@ -41,7 +47,7 @@ def card(reward_type: str = "cpmi", is_probability: bool = False, sources: tuple
 
 
 def test_statistics_count_trajectories_steps_and_right_ones():
-    counted = statistics(LABELLED, HardLabels("cpmi", None, is_probability=False))
+    counted = statistics(LABELLED, hard_labels(LABELLED, "cpmi", is_probability=False))
     assert (counted["trajectories"], counted["questions"], counted["steps"]) == ("3", "2", "6")
     assert counted["steps that the hard labels call right"] == "83.3%"
     assert counted["trajectories whose steps the hard labels all call right"] == "66.7%"
@@ -49,7 +55,10 @@ def test_statistics_count_trajectories_steps_and_right_ones():
 
 def test_the_card_opens_with_what_the_hard_labels_call_right_and_shows_texts_of_data_as_they_are():
     _, _, body = card().partition("\n# mine\n\n")
-    assert body.startswith("Hard labels call 83.3% of the steps right: those whose reward, a difference, is")
+    assert body.startswith("Hard labels call 83.3% of the steps right: those whose reward is at least 0, since it is a")
+    assert "Hard labels call 66.7% of the steps right: those whose reward is at least 0.2, the quan" in card(
+        threshold="quantile:0.3"
+    )
     assert "](//evil.example)" not in card() and "<b>" not in card()
 
 

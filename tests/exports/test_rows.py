@@ -1,8 +1,5 @@
 """Labelled trajectories are written in forms that their readers, this project among them, take for what they are."""
 
-import re
-
-import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +7,8 @@ from datasets import Value, load_dataset
 
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.exports.folders import CARD, DATA, RECORD, check_replaceable, write_record, write_rows
-from cpmi_dagster.exports.rows import FORMS, HardLabels, exported_rows, labelled_trajectories
+from cpmi_dagster.exports.hard_labels import Cut, HardLabels
+from cpmi_dagster.exports.rows import FORMS, exported_rows, labelled_trajectories
 from cpmi_dagster.resources.sources.data_files import local_files, read_files
 from cpmi_dagster.trajectories.math_shepherd import parse_row
 from cpmi_dagster.trajectories.rows import read_row
@@ -38,7 +36,7 @@ REWARDS = pl.DataFrame(
         "reward": [-1.5, 2.0, 0.25],
     }
 )
-HARD = HardLabels("cpmi", None, is_probability=False)
+HARD = HardLabels("cpmi", is_probability=False, cuts=(Cut(0, 0.0, "since it is a difference"),))
 SOFT = REWARDS.drop("reward").with_columns(soft_label=pl.Series([0.2, 0.9, 0.5]))
 
 
@@ -52,38 +50,6 @@ def test_rows_of_trl_have_a_hard_label_for_every_step_and_what_it_is_cut_from():
     assert (first["soft_labels"], first["rewards"]) == ([0.9, 0.2], [2.0, -1.5])
     assert (first["gold_answer"], first["hard_negatives"], first["source_id"]) == ("5", ["6", "7"], "a")
     assert (second["labels"], second["hard_negatives"], second["source_labels"]) == ([True], [], None)
-
-
-def test_a_threshold_cuts_the_soft_labels():
-    rows = exported_rows(labelled(), "trl", HardLabels("cpmi", 0.6, is_probability=False)).rows
-    assert rows["labels"].to_list() == [[True, False], [False]]
-
-
-@pytest.mark.parametrize(
-    ("reward_type", "right", "words"),
-    [
-        ("cpmi", [True, True, True, False], "75.0% of the steps right: those whose reward, a difference"),
-        ("gold_only", [True, True, True, False], "at least 0"),
-        ("cpmi_merge1", [True, True, True, False], "up to 1, those whose soft label by `mc` is"),
-        ("cpmi_merge2", [True, False, True, False], "of steps up to 2, "),
-        ("pav", [True, False, False, False], "0.5 is the median of this set"),
-        ("step_length", [True, False, False, False], "0.5 is the median of this set"),
-        ("mc", [True, False, False, False], r"whose soft label is at least 0.5\.$"),
-        ("labels_of_mine", [True, False, False, False], "0.5 is the median of this set"),
-    ],
-)
-def test_hard_labels_of_differences_are_right_from_zero_on_and_others_say_where_they_are_cut(reward_type, right, words):
-    hard = HardLabels(reward_type, None, is_probability=reward_type == "mc")
-    frame = pl.DataFrame({"soft_labels": [[0.6, 0.4, 0.3, 0.1]], "rewards": [[0.9, 0.2, 0.1, -0.2]]})
-    assert frame.select(hard.is_right).item().to_list() == right
-    assert re.search(words, hard.words(frame))
-
-
-def test_hard_labels_of_differences_do_not_depend_on_the_median():
-    rewards = np.random.default_rng(0).normal(1.5, 1, 400)
-    soft = 1 / (1 + np.exp(-(rewards - np.median(rewards))))
-    frame = pl.DataFrame({"soft_labels": [soft.tolist()], "rewards": [rewards.tolist()]})
-    assert np.mean(frame.select(HARD.is_right).item().to_list()) == np.mean(rewards >= 0) > 0.9
 
 
 def test_rows_of_marked_forms_are_read_as_they_were_written():
@@ -122,14 +88,17 @@ def test_datasets_reads_plain_texts_and_lists(form, tmp_path):
     assert set(read.column_names) == set(FORMS[form].schema)
 
 
-@pytest.mark.parametrize("form", ["trl", "math-shepherd"])
-def test_exported_rows_are_a_source_of_this_project_and_keep_their_gold_answers(form, tmp_path):
+@pytest.mark.parametrize("form", FORMS)
+def test_exported_rows_are_a_source_of_this_project_and_keep_hard_labels_and_gold_answers(form, tmp_path):
     exported = exported_rows(labelled(), form, HARD).rows
     write_rows(exported, tmp_path / "mine", lambda count, total: None)
     write_record(tmp_path / "mine", "dataset", {})
     rows = [read_row(row) for row, _, _ in read_files(local_files(tmp_path / "mine"))]
     assert [row.gold_answer for row in rows] == exported["gold_answer"].to_list()
     assert [row.defect for row in rows] == [None] * len(rows)
+    read = [parse_row(row.input, row.label, row.value) for row in rows]
+    hard = [[reward >= 0 for reward in each] for each in exported["rewards"]]
+    assert [list(row.shepherd_labels) for row in read] == hard
 
 
 @pytest.fixture

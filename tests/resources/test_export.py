@@ -12,6 +12,7 @@ import duckdb
 import polars as pl
 import pytest
 from datasets import load_dataset
+from sklearn.metrics import balanced_accuracy_score
 from small_run import run_all
 from typer.testing import CliRunner
 
@@ -122,11 +123,37 @@ def test_a_model_whose_labels_were_made_again_names_no_models_behind_them(own_co
 
 def test_an_export_is_replaced_by_the_next_one(finished, tmp_path):
     for reward_type in ("cpmi", "mc"):
-        request = ExportRequest(str(tmp_path / "mine"), "math-shepherd", reward_type, 0.3)
+        request = ExportRequest(str(tmp_path / "mine"), "math-shepherd", reward_type, "0.3")
         export(finished, request, silent)
     record = json.loads((tmp_path / "mine" / ".cpmi-export.json").read_text())
-    assert (record["reward_type"], record["form"], record["threshold"]) == ("mc", "math-shepherd", 0.3)
+    assert (record["reward_type"], record["form"], record["threshold"]) == ("mc", "math-shepherd", "0.3")
+    assert record["hard_labels"] == [{"first": 0, "least": 0.3, "why": "the number given"}]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+
+
+def test_a_threshold_is_calibrated_on_the_judged_steps_of_the_home(finished, tmp_path):
+    done = export(finished, ExportRequest(str(tmp_path / "mine"), threshold="calibrated"), silent)
+    rows = pl.read_parquet(tmp_path / "mine" / "data")
+    truth = (
+        Lake.of(finished)
+        .read("sources/step_truth")
+        .select(trajectory_id=pl.format("t{}", pl.col("row_number").cast(pl.String).str.zfill(9)), correct="correct")
+    )
+    steps = rows.join(truth, on="trajectory_id").explode("labels", "rewards", "correct").drop_nulls("correct")
+    accuracy = balanced_accuracy_score(steps["correct"], steps["labels"])
+    assert f"the best balanced accuracy, {accuracy:.1%}, on the {steps.height:,} judged steps of this set" in done.what
+    assert accuracy >= balanced_accuracy_score(steps["correct"], steps["rewards"] >= 0)
+    assert done.what.splitlines()[0] in (tmp_path / "mine" / "README.md").read_text()
+
+
+def test_a_home_without_judged_steps_has_no_calibrated_threshold(own_copy, tmp_path):
+    lake = Lake.of(own_copy)
+    record = lake.record("sources/step_truth")
+    assert record
+    lake.write(lake.read("sources/step_truth").clear(), dataclasses.replace(record, again="other"))
+    with pytest.raises(UsageError, match=r"there are 0 and 0; name judged steps as `sources\.step_truth` and run"):
+        export(own_copy, ExportRequest(str(tmp_path / "mine"), threshold="calibrated"), silent)
+    assert not (tmp_path / "mine").exists()
 
 
 def test_datasets_gives_the_rows_of_an_export_that_was_written_again(finished, tmp_path):
@@ -214,7 +241,8 @@ def test_a_reward_model_of_the_home_has_its_figures_on_the_card(finished, tmp_pa
     [
         (ExportRequest("x.duckdb", recipe="cpmi_bce"), "--prm writes a folder"),
         (ExportRequest("x.duckdb", form="trl"), "--form is for data sets"),
-        (ExportRequest("x", threshold=0.2, recipe="cpmi_bce"), "--threshold is for data sets"),
+        (ExportRequest("x", threshold="0.2", recipe="cpmi_bce"), "--threshold is for data sets"),
+        (ExportRequest("x", threshold="quantile:2"), "--threshold quantile:2: give the share of wrong steps"),
         (ExportRequest("ftp://x/y"), "give a folder, a file that ends in"),
         (ExportRequest("mine.csv"), "an export is a folder or a .duckdb file"),
         (ExportRequest("hf://me/mine.duckdb/x"), "a dataset goes to hf://datasets/OWNER/NAME"),
