@@ -26,6 +26,7 @@ from cpmi_dagster.files.bounded_reading import open_text
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.trajectories.question_text import normal_key
 
 AUTHORS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 CALCULATOR, ANSWER = re.compile(r"<<[^>]*>>"), "A: "
@@ -63,7 +64,12 @@ def solutions(file: Path, judged: pl.DataFrame, count: int, seed: int) -> Iterat
     with open_text(file) as lines:
         rows = [json.loads(line) | {"number": number} for number, line in enumerate(lines)]
     asked = align_questions(pl.DataFrame({"question": [row["question"] for row in rows]}), judged)
-    others = [row for row, match in zip(rows, asked["reference_row"], strict=True) if match is None]
+    known = {normal_key(question) for question in judged["question"]}
+    others = [
+        row
+        for row, match in zip(rows, asked["reference_row"], strict=True)
+        if match is None and normal_key(row["question"]) not in known
+    ]
     drawn = random.Random(seed)
     drawn.shuffle(others)
     for row in others:
