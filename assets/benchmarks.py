@@ -12,7 +12,8 @@ from cpmi_dagster.benchmarks.candidates import sample_candidates
 from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
 from cpmi_dagster.benchmarks.judges import read_judged_lines
 from cpmi_dagster.benchmarks.processbench import judged_steps
-from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
+from cpmi_dagster.benchmarks.registry import PRMBENCH, STEP_BENCHMARKS, SUBSETS
+from cpmi_dagster.benchmarks.settings import Judge
 from cpmi_dagster.contracts.keys import (
     CANDIDATE_FEATURES,
     CANDIDATES,
@@ -25,12 +26,15 @@ from cpmi_dagster.contracts.keys import (
     PROCESSBENCH,
 )
 from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
+from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.models.model_files import check_trained
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.label_chunks import read_features
-from cpmi_dagster.resources.dag.stage import NO_HEAD_ALONE, model_stage, stage
+from cpmi_dagster.resources.dag.stage import NO_HEAD_ALONE, model_stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.parts import fact_of_judge
 from cpmi_dagster.resources.workers.chunks import StageOutput
 
 NO_QUESTION_SETS = "empty: benchmarks.best_of_n names no question set"
@@ -131,28 +135,64 @@ def prmbench_predictions(run: StageRun, recipe: str) -> StageOutput:
 def _judge_files(settings: Settings) -> dict[str, DataSource]:
     """Every file of every judge, by what it is read as."""
     return {
-        f"{judge} {number} {file.benchmark or ''}": DataSource(path=file.path)
-        for judge, files in settings.benchmarks.judges.items()
-        for number, file in enumerate(files)
+        fact_of_judge(name, number, file.benchmark): DataSource(path=file.path)
+        for name, judge in settings.benchmarks.judges.items()
+        for number, file in enumerate(judge.files)
     }
 
 
-@stage(
+def _judge_models(settings: Settings) -> dict[str, LanguageModel]:
+    """Every judge's model, by what it is read as and judges."""
+    return {
+        fact_of_judge(name, judge.form or "model", ",".join(judge.benchmarks)): judge.weights
+        for name, judge in settings.benchmarks.judges.items()
+        if judge.weights
+    }
+
+
+@model_stage(
     JUDGES,
     inputs=[PROBLEMS],
+    settings=SCORING_SETTINGS,
+    named_models=_judge_models,
     sources=_judge_files,
     lineage={"probability": ["sources/benchmark_problems.steps"]},
     eager=True,
 )
 def judge_predictions(run: StageRun) -> StageOutput:
-    """Step probabilities of external judges, read from files; empty unless the profile names one."""
-    judges = run.settings.benchmarks.judges
-    problems = run.read(PROBLEMS) if judges else pl.DataFrame()
+    """Step probabilities of external judges, from their files or models; empty unless the profile names one."""
+    judges = {name: own for name, own in run.settings.benchmarks.judges.items() if f"judge {name}" in run.parts}
+    problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(STEP_BENCHMARKS)) if judges else pl.DataFrame()
     frames: list[pl.DataFrame] = [JudgePredictions.create_empty()]
-    for judge, files in judges.items():
-        lines = [line for file in files for line in read_judged_lines(Path(file.path), file.benchmark)]
-        frames.append(predictions_of_judge(lines, problems).select(pl.lit(judge).alias("judge"), pl.all()))
-    return StageOutput(pl.concat(frames))
+    identities = []
+    for name, judge in judges.items():
+        if judge.weights:
+            identity, said = _judged_by_model(run, name, judge, problems)
+            identities.append(identity)
+        else:
+            lines = [line for file in judge.files for line in read_judged_lines(Path(file.path), file.benchmark)]
+            said = predictions_of_judge(lines, problems)
+        frames.append(said.select(pl.lit(name).alias("judge"), pl.all()))
+    return StageOutput(pl.concat(frames), model=", ".join(identities))
+
+
+def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFrame) -> tuple[str, pl.DataFrame]:
+    """The identity of a judge's model, and what it says of the problems of its benchmarks."""
+    from cpmi_dagster.prm.judge_models import load_judge
+    from cpmi_dagster.prm.scoring import score_steps
+
+    assert judge.weights
+    if judge.benchmarks:
+        problems = problems.filter(pl.col("benchmark").is_in(judge.benchmarks))
+    if unknown := sorted(set(judge.benchmarks) - set(problems["benchmark"])):
+        raise BenchmarkError(
+            f"benchmarks.judges: `{name}` judges `{unknown[0]}`, of which there are no problems with steps; correct it"
+        )
+    weights, advance = run.models.pinned(judge.weights), run.track(name, problems.height)
+    model = load_judge(weights.name, run.models.device_of(weights), weights.dtype, judge.form, weights.revision)
+    solutions = problems.select("benchmark", "problem_id", "question", "steps")
+    scored = score_steps(model, solutions, run.settings.benchmarks.prediction_batch_tokens, progress=advance)
+    return model.identity, scored.drop("question", "steps", strict=False)
 
 
 @model_stage(

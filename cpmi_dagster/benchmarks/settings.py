@@ -3,7 +3,8 @@
 benchmarks:
   best_of_n: [gsm8k, math500]
   judges:
-    Qwen2.5-Math-PRM-7B: judged/qwen.jsonl
+    Qwen2.5-Math-PRM-7B: {model: Qwen/Qwen2.5-Math-PRM-7B, dtype: bfloat16}
+    A critic: judged/critic.jsonl
     My judge: [judged/mine.jsonl, {path: judged/mine_prmbench.jsonl, benchmark: prmbench}]
 """
 
@@ -11,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.models.settings import DtypeOrAuto, LanguageModel
 
 
 class JudgeFile(Frozen):
@@ -25,13 +27,39 @@ class JudgeFile(Frozen):
     benchmark: str | None = Field(default=None, description="what the file judges, if its lines do not name it")
 
 
-def _files(value: Any) -> Any:
-    """A path, a file with its benchmark, or several of them, as a list of files."""
+class Judge(Frozen):
+    """An external judge: the files of what it has said, or a reward model that is run."""
+
+    files: tuple[JudgeFile, ...] = ()
+    model: str | None = Field(default=None, description="reward model: local folder, or hub id")
+    revision: str | None = Field(default=None, description="hub commit of the model")
+    dtype: DtypeOrAuto = "auto"
+    device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
+    form: str | None = Field(default=None, description="how the model reads steps, where its files do not say")
+    benchmarks: tuple[str, ...] = Field(default=(), description="what the model judges; all with steps if empty")
+
+    @property
+    def weights(self) -> LanguageModel | None:
+        """The model as other settings name models; None for a judge of files."""
+        if self.model is None:
+            return None
+        return LanguageModel(name=self.model, revision=self.revision, dtype=self.dtype, device=self.device)
+
+    @model_validator(mode="after")
+    def _of_files_or_a_model(self) -> "Judge":
+        if bool(self.files) == (self.model is not None):
+            raise ValueError("a judge is a file, several files, or a `model`; give one of these")
+        if self.files and self.model_fields_set - {"files"}:
+            raise ValueError(f"`{min(self.model_fields_set - {'files'})}` is for a `model`; leave it out")
+        return self
+
+
+def _judge(value: Any) -> Any:
+    """A path, a file with its benchmark, or several of them, as a judge."""
+    if isinstance(value, (Judge, dict)) and "path" not in dict(value) and "benchmark" not in dict(value):
+        return value
     files = value if isinstance(value, (list, tuple)) else [value]
-    return tuple({"path": file} if isinstance(file, str) else file for file in files)
-
-
-JudgeFiles = Annotated[tuple[JudgeFile, ...], BeforeValidator(_files), Field(min_length=1)]
+    return {"files": tuple({"path": file} if isinstance(file, str) else file for file in files)}
 
 
 def resolve_judges(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -39,14 +67,18 @@ def resolve_judges(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     judges = values.get("judges")
     if not isinstance(judges, dict):
         return dict(values)
-    return {**values, "judges": {name: _resolve(files, folder) for name, files in judges.items()}}
+    return {**values, "judges": {name: _resolve(judge, folder) for name, judge in judges.items()}}
 
 
 def _resolve(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
         return [_resolve(file, folder) for file in value]
-    if isinstance(value, dict) and "path" in value:
-        return {**value, "path": _resolve(value["path"], folder)}
+    if isinstance(value, dict):
+        own = {key: _resolve(value[key], folder) for key in ("path", "files") if key in value}
+        model = value.get("model")
+        if isinstance(model, str) and (model.startswith((".", "~")) or (folder / expanded(model)).exists()):
+            own["model"] = _resolve(model, folder)
+        return {**value, **own}
     return str((folder / expanded(value)).absolute()) if isinstance(value, str) else value
 
 
@@ -59,7 +91,9 @@ class Benchmarks(Frozen):
     sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
     bootstrap_samples: int = Field(default=1000, ge=1)
     prediction_batch_tokens: int = Field(default=16384, ge=16)
-    judges: dict[str, JudgeFiles] = Field(default={}, description="external judges by name: their files")
+    judges: dict[str, Annotated[Judge, BeforeValidator(_judge)]] = Field(
+        default={}, description="external judges by name: their files, or a reward model to run"
+    )
 
     @field_validator("best_of_n")
     @classmethod

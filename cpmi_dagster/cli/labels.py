@@ -21,6 +21,11 @@ from cpmi_dagster.cli.options import (
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.files.text import counted
 
+PRM_HELP = "Folder of a reward model, trained here, exported or of others; or a hub id."
+FormOption = Annotated[
+    str | None, typer.Option(help="Form of a reward model of others (docs/judges.md); as its files say by default.")
+]
+RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 
 
@@ -54,7 +59,7 @@ def score(
     device_map: Annotated[
         str | None, typer.Option(help="Device map of accelerate, such as auto, for a model larger than one GPU.")
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Commit of a model on the hub.")] = None,
+    revision: RevisionOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Score a file of trajectories: CPMI of every step under every template and conditioning.
@@ -96,7 +101,7 @@ def score(
     "`sampler | cpmi judge --prm models/cpmi_bce | jq .first_error`"
 )
 def judge(
-    prm: Annotated[str, typer.Option(help="Folder of a trained reward model.")],
+    prm: Annotated[str, typer.Option(help=PRM_HELP)],
     input: Annotated[
         Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over. - is standard input.")
     ] = Path("-"),
@@ -106,9 +111,11 @@ def judge(
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
+    form: FormOption = None,
+    revision: RevisionOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Judge solutions with a trained reward model: a probability for every step, and the first wrong one.
+    """Judge solutions with a reward model: a probability for every step, and the first wrong one.
 
     Without --input and --output it is a filter: it reads lines, and writes each judged line as soon as it is ready.
     """
@@ -117,7 +124,7 @@ def judge(
 
     if str(input) == STANDARD and sys.stdin.isatty():
         raise typer.BadParameter("give a file, or send solutions to standard input", param_hint="--input")
-    request = JudgeRequest(prm, input, output, threshold, device, dtype)
+    request = JudgeRequest(prm, input, output, threshold, device, dtype, form, revision)
     if STANDARD in (str(input), str(output)):
         done = judge_as_filter(request, as_utf8(sys.stdin), as_utf8(sys.stdout))
     else:
@@ -134,18 +141,20 @@ def judge(
 
 @app.command(epilog="Example: `cpmi serve-judge --prm models/cpmi_bce --port 8300`")
 def serve_judge(
-    prm: Annotated[str, typer.Option(help="Folder of a trained reward model.")],
+    prm: Annotated[str, typer.Option(help=PRM_HELP)],
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 8300,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
+    form: FormOption = None,
+    revision: RevisionOption = None,
 ) -> None:
     """Judge over HTTP: POST /judge with question and steps, or /pooling as clients of vLLM's reward models do."""
     from cpmi_dagster import definitions
 
     definitions.check_port(port)
     address = f"Judge: http://127.0.0.1:{port}/judge (Ctrl-C stops it)"
-    request = definitions.JudgeServerRequest(prm, port, threshold, device, dtype)
+    request = definitions.JudgeServerRequest(prm, port, threshold, device, dtype, form, revision)
     definitions.serve_judge(request, lambda: ERR.print(address, highlight=False))
 
 

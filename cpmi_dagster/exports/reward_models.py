@@ -22,10 +22,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATIO
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.tokens import start_ids
+from cpmi_dagster.prm.judge_forms import LABELS
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 
 WEIGHTS = "model.safetensors"
-LABELS = {0: "wrong", 1: "right"}
 PROCESS_REWARD_MODELS = {"qwen2": "Qwen2ForProcessRewardModel"}
 """Architectures with the paper's head that vLLM knows, by the backbone's type."""
 

@@ -16,7 +16,13 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
 from cpmi_dagster.models.gguf import PACKAGE, converted, fetch_gguf, gguf_file, hub_file
-from cpmi_dagster.models.model_files import check_weights_index, reading_hash, weights_files, weights_hash
+from cpmi_dagster.models.model_files import (
+    READ_BESIDE_WEIGHTS,
+    check_weights_index,
+    reading_hash,
+    weights_files,
+    weights_hash,
+)
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 
 if TYPE_CHECKING:
@@ -183,6 +189,24 @@ def load_language_model(
     if (model_identity(str(name), revision), reading_identity(str(name))) != (identity, reading):
         raise ModelError(f"the files of model `{name}` changed while they were read; run again")
     return LoadedModel(model, tokenizer, identity, context_length)
+
+
+def model_snapshot(name: str, revision: str | None = None) -> Path:
+    """The files of a hub id in the hub's cache, fetched if need be: weights, config, tokenizer; no code, no pickles.
+
+    Returns:
+        A folder that is called as the commit.
+
+    Raises:
+        ModelError: the hub has no such model, or cannot be reached.
+    """
+    from huggingface_hub import snapshot_download
+
+    _check_folder(name)
+    _check_hub(name, revision)
+    files = [f"*{suffix}" for suffix in (".safetensors", *READ_BESIDE_WEIGHTS)]
+    with reading_model(f"model `{name}`"):
+        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
 
 
 def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokenizerBase":

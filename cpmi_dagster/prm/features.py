@@ -10,6 +10,7 @@ A head on these states gives what the whole reward model would: only the head is
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from transformers import AutoConfig
 from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
-from cpmi_dagster.prm.inputs import EncodedSolution
+from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, StepLogits
 from cpmi_dagster.prm.scoring import StepReader, probabilities, read_steps
 from cpmi_dagster.prm.shared_prefix import check_causal
@@ -58,9 +59,10 @@ def step_features(
     if decoder is model.model:
         raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
     check_causal(decoder, model.identity)
-    reader = StepReader(decoder, model.tokenizer, model.identity, model.context_length)
     limit = None if max_tokens is None else min(max_tokens, model.context_length)
-    return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, limit, progress)
+    encode = partial(encode_solutions, model.tokenizer, max_tokens=limit)
+    reader = StepReader(decoder, encode, model.identity, model.context_length)
+    return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, progress)
 
 
 def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[EncodedSolution]:

@@ -9,7 +9,7 @@ from counting; nothing is searched for in the text. BOS stands once at the start
 default.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -39,6 +39,13 @@ class EncodedSolution:
     step_positions: list[int]
     dropped_steps: int = 0
     states: "Tensor | None" = None
+
+
+Encoder = Callable[
+    ["PreTrainedTokenizerBase", Sequence[str], Sequence[Sequence[str]]],
+    list[EncodedSolution],
+]
+"""Tokenizer, questions and the steps of each solution -> one encoding per solution, in order."""
 
 
 def encode_solutions(

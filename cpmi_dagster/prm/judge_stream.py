@@ -27,7 +27,6 @@ from cpmi_dagster.prm.judging import (
     judged_file,
     judged_line,
     judged_rows,
-    load_judge,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> Ju
 
     Raises:
         SourceError: the input is missing or damaged, or the output cannot be written.
-        ModelError: the folder holds no reward model, or the device is not there.
+        ModelError: there is no reward model, its form is not known, or the device is not there.
         ScoringError: a score is not a finite number.
     """
     reads, writes = str(request.input) == STANDARD, str(request.output) == STANDARD
@@ -64,10 +63,12 @@ def judge_as_filter(request: JudgeRequest, given: IO[str], taken: IO[str]) -> Ju
         taken.write(line)
         taken.flush()
 
+    from cpmi_dagster.prm.judge_models import load_judge
+
     with nullcontext(given) if reads else open_json_lines(request.input, EXPECTED_FIELDS) as stream:
         if not writes:
             check_writable(request.output)
-        model = load_judge(request.prm, request.device, request.dtype)
+        model = load_judge(request.prm, request.device, request.dtype, request.form, request.revision)
         done = judge_stream(model, stream, write if writes else lines.append, request.threshold)
     if not writes:
         write_whole(request.output, "".join(lines))

@@ -1,4 +1,4 @@
-"""`cpmi judge`: a file of solutions in, the same file with a trained reward model's step probabilities out.
+"""`cpmi judge`: a file of solutions in, the same file with a reward model's step probabilities out.
 
     in   {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 3.", "So 3."], "benchmark": "processbench_math"}
     out  {"id": "a", "benchmark": "processbench_math", "probabilities": [0.31, 0.52], "first_error": 0}
@@ -24,7 +24,6 @@ from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
-from cpmi_dagster.models.language_models import check_device
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -59,10 +58,12 @@ class JudgeRequest:
     """What to judge, with which model, and where the results go.
 
     Attributes:
-        prm: folder of a reward model.
+        prm: folder of a reward model, or its hub id; see `judge_models.load_judge`.
         threshold: a step whose probability is below it counts as wrong.
         device: auto, or a torch device.
         dtype: auto (as saved), float32, bfloat16 or float16.
+        form: of a model of others, a key of `judge_forms.FORMS`; as its files say if None.
+        revision: of a hub id.
     """
 
     prm: str
@@ -71,6 +72,8 @@ class JudgeRequest:
     threshold: float = 0.5
     device: str = "auto"
     dtype: str = "auto"
+    form: str | None = None
+    revision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
     Raises:
         SourceError: the input is missing or a line of it is wrong; the message names the line. Or the output cannot be
             written, which is checked before anything is judged.
-        ModelError: the folder holds no reward model, or the device is not there.
+        ModelError: there is no reward model, its form is not known, or the device is not there.
         ScoringError: a score is not a finite number.
     """
     lines = list(read_json_lines(request.input, Solution, EXPECTED_FIELDS))
@@ -107,23 +110,12 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
     if request.output.exists() and request.output.samefile(request.input):
         raise SourceError(f"--output is the input file {request.input}, which would be overwritten; give another")
     check_writable(request.output)
-    model = load_judge(request.prm, request.device, request.dtype)
+    from cpmi_dagster.prm.judge_models import load_judge
+
+    model = load_judge(request.prm, request.device, request.dtype, request.form, request.revision)
     rows = judged_rows(model, solutions, request.threshold, lambda count: progress(count, len(solutions)))
     write_whole(request.output, "".join(map(judged_line, rows)))
     return judged_file(rows)
-
-
-def load_judge(prm: str, device: str, dtype: str) -> "LoadedRewardModel":
-    """A reward model to judge with; see `JudgeRequest`.
-
-    Raises:
-        ModelError: the folder holds no reward model, or the device is not there.
-    """
-    from cpmi_dagster.prm.model import load_reward_model
-
-    if device != "auto":
-        check_device(prm, device)
-    return load_reward_model(prm, dtype, device)
 
 
 def judged_rows(
@@ -134,17 +126,15 @@ def judged_rows(
     Raises:
         ScoringError: a score is not a finite number.
     """
-    from cpmi_dagster.prm.inputs import encode_solutions
     from cpmi_dagster.prm.scoring import score_steps
 
-    encoded = encode_solutions(
-        model.tokenizer, [each.question for each in solutions], [each.steps for each in solutions]
-    )
-    reasons: dict[int, str] = {}
-    for number, (solution, tokens) in enumerate(zip(solutions, encoded, strict=True)):
+    reasons = {number: "it has no steps" for number, solution in enumerate(solutions) if not solution.steps}
+    kept = [number for number in range(len(solutions)) if number not in reasons]
+    encoded = model.encode([solutions[each].question for each in kept], [solutions[each].steps for each in kept])
+    for number, tokens in zip(kept, encoded, strict=True):
         count, most = len(tokens.token_ids), model.context_length
-        if not solution.steps:
-            reasons[number] = "it has no steps"
+        if len(tokens.step_positions) != len(solutions[number].steps):
+            reasons[number] = "its text has what marks the end of a step for the model"
         elif count > most:
             reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
     advance(len(reasons))

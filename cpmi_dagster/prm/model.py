@@ -11,6 +11,7 @@ A saved model is a folder of `config.json`, safetensors and the tokenizer's file
     reward_model = load_reward_model("models/cpmi_bce")
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from cpmi_dagster.models.safe_loading import (
     check_loaded,
     reading_model,
 )
+from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
 from cpmi_dagster.prm.shared_prefix import end_states
 
 
@@ -142,11 +144,19 @@ AutoModel.register(RewardModelConfig, RewardModel, exist_ok=True)
 
 @dataclass(frozen=True)
 class LoadedRewardModel:
-    """A reward model in evaluation mode on its device, its tokenizer and its identity, `folder@hash of the weights`."""
+    """A reward model in evaluation mode on its device, its tokenizer and its identity, `folder@hash of the weights`.
+
+    `encoder` puts solutions into the form that it reads, that of our training unless it is a model of others.
+    """
 
     model: RewardModel
     tokenizer: PreTrainedTokenizerBase
     identity: str
+    encoder: Encoder = encode_solutions
+
+    def encode(self, questions: Sequence[str], solutions: Sequence[Sequence[str]]) -> list[EncodedSolution]:
+        """What it reads of each solution, and where each step is judged."""
+        return self.encoder(self.tokenizer, questions, solutions)
 
     @property
     def context_length(self) -> int:

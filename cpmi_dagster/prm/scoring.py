@@ -21,11 +21,11 @@ import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.attention import attention_implementation
-from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions, pad_batch
+from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.prm.shared_prefix import can_share_prefix, end_states
 from cpmi_dagster.prm.solution_rows import SolutionRow, solution_rows
@@ -42,10 +42,13 @@ logger = logging.getLogger(__name__)
 
 
 class StepReader(NamedTuple):
-    """A decoder in evaluation mode and what is needed to give it text; `context_length` is in tokens."""
+    """A decoder in evaluation mode and what is needed to give it text; `context_length` is in tokens.
+
+    `encode` gives what is read of solutions, from their questions and steps.
+    """
 
     decoder: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    encode: Callable[[Sequence[str], Sequence[Sequence[str]]], list[EncodedSolution]]
     identity: str
     context_length: int
 
@@ -75,8 +78,8 @@ def score_steps(
     def read(ends: Tensor) -> Tensor:
         return probabilities(head(ends.to(head.output.weight.dtype)))
 
-    reader = StepReader(model.model.backbone, model.tokenizer, model.identity, model.context_length)
-    return read_steps(reader, solutions, "probability", read, batch_tokens, None, progress)
+    reader = StepReader(model.model.backbone, model.encode, model.identity, model.context_length)
+    return read_steps(reader, solutions, "probability", read, batch_tokens, progress)
 
 
 def read_steps(
@@ -85,7 +88,6 @@ def read_steps(
     column: str,
     read: ReadEnds,
     batch_tokens: int,
-    max_tokens: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
     """What `read` makes of the hidden state at the end of each step.
@@ -93,19 +95,24 @@ def read_steps(
     Args:
         solutions: as for `score_steps`.
         column: of the result.
-        max_tokens: whole steps past this many tokens are left out; without it a longer solution is an error.
 
     Returns:
         The other columns of `solutions`, `step_index` and `column`; one row per step.
 
     Raises:
-        ScoringError: a solution is longer than the model's context, or a result is not a finite number.
+        ScoringError: a solution is longer than the model's context or has its mark of steps in its text, or a result
+            is not a finite number.
     """
     judged = solutions.filter(pl.col("steps").list.len() > 0)
     rows = judged.drop("question", "steps")
-    encoded = encode_solutions(reader.tokenizer, judged["question"].to_list(), judged["steps"].to_list(), max_tokens)
+    encoded = reader.encode(judged["question"].to_list(), judged["steps"].to_list())
     same: dict[tuple[int, ...], list[int]] = {}
-    for index, solution in enumerate(encoded):
+    for index, (solution, steps) in enumerate(zip(encoded, judged["steps"], strict=True)):
+        if len(solution.step_positions) + solution.dropped_steps != len(steps):
+            raise ScoringError(
+                f"the solution with {_name(rows, index)} has in its text what marks the end of a step for "
+                f"{reader.identity}; leave it out or use another reward model"
+            )
         if len(solution.token_ids) > reader.context_length:
             raise ScoringError(
                 f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {reader.identity} "

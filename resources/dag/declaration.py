@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.workers.chunks import StageOutput
@@ -28,6 +29,7 @@ class Declaration:
             missing; asked for nothing, it is not called.
         counts_costs: its rows depend on what its inputs cost too.
         models: roles of the models it uses.
+        named_models: further models it uses, by name.
         sources: the external sources it reads, by name.
         code_version: raised by hand when the same inputs would give other rows.
         pool: Dagster pool that limits how many run at once.
@@ -46,6 +48,7 @@ class Declaration:
     asks: Sequence[str] = ()
     counts_costs: bool = False
     models: Sequence[Role] = ()
+    named_models: Callable[[Settings], Mapping[str, LanguageModel]] = lambda _: {}
     sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
     code_version: str = "1"
     pool: str | None = None

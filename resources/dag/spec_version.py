@@ -44,6 +44,7 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
 
 def _facts(stage: Declaration, settings: Settings) -> list[Any]:
     models = [_model(settings.models.of(role)) for role in stage.models]
+    models += [[name, _model(model)] for name, model in stage.named_models(settings).items()]
     recipes = (
         [[recipe_facts(recipe, settings), _model(recipe.backbone)] for recipe in settings.recipes]
         if stage.partitioning == "recipe"

@@ -29,6 +29,7 @@ from cpmi_dagster.resources.lake.parts import (
     NOTHING,
     ROWS_OF_PARTITION,
     ROWS_OF_TABLE,
+    facts_of_part,
     feeds,
     inputs_of,
     is_read,
@@ -182,7 +183,7 @@ class States:
             keys = {
                 part: hash_of(
                     {
-                        **shared,
+                        **facts_of_part(stage.table, part, shared),
                         "inputs": {key: own for key, own in whole.items() if is_read(stage.table, part, key)},
                         "part": part,
                         "of": {
@@ -216,7 +217,8 @@ class States:
             # what is not set changes no row, so that a setting which a later version adds makes none stale
             "settings": {path: value for path, value in values.items() if value is not None},
             "asks": setting_values(stage.asks, self.settings),
-            "models": {role: self.models.facts(role) for role in stage.models if self.models.has(role)},
+            "models": {role: self.models.facts(role) for role in stage.models if self.models.has(role)}
+            | {name: self.models.facts_of(model) for name, model in stage.named_models(self.settings).items()},
             "sources": {name: self.sources.version(own) for name, own in stage.sources(self.settings).items()},
             "inputs": {
                 key: self._input(stage, key, partition)

@@ -4,14 +4,16 @@
     labels/answer_logprobs    0/step/1, 0/question/1   template, what precedes the answer, rank (0 is the gold answer)
     labels/control_logprobs   other_gold/0             control, template
     labels/policy_rollouts    1/0, further/0           steps of the prefix, number of the rollout
+    benchmarks/judge_predictions   judge My judge      the judge's name
     alignment/trajectories    all                      is made whole
 
 A part is kept with the hash of what made it. Asked for more, the parts that are missing are made, in a file of their
 own; asked for less, fewer are read.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import polars as pl
 
@@ -19,6 +21,7 @@ from cpmi_dagster.contracts.contexts import FROM_QUESTION, JUDGE, LAST, contexts
 from cpmi_dagster.contracts.keys import (
     CANDIDATE_FEATURES,
     CONTROLS,
+    JUDGES,
     LOGPROBS,
     NEGATIVES,
     POLICY_ROLLOUTS,
@@ -78,6 +81,7 @@ _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
     ),
     POLICY_ROLLOUTS: lambda settings: _rollouts(settings.demand.policy_steps, 1, settings.rollouts.policy_count),
     PROVER_ROLLOUTS: lambda settings: _rollouts(settings.demand.prover_steps, 0, settings.rollouts.prover_count),
+    JUDGES: lambda settings: [f"judge {name}" for name in settings.benchmarks.judges] or [WHOLE],
 }
 PART_OF_ROW = {
     **dict.fromkeys((NEGATIVES, QUESTION_NEGATIVES), pl.col("rank").cast(pl.String)),
@@ -92,6 +96,7 @@ PART_OF_ROW = {
             "rollout",
         ),
     ),
+    JUDGES: pl.format("judge {}", "judge"),
 }
 """The part that a row is of, by its own columns; that of a log-probability takes the number of steps too."""
 MADE_TOGETHER = {NEGATIVES, QUESTION_NEGATIVES}
@@ -121,6 +126,22 @@ def is_read(key: str, part: str, source: str) -> bool:
     if key != CONTROLS or source not in {NEGATIVES, QUESTION_NEGATIVES}:
         return True
     return (source == QUESTION_NEGATIVES) == (part.partition("/")[0] == FROM_QUESTION)
+
+
+def facts_of_part(key: str, part: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a part of a table depends on: of judges, each on its own files or model, as `fact_of_judge` names them."""
+    if key != JUDGES:
+        return dict(facts)
+    own = {
+        kind: {name: fact for name, fact in facts[kind].items() if name.split(" ", 2)[-1] == part}
+        for kind in ("sources", "models")
+    }
+    return {**facts, **own}
+
+
+def fact_of_judge(judge: str, what: str | int, which: str | None) -> str:
+    """The name of a file or model of a judge."""
+    return f"{what} {which or ''} judge {judge}"
 
 
 def feeds(source: str, partitioning: Partitioning | None, partition: str | None, settings: Settings) -> bool:

@@ -33,7 +33,7 @@ from cpmi_dagster.errors import RepeatedField, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import DECODER
 from cpmi_dagster.files.text import Text, encodable
-from cpmi_dagster.prm.judging import Solution, judged_rows, load_judge
+from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.resources.web.own_pages_only import LOCALHOST, guard
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class JudgeServerRequest:
     threshold: float = 0.5
     device: str = "auto"
     dtype: str = "auto"
+    form: str | None = None
+    revision: str | None = None
 
 
 class Judge:
@@ -190,9 +192,11 @@ def serve_judge(request: JudgeServerRequest, announce: Callable[[], object]) -> 
         announce: called when the model is loaded, just before the first request can be answered.
 
     Raises:
-        ModelError: the folder holds no reward model, or the device is not there.
+        ModelError: there is no reward model, its form is not known, or the device is not there.
     """
-    model = load_judge(request.prm, request.device, request.dtype)
+    from cpmi_dagster.prm.judge_models import load_judge
+
+    model = load_judge(request.prm, request.device, request.dtype, request.form, request.revision)
     app = judge_application(model, Path(request.prm).name, request.threshold)
     announce()
     uvicorn.run(app, host=LOCALHOST, port=request.port, log_level="warning", access_log=False, server_header=False)

@@ -73,8 +73,11 @@ class LanguageModels:
 
     def device(self, role: Role) -> str:
         """Where models of that role belong: as the profile says, else the GPU assigned to this process, or the CPU."""
-        wanted = self.spec(role).device
-        return self._dealer.device() if wanted == "auto" else wanted
+        return self.device_of(self.spec(role))
+
+    def device_of(self, model: LanguageModel) -> str:
+        """Where a model belongs, likewise."""
+        return self._dealer.device() if model.device == "auto" else model.device
 
     def release(self) -> None:
         """Drop the models in memory; they are loaded again when needed."""

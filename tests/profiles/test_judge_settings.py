@@ -19,8 +19,8 @@ def load(folder: Path, judges: Any, **values: Any) -> Settings:
 def test_files_may_be_a_path_or_several_and_stand_beside_the_profile(tmp_path: Path):
     named = {"path": "sub/c.jsonl", "benchmark": "prmbench"}
     judges = load(tmp_path, {"One": "a.jsonl", "Two": ["./b.jsonl", named, "/elsewhere/d.jsonl"]}).benchmarks.judges
-    assert [(file.path, file.benchmark) for file in judges["One"]] == [(str(tmp_path / "a.jsonl"), None)]
-    assert [(file.path, file.benchmark) for file in judges["Two"]] == [
+    assert [(file.path, file.benchmark) for file in judges["One"].files] == [(str(tmp_path / "a.jsonl"), None)]
+    assert [(file.path, file.benchmark) for file in judges["Two"].files] == [
         (str(tmp_path / "b.jsonl"), None),
         (str(tmp_path / "sub" / "c.jsonl"), "prmbench"),
         ("/elsewhere/d.jsonl", None),
@@ -31,7 +31,7 @@ def test_without_judges_there_are_none(tmp_path: Path):
     assert load(tmp_path, {}).benchmarks.judges == {}
 
 
-@pytest.mark.parametrize("name", ["CPMI", "MS*", "MC (hard)", "human"])
+@pytest.mark.parametrize("name", ["CPMI", "PAV", "MC (hard)", "human"])
 def test_a_name_of_another_row_or_recipe_is_refused(tmp_path: Path, name: str):
     recipes = [{"name": "human", "reward_type": "mc"}]
     with pytest.raises(SettingsError, match="is already that of another row or recipe; choose another"):

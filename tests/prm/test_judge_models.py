@@ -1,0 +1,376 @@
+"""Reward models of others, exports among them, judge as their own definitions say, read by transformers one by one."""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForTokenClassification,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from cpmi_dagster.errors import ModelError, ScoringError
+from cpmi_dagster.exports.reward_models import save_reward_model
+from cpmi_dagster.prm import judge_models, score_steps
+from cpmi_dagster.prm.judge_forms import FORMS
+from cpmi_dagster.prm.judge_models import load_judge
+from cpmi_dagster.prm.judging import JudgeRequest, Solution, judge_file, judged_rows
+
+pytestmark = pytest.mark.slow
+
+QUESTION = "How many are 2 + 3?"
+SOLUTIONS = [["We add: 2 + 3 = 5.", "So 5."], ["Step 1: none", "", "a + b"], ["Two.\nlines", "So -1 + 6.", "5", "5"]]
+SPECIAL = ["<s>", "<|im_start|>", "<|im_end|>", "<extra_0>", "<|header|>", "<|end|>"]
+CHATML = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"  # as Qwen's
+LLAMA = "<s>{% for m in messages %}<|header|>{{ m.role }}<|header|>\n\n{{ m.content | trim }}<|end|>{% endfor %}"
+SYSTEM = r"Please reason step by step, and put your final answer within \boxed{}."
+
+
+def byte_tokenizer(bos: bool, template: str | None = None, words: Sequence[str] = ()) -> PreTrainedTokenizerFast:
+    """A token for each byte and each of `words`; with `bos`, one before every text, as Llama's has."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *alphabet])}
+    merges: list[tuple[str, str]] = []
+    for word in words:
+        left = ""
+        for letter in (token for token in encoded(word)):
+            if left:
+                merges.append((left, letter))
+                vocabulary.setdefault(left + letter, len(vocabulary))
+            left += letter
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_special_tokens(SPECIAL)
+    if bos:
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    own: dict[str, Any] = {"chat_template": template} if template else {}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>" if bos else None, **own)
+
+
+def encoded(word: str) -> list[str]:
+    """A word in the alphabet of bytes."""
+    return list(pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(word)[0][0])
+
+
+def config_of(architecture: str, tokenizer: PreTrainedTokenizerBase, context: int = 1024, **own: Any) -> Any:
+    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes: dict[str, Any] = {**size, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": len(tokenizer)}
+    sizes["max_position_embeddings"] = context
+    return CONFIG_MAPPING[architecture](**sizes, **own)
+
+
+def spread(model: nn.Module, deviation: float = 0.3) -> None:
+    """Weights large enough for the steps' probabilities to differ."""
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=deviation)
+
+
+def write(folder: Path, model: Any, tokenizer: PreTrainedTokenizerBase, **config: Any) -> None:
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    change(folder, **config)
+
+
+def change(folder: Path, **values: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+
+
+def add_weights(folder: Path, prefix: str, head: nn.Module) -> None:
+    """A head beside the decoder's weights, named as in a class that is not of transformers."""
+    weights = load_file(folder / "model.safetensors")
+    weights |= {f"{prefix}.{name}": tensor for name, tensor in head.state_dict().items()}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+Judged = Callable[[str, Sequence[str]], list[float]]
+"""Question and steps -> probabilities, as the publisher of a model computes them."""
+
+
+def qwen_prm(folder: Path, context: int = 1024) -> Judged:
+    """As the card of Qwen/Qwen2.5-Math-PRM-7B."""
+    tokenizer = byte_tokenizer(False, CHATML)
+    base = AutoModelForCausalLM.from_config(config_of("qwen2", tokenizer, context))
+    score = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
+    spread(base)
+    spread(score)
+    own_code = {"AutoConfig": "configuration_qwen2_rm.C", "AutoModel": "modeling_qwen2_rm.Qwen2ForProcessRewardModel"}
+    write(folder, base, tokenizer, architectures=["Qwen2ForProcessRewardModel"], auto_map=own_code)
+    (folder / "modeling_qwen2_rm.py").write_text("raise RuntimeError('code of a model was run')\n")
+    (folder / "configuration_qwen2_rm.py").write_text("raise RuntimeError('code of a model was run')\n")
+    add_weights(folder, "score", score)
+
+    def judged(question: str, steps: Sequence[str]) -> list[float]:
+        messages = [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": "<extra_0>".join(steps) + "<extra_0>"},
+        ]
+        text: Any = tokenizer.apply_chat_template(messages, tokenize=False)
+        ids = torch.tensor([tokenizer.encode(text)])
+        logits = score(base.model(ids).last_hidden_state)[0]
+        return logits[ids[0] == tokenizer.encode("<extra_0>")[0]].softmax(-1)[:, 1].tolist()
+
+    return judged
+
+
+def math_shepherd(folder: Path, context: int = 1024) -> Judged:
+    """As the card of peiyi9979/math-shepherd-mistral-7b-prm."""
+    tokenizer = byte_tokenizer(True, words=(" ки", " +", " -"))
+    model = AutoModelForCausalLM.from_config(config_of("mistral", tokenizer, context))
+    spread(model)
+    write(folder, model, tokenizer)
+    good, bad, tag = (tokenizer.encode(f" {sign}")[-1] for sign in ("+", "-", "ки"))
+
+    def judged(question: str, steps: Sequence[str]) -> list[float]:
+        named = [step if step.startswith("Step") else f"Step {number + 1}: {step}" for number, step in enumerate(steps)]
+        ids = torch.tensor([tokenizer.encode(f"{question} " + "\n".join(f"{step} ки" for step in named))])
+        return model(ids).logits[:, :, [good, bad]].softmax(-1)[:, :, 0][ids == tag].tolist()
+
+    return judged
+
+
+def rlhflow(folder: Path, context: int = 1024) -> Judged:
+    """As math-rm/prm_evaluate.py of RLHFlow/RLHF-Reward-Modeling: the dialogue up to each step, the third from last."""
+    tokenizer = byte_tokenizer(True, LLAMA)
+    model = AutoModelForCausalLM.from_config(config_of("llama", tokenizer, context, tie_word_embeddings=True))
+    spread(model)
+    write(folder, model, tokenizer)
+    signs = [tokenizer.encode("+")[-1], tokenizer.encode("-")[-1]]
+
+    def judged(question: str, steps: Sequence[str]) -> list[float]:
+        found, dialogue = [], []
+        for number, step in enumerate(steps):
+            text = f"{question} {step}" if number == 0 else step
+            dialogue += [{"role": "user", "content": text}, {"role": "assistant", "content": "+"}]
+            ids = tokenizer.apply_chat_template(dialogue, return_tensors="pt", return_dict=False)
+            assert isinstance(ids, Tensor)
+            found.append(float(model(ids).logits[0, -3, signs].softmax(-1)[0]))
+        return found
+
+    return judged
+
+
+def skywork(folder: Path, context: int = 1024) -> Judged:
+    """As model_utils of SkyworkAI/skywork-o1-prm-inference."""
+    tokenizer = byte_tokenizer(False)
+    tokenizer.bos_token = "<|end|>"
+    base = AutoModelForCausalLM.from_config(config_of("qwen2", tokenizer, context))
+    head = nn.Linear(32, 1)
+    spread(base)
+    spread(head)
+    write(folder, base, tokenizer, architectures=["Qwen2ForPrmModel"])
+    add_weights(folder, "v_head.summary", head)
+
+    def judged(question: str, steps: Sequence[str]) -> list[float]:
+        ids, places = tokenizer.encode("<|end|>" + question + "\n"), []
+        for step in steps:
+            ids += [*tokenizer.encode(step), tokenizer.encode("\n")[-1]]
+            places.append(len(ids) - 1)
+        return head(base.model(torch.tensor([ids])).last_hidden_state)[0, places, 0].sigmoid().tolist()
+
+    return judged
+
+
+def token_classification(folder: Path, context: int = 1024, labels: int = 2) -> Judged:
+    """As TRL's PRMTrainer tokenises and labels."""
+    tokenizer = byte_tokenizer(True)
+    config = config_of("qwen3", tokenizer, context, num_labels=labels)
+    model = AutoModelForTokenClassification.from_config(config).eval()
+    spread(model)
+    write(folder, model, tokenizer)
+
+    def judged(question: str, steps: Sequence[str]) -> list[float]:
+        plain = [tokenizer.encode(text, add_special_tokens=False) for text in (question, *steps, "\n")]
+        ids, places = [0, *plain[0]], []
+        for step in plain[1:-1]:
+            ids += [*step, *plain[-1]]
+            places.append(len(ids) - 1)
+        logits = model(torch.tensor([ids])).logits[0, places]
+        return (logits.softmax(-1)[:, 1] if labels == 2 else logits[:, 0].sigmoid()).tolist()
+
+    return judged
+
+
+def one_label(folder: Path, context: int = 1024) -> Judged:
+    return token_classification(folder, context, labels=1)
+
+
+MAKERS: dict[str, tuple[Callable[..., Judged], str]] = {
+    "qwen_prm": (qwen_prm, "prm"),
+    "math_shepherd": (math_shepherd, "math-shepherd-mistral-7b-prm"),
+    "rlhflow": (rlhflow, "Llama3.1-8B-PRM-Deepseek-Data"),
+    "skywork": (skywork, "prm"),
+    "token_classification": (token_classification, "prm"),
+    "one_label": (one_label, "prm"),
+}
+
+
+@pytest.fixture
+def make(tmp_path):
+    """`make("rlhflow", context=64)`: a model of that form in a folder of its name, and its publisher's computation."""
+
+    def made(form: str, name: str | None = None, **options: Any) -> tuple[Path, Judged]:
+        maker, usual = MAKERS[form]
+        folder = tmp_path / (name or usual)
+        torch.manual_seed(0)
+        return folder, maker(folder, **options)
+
+    return made
+
+
+def solution(steps: Sequence[str], **values: Any) -> Solution:
+    return Solution.model_validate({"id": "a", "question": QUESTION, "steps": list(steps), **values})
+
+
+@torch.no_grad()
+def by_hand(judged: Judged) -> list[list[float]]:
+    return [judged(QUESTION, steps) for steps in SOLUTIONS]
+
+
+@pytest.mark.parametrize("form", MAKERS)
+def test_a_model_of_others_judges_as_its_publisher_says(make, form):
+    folder, judged = make(form)
+    expected = by_hand(judged)
+    rows = judged_rows(load_judge(str(folder)), [solution(steps) for steps in SOLUTIONS], 0.5, lambda _: None)
+    assert len({round(value, 3) for steps in expected for value in steps}) >= 6
+    for row, values in zip(rows, expected, strict=True):
+        assert row["probabilities"] == pytest.approx(values, abs=2e-5)
+
+
+@pytest.mark.parametrize(("architecture", "layers"), [("qwen2", 2), ("qwen3", 2), ("llama", 1)])
+def test_an_export_of_ours_judges_as_the_model_it_is_of(build_reward_model, architecture, layers, tmp_path):
+    model = build_reward_model(architecture, bos=architecture == "llama")
+    if layers == 1:
+        model = type(model)(type(model.model).from_backbone(model.model.backbone, 1).eval(), model.tokenizer, "m")
+    spread(model.model.head, 0.1)
+    save_reward_model(model, tmp_path)
+    solutions = [solution(["we add two", "oops so five"]), solution(["hence five"])]
+    rows, ours = (
+        [row["probabilities"] for row in judged_rows(own, solutions, 0.5, lambda _: None)]
+        for own in (load_judge(str(tmp_path)), model)
+    )
+    assert rows[0] == pytest.approx(ours[0], abs=1e-6) and rows[1] == pytest.approx(ours[1], abs=1e-6)
+    assert abs(rows[0][0] - rows[0][1]) > 1e-3
+
+
+def test_the_code_that_a_model_brings_is_not_run_even_where_its_form_is_given(make):
+    folder, _ = make("qwen_prm")
+    change(folder, architectures=["SomethingElse"])
+    assert load_judge(str(folder), form="qwen_prm").context_length == 1024
+
+
+@pytest.mark.parametrize(
+    ("form", "spoil", "message"),
+    [
+        ("qwen_prm", {"architectures": ["Qwen2ForRewardModel"]}, "is a Qwen2ForRewardModel, .* give its form: export,"),
+        ("rlhflow", {"architectures": None}, "is a model without an architecture"),
+        ("token_classification", {"form": "qwen_prm"}, "does not fit the form `qwen_prm`: .*chat_template"),
+        ("token_classification", {"form": "math_shepherd"}, "tokenizer does not write `ки` as one token"),
+        ("math_shepherd", {"form": "skywork"}, "it has no weights `v_head.summary.weight`"),
+        ("skywork", {"form": "qwen"}, "`qwen` is no form of reward models; choose from export, qwen_prm"),
+    ],
+)
+def test_a_model_that_is_of_another_form_is_refused_in_a_sentence(make, form, spoil, message):
+    folder, _ = make(form)
+    given = spoil.pop("form", None)
+    change(folder, **spoil)
+    with pytest.raises(ModelError, match=message) as error:
+        load_judge(str(folder), form=given)
+    assert given == "qwen" or folder.name in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "head", "message"),
+    [
+        ("qwen_prm", {"score.2": (3, 32)}, r"its head `score\.2` has 3 outputs"),
+        ("qwen_prm", {"score.0": (16, 32)}, r"a layer of its head is \[16, 32\], and its decoder needs \[32, 32\]"),
+        ("skywork", {"v_head.summary": (1, 16)}, r"a layer of its head is \[1, 16\]"),
+    ],
+)
+def test_a_head_of_another_width_is_refused(make, form, head, message):
+    folder, _ = make(form)
+    for prefix, (rows, columns) in head.items():
+        add_weights(folder, prefix, nn.Linear(columns, rows))
+    with pytest.raises(ModelError, match=f"`{folder}` does not fit the form `{form}`: {message}"):
+        load_judge(str(folder))
+
+
+def test_a_causal_language_model_judges_only_where_its_form_is_given(make):
+    folder, judged = make("rlhflow", name="my-model")
+    with pytest.raises(ModelError, match="my-model` is a LlamaForCausalLM, which does not say how it judges"):
+        load_judge(str(folder))
+    [row] = judged_rows(load_judge(str(folder), form="rlhflow"), [solution(SOLUTIONS[0])], 0.5, lambda _: None)
+    assert row["probabilities"] == pytest.approx(by_hand(judged)[0], abs=2e-5)
+
+
+def test_weights_that_are_missing_are_named(make):
+    folder, _ = make("token_classification")
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks weights: .*norm\.weight"):
+        load_judge(str(folder))
+
+
+def test_an_encoder_is_refused(tmp_path):
+    tokenizer = byte_tokenizer(True)
+    sizes: dict[str, Any] = {"dim": 32, "hidden_dim": 48, "n_layers": 1, "n_heads": 2, "vocab_size": len(tokenizer)}
+    config = CONFIG_MAPPING["distilbert"](**sizes)
+    write(tmp_path, AutoModelForTokenClassification.from_config(config), tokenizer)
+    with pytest.raises(ModelError, match="reads later tokens at earlier ones"):
+        load_judge(str(tmp_path))
+
+
+def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_with_a_reason(make, tmp_path):
+    folder, _ = make("qwen_prm", context=256)
+    lines = [solution(["5"]), solution(["a<extra_0>b"], id="mark"), solution(["5"] * 90, id="long")]
+    (tmp_path / "in.jsonl").write_text("\n".join(line.model_dump_json() for line in lines))
+    done = judge_file(JudgeRequest(str(folder), tmp_path / "in.jsonl", tmp_path / "out.jsonl"), lambda *_: None)
+    assert done.judged == 1
+    (mark, why), (long, count) = done.rejected
+    assert (mark, long) == ("mark", "long")
+    assert "marks the end of a step" in why and "the model reads at most 256" in count
+    frame = judge_models_frame(lines[1])
+    with pytest.raises(ScoringError, match="with id mark has in its text what marks the end of a step for prm@"):
+        score_steps(load_judge(str(folder)), frame, 512)
+
+
+def judge_models_frame(row: Solution) -> Any:
+    import polars as pl
+
+    return pl.DataFrame({"id": [str(row.id)], "question": [row.question], "steps": [row.steps]})
+
+
+def test_a_hub_id_is_read_from_the_hubs_files_and_known_by_its_commit(make, monkeypatch, tmp_path):
+    folder, judged = make("math_shepherd")
+    snapshot = tmp_path / "0123456789abcdef0123456789abcdef01234567"
+    shutil.move(folder, snapshot)
+    asked = []
+
+    def found(name: str, revision: str | None) -> Path:
+        asked.append((name, revision))
+        return snapshot
+
+    monkeypatch.setattr(judge_models, "model_snapshot", found)
+    model = load_judge("peiyi9979/math-shepherd-mistral-7b-prm", revision="main")
+    assert asked == [("peiyi9979/math-shepherd-mistral-7b-prm", "main")]
+    assert model.identity == "peiyi9979/math-shepherd-mistral-7b-prm@0123456789ab"
+    [row] = judged_rows(model, [solution(SOLUTIONS[0])], 0.5, lambda _: None)
+    assert row["probabilities"] == pytest.approx(by_hand(judged)[0], abs=2e-5)
+
+
+def test_every_form_is_tested():
+    assert set(FORMS) == {"export", *MAKERS} - {"one_label"}
