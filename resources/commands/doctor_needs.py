@@ -13,7 +13,7 @@ from cpmi_dagster.errors import CpmiError, ModelError, first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.models.gguf import hub_file
 from cpmi_dagster.models.language_models import model_on_disk, model_place
-from cpmi_dagster.models.model_files import check_weights_index
+from cpmi_dagster.models.model_files import DIGESTS, check_weights_index
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.planning.shapes import planned_model
 from cpmi_dagster.profiles.settings import Settings
@@ -61,7 +61,7 @@ class NeededModel(NamedTuple):
 
 
 def needed_models(settings: Settings) -> Iterator[NeededModel]:
-    """The models that a profile names and uses, each backbone of its recipes once."""
+    """The models that a profile names and uses, each backbone of its recipes once, and those of judges."""
     for role, model in settings.models:
         if model is not None and role != "backbone":
             yield NeededModel(role, model, f"models.{role}.name")
@@ -75,6 +75,10 @@ def needed_models(settings: Settings) -> Iterator[NeededModel]:
         if training.lora is None and training.backbone == "full":
             backbones[model.name, model.revision] = needed._replace(is_trained_whole=True)
     yield from backbones.values()
+    for name, judge in settings.benchmarks.judges.items():
+        # one trained here has the files that training noted, which loading checks
+        if judge.weights and not (Path(judge.weights.name) / DIGESTS).is_file():
+            yield NeededModel(f"judge {name}", judge.weights, f"benchmarks.judges.{name}.model")
 
 
 def models(settings: Settings, memory: int) -> Iterator[Finding]:
