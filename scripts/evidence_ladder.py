@@ -23,7 +23,7 @@ from rich.table import Table
 
 from cpmi_dagster.benchmarks.label_increment import regression_auc, steps_with_labels
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, common_steps, label_aucs
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled, holm
+from cpmi_dagster.benchmarks.resampling import Difference, Resampled, holm, shown
 from cpmi_dagster.contracts.keys import COSTS, LOGPROBS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.reports.evidence import THIRDS, aucs_by_knowledge
@@ -109,8 +109,8 @@ def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answ
             pair = (name, ROLLOUTS)
             yield from _paired(f"(d) {reward_label(name)}, MC, all steps", largest.steps, largest.steps, pair, draws)
     if sampled:
-        for name, shown in (("cpmi", "the solution"), (QUESTION, "the question")):
-            question = f"(e) CPMI, negatives sampled from {shown}, by rules"
+        for name, sight in (("cpmi", "the solution"), (QUESTION, "the question")):
+            question = f"(e) CPMI, negatives sampled from {sight}, by rules"
             yield from _paired(question, sampled.steps.filter(~IS_LAST), inner, (name, "cpmi"), draws)
 
 
@@ -136,10 +136,6 @@ def _paired(
         yield _against(question, aucs["ours"], aucs["other"])
 
 
-def _shown(figure: Estimate | Difference, digits: int = 3) -> str:
-    return f"{figure.value:.{digits}f} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
-
-
 def label_table(rung: Rung) -> Table:
     """Every label of a home: AUC, the same without last steps, first wrong steps found."""
     count, cost = rung.steps["trajectory_id"].n_unique(), rung.costs.select("wall_seconds", "forward_tokens").max()
@@ -152,7 +148,7 @@ def label_table(rung: Rung) -> Table:
         first_errors_found(rung.steps, rung.inputs),
     )
     for name in in_order(measured[0]):
-        cells = [_shown(figures[name].estimate()) if name in figures else "" for figures in measured]
+        cells = [shown(figures[name].estimate()) if name in figures else "" for figures in measured]
         table.add_row(reward_label(name), *cells)
     return table
 
@@ -164,7 +160,7 @@ def answer_table(found: Sequence[Answer]) -> Table:
         table.add_column(column)
     adjusted = ["", *(f"{value:.3f}" for value in holm([each.apart.p_value for each in found[1:]]))]
     for (question, ours, other, apart), holms in zip(found, adjusted, strict=True):
-        cells = (f"{ours.value:.3f}", f"{other.value:.3f}", _shown(apart), f"{apart.p_value:.3f}", holms)
+        cells = (f"{ours.value:.3f}", f"{other.value:.3f}", shown(apart), f"{apart.p_value:.3f}", holms)
         table.add_row(question, *cells, f"{apart.n:,}")
     return table
 

@@ -26,7 +26,6 @@ from cpmi_dagster.files.bounded_reading import open_text
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.trajectories.question_text import normal_key
 
 AUTHORS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 CALCULATOR, ANSWER = re.compile(r"<<[^>]*>>"), "A: "
@@ -63,13 +62,8 @@ def solutions(file: Path, judged: pl.DataFrame, count: int, seed: int) -> Iterat
     """One solution to each of some questions that are not among the judged ones, its author drawn by the seed."""
     with open_text(file) as lines:
         rows = [json.loads(line) | {"number": number} for number, line in enumerate(lines)]
-    asked = align_questions(pl.DataFrame({"question": [row["question"] for row in rows]}), judged)
-    known = {normal_key(question) for question in judged["question"]}
-    others = [
-        row
-        for row, match in zip(rows, asked["reference_row"], strict=True)
-        if match is None and normal_key(row["question"]) not in known
-    ]
+    asked = align_questions(pl.DataFrame({"question": [row["question"] for row in rows]}), judged.unique("question"))
+    others = [row for row, match in zip(rows, asked["reference_row"], strict=True) if match is None]
     drawn = random.Random(seed)
     drawn.shuffle(others)
     for row in others:

@@ -62,6 +62,11 @@ class Difference:
     n: int
 
 
+def shown(figure: Estimate | Difference) -> str:
+    """`0.601 [0.569, 0.632]`"""
+    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
+
+
 @dataclass(frozen=True, eq=False)
 class Resampled:
     """A figure and what it would be in each resample; NaN where a resample leaves it undefined."""

@@ -151,5 +151,6 @@ def calibrate(
     tables.show_frame(OUT, made.table, format)
     count = definitions.write_labels(made.probabilities, output)
     if format == "table":
-        OUT.print(f"Fitted on {made.solutions:,} solutions. {output} labels {count:,} trajectories; to use it:")
-        OUT.print(f"sources: {{step_labels: {{calibrated: {{path: {output}, probabilities: true}}}}}}", markup=False)
+        said = f"Fitted on {made.solutions:,} solutions. {output} labels {count:,} trajectories; to use it:"
+        setting = f"sources: {{step_labels: {{calibrated: {{path: {output}, probabilities: true}}}}}}"
+        OUT.print(f"{said}\n{setting}", markup=False, highlight=False)

@@ -102,6 +102,8 @@ def _token(tokenizer: Tokenizer, text: str, before: str = "") -> int:
 
 
 def _chat(tokenizer: Tokenizer, turns: Sequence[tuple[str, str]]) -> str:
+    if tokenizer.chat_template is None:
+        raise ModelError("its tokenizer has no chat template")
     messages = [{"role": role, "content": content} for role, content in turns]
     return str(tokenizer.apply_chat_template(messages, tokenize=False))
 

@@ -123,7 +123,8 @@ def _admit(
             of_steps=name == "step_surprisal",
         )
         if name == ANSWER:
-            fitting = [replace(item, targets=_draws(model, scoring)) for item in fitting]
+            draws = _draws(model, scoring)
+            fitting = [replace(item, targets=draws) for item in fitting]
         admitted += [replace(item, trajectory_id=f"{name}{SEPARATOR}{item.trajectory_id}") for item in fitting]
         refused += [(f"{name}{SEPARATOR}{trajectory_id}", reason) for trajectory_id, reason in others]
     return admitted, refused

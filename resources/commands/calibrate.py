@@ -23,7 +23,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.label_increment import out_of_fold, regression_on, steps_with_labels
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate
+from cpmi_dagster.benchmarks.resampling import Difference, Estimate, shown
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.files.whole_files import write_whole
@@ -59,8 +59,8 @@ class Calibration(NamedTuple):
     def table(self) -> pl.DataFrame:
         """label, coefficient and AUC, as the module's docstring has them."""
         weights = self.coefficients
-        rows = [(reward_label(name), round(weights[name], 3), _shown(auc)) for name, auc in self.alone.items()]
-        rows += [("Together", None, _shown(self.together)), ("More than the best", None, _shown(self.gain))]
+        rows = [(reward_label(name), round(weights[name], 3), shown(auc)) for name, auc in self.alone.items()]
+        rows += [("Together", None, shown(self.together)), ("More than the best", None, shown(self.gain))]
         schema = {"label": pl.String, "coefficient": pl.Float64, "AUC, without last steps": pl.String}
         return pl.DataFrame(rows, schema, orient="row")
 
@@ -145,7 +145,3 @@ def write_labels(probabilities: pl.DataFrame, path: Path) -> int:
     rows = probabilities.group_by("trajectory_id", maintain_order=True).agg(rewards="reward")
     write_whole(path, "".join(json.dumps(row) + "\n" for row in rows.iter_rows(named=True)))
     return rows.height
-
-
-def _shown(figure: Estimate | Difference) -> str:
-    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"

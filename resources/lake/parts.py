@@ -4,7 +4,7 @@
     labels/answer_logprobs    0/step/1, 0/question/1   template, what precedes the answer, rank (0 is the gold answer)
     labels/control_logprobs   other_gold/0             control, template
     labels/policy_rollouts    1/0, further/0           steps of the prefix, number of the rollout
-    benchmarks/judge_predictions   judge My judge      the judge's name
+    benchmarks/judge_predictions                       one for each judge, `judge My judge`
     alignment/trajectories    all                      is made whole
 
 A part is kept with the hash of what made it. Asked for more, the parts that are missing are made, in a file of their

@@ -6,7 +6,7 @@
     GET  /v1/models, /health
 
 Requests that come while others are judged are judged together, in one batch. A reward model that was exported for vLLM
-is served by vLLM itself; this is for those on this machine, as training wrote them.
+is served by vLLM itself; this is for those on this machine, in any form that `cpmi judge` reads.
 """
 
 import asyncio

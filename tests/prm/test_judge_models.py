@@ -277,7 +277,7 @@ def test_the_code_that_a_model_brings_is_not_run_even_where_its_form_is_given(ma
     [
         ("qwen_prm", {"architectures": ["Qwen2ForRewardModel"]}, "is a Qwen2ForRewardModel, .* give its form: export,"),
         ("rlhflow", {"architectures": None}, "is a model without an architecture"),
-        ("token_classification", {"form": "qwen_prm"}, "does not fit the form `qwen_prm`: .*chat_template"),
+        ("token_classification", {"form": "qwen_prm"}, "the form `qwen_prm`: its tokenizer has no chat template"),
         ("token_classification", {"form": "math_shepherd"}, "tokenizer does not write `ки` as one token"),
         ("math_shepherd", {"form": "skywork"}, "it has no weights `v_head.summary.weight`"),
         ("skywork", {"form": "qwen"}, "`qwen` is no form of reward models; choose from export, qwen_prm"),
