@@ -23,6 +23,7 @@ from cpmi_dagster.contracts.keys import (
     PROCESSBENCH,
     REFERENCES,
     REJECTED_ROWS,
+    REJECTED_TRAJECTORIES,
     REPORT,
     RESULTS_DATABASE,
     STEP_REWARDS,
@@ -204,6 +205,23 @@ def labels_made(settings: Settings) -> pl.DataFrame:
     except CpmiError as error:  # a summary fails no run
         LOG.warning("the labels are not summarised: %s", error)
         return pl.DataFrame()
+
+
+def left_out(settings: Settings) -> pl.DataFrame:
+    """Source rows that are no trajectory, and trajectories without labels: reason, count, first; most first."""
+    lake, named = Lake.of(settings), {REJECTED_ROWS: "row_number", REJECTED_TRAJECTORIES: "trajectory_id"}
+    try:
+        frames = [
+            lake.read(key).select("reason", first=pl.format(f"{column.partition('_')[0]} {{}}", column))
+            for key, column in named.items()
+            if lake.partitions(key)
+        ]
+    except CpmiError as error:  # a summary fails no run
+        LOG.warning("what was left out is not summarised: %s", error)
+        return pl.DataFrame()
+    both = pl.concat([pl.DataFrame(schema={"reason": pl.String, "first": pl.String}), *frames])
+    counted = both.group_by("reason", maintain_order=True).agg(count=pl.len(), first=pl.col("first").first())
+    return counted.sort("count", descending=True, maintain_order=True)
 
 
 def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
-from cpmi_dagster.assets.reports import headline, labels_made
+from cpmi_dagster.assets.reports import headline, labels_made, left_out
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
@@ -42,8 +42,8 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "column_origins", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "labels_made", "load_settings", "plan", "query",
-    "remove_unused", "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "unused_files",
+    "evaluate", "examine", "export", "headline", "home_status", "labels_made", "left_out", "load_settings", "plan",
+    "query", "remove_unused", "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "unused_files",
     "verify_home", "write_labels", "write_starter",
 ]  # fmt: skip
 

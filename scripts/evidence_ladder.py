@@ -10,6 +10,8 @@
 
 Rungs go from the smallest labeler to the largest; (a), (b), (d) and (e) are asked of the last. A profile whose hard
 negatives are sampled follows `--negatives`. Homes may label different solutions: figures are over the steps of both.
+Of the last rung two more tables follow, for each origin of its gold answers (GSM8K, MATH), and the differences that
+were looked at after the run.
 """
 
 import argparse
@@ -35,6 +37,8 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, QUESTION = "step_surprisal", "mc", "cpmi_question_negatives"
 LOG_RATIO = "Log-ratio to the smallest"
+ANSWERLESS = ("step_length", "position")
+"""Free labels that do not know whether the final answer is right."""
 FREE_TYPES = {name for name, entry in REWARD_TYPES.items() if entry.is_free}
 
 
@@ -88,11 +92,7 @@ def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answ
         question = f"(a) First wrong step found by {reward_label(name)}, by the best free label"
         yield _against(question, found[name], _best_free(found))
     base = [*({SURPRISAL} & present), *filter(None, [best_free_control(aucs)])]
-    labelled = steps_with_labels(inner, [*base, *ours])
-    for name in ours:
-        without, with_it = (regression_auc(labelled, names, *draws) for names in (base, [*base, name]))
-        if without and with_it:
-            yield _against(f"(b) {reward_label(name)} added to {' + '.join(map(reward_label, base))}", with_it, without)
+    yield from _added("(b) ", inner, base, ours, draws)
     last = len(rungs) - 1
     for smaller, larger in dict.fromkeys(((0, last), (last - 1, last), (0, last - 1))):
         one, other = rungs[larger], rungs[smaller]
@@ -112,6 +112,32 @@ def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answ
         for name, sight in (("cpmi", "the solution"), (QUESTION, "the question")):
             question = f"(e) CPMI, negatives sampled from {sight}, by rules"
             yield from _paired(question, sampled.steps.filter(~IS_LAST), inner, (name, "cpmi"), draws)
+
+
+def looked_at_afterwards(rung: Rung) -> Iterator[Answer]:
+    """Differences that no question asks for: between conditionings, and to labels that know no final answer."""
+    inner, draws = rung.steps.filter(~IS_LAST), rung.inputs.draws
+    present = set(rung.steps["reward_type"])
+    ours = [name for name in OURS if name in present]
+    if len(ours) == len(OURS):
+        yield from _paired(" less ".join(map(reward_label, ours)), inner, inner, OURS, draws)
+        found = first_errors_found(rung.steps, rung.inputs)
+        yield _against("First wrong step found, the same", *(found[name] for name in ours))
+    for base in (ANSWERLESS, (SURPRISAL, *ANSWERLESS)):
+        if present.issuperset(base):
+            yield from _added("", inner, base, ours, draws)
+
+
+def _added(
+    letter: str, steps: pl.DataFrame, base: Sequence[str], ours: Sequence[str], draws: tuple[int, int]
+) -> Iterator[Answer]:
+    """What each of our labels adds to some others."""
+    labelled = steps_with_labels(steps, [*base, *ours])
+    for name in ours:
+        without, with_it = (regression_auc(labelled, names, *draws) for names in (base, [*base, name]))
+        if without and with_it:
+            question = f"{letter}{reward_label(name)} added to {' + '.join(map(reward_label, base))}"
+            yield _against(question, with_it, without)
 
 
 def _best_free(figures: dict[str, Resampled]) -> Resampled:
@@ -136,6 +162,14 @@ def _paired(
         yield _against(question, aucs["ours"], aucs["other"])
 
 
+def by_task(rung: Rung) -> Iterator[Rung]:
+    """A rung with the solutions of each origin alone, where there are several."""
+    tasks = rung.inputs.table(TRAJECTORIES).select("trajectory_id", "task")
+    parts = rung.steps.join(tasks, on="trajectory_id", maintain_order="left").partition_by("task", maintain_order=True)
+    for steps in parts if len(parts) > 1 else []:
+        yield rung._replace(name=f"{rung.name}, {steps['task'][0]}", steps=steps.drop("task"))
+
+
 def label_table(rung: Rung) -> Table:
     """Every label of a home: AUC, the same without last steps, first wrong steps found."""
     count, cost = rung.steps["trajectory_id"].n_unique(), rung.costs.select("wall_seconds", "forward_tokens").max()
@@ -153,14 +187,15 @@ def label_table(rung: Rung) -> Table:
     return table
 
 
-def answer_table(found: Sequence[Answer]) -> Table:
-    """The answers, with Holm's p-values for all but the first."""
-    table = Table(title="Questions of docs/evidence.md")
-    for column in ("question", "ours", "other", "difference", "p", "p (Holm)", "n"):
+def answer_table(found: Sequence[Answer], title: str, is_asked: bool) -> Table:
+    """Differences with p-values; of what was asked before the run, with Holm's for all but the first."""
+    table = Table(title=title)
+    for column in ("question", "ours", "other", "difference", "p", *(["p (Holm)"] if is_asked else []), "n"):
         table.add_column(column)
-    adjusted = ["", *(f"{value:.3f}" for value in holm([each.apart.p_value for each in found[1:]]))]
+    p_values = [each.apart.p_value for each in found[1:]]
+    adjusted = [[""], *([f"{value:.3f}"] for value in holm(p_values))] if is_asked else [[] for _ in found]
     for (question, ours, other, apart), holms in zip(found, adjusted, strict=True):
-        cells = (f"{ours.value:.3f}", f"{other.value:.3f}", shown(apart), f"{apart.p_value:.3f}", holms)
+        cells = (f"{ours.value:.3f}", f"{other.value:.3f}", shown(apart), f"{apart.p_value:.3f}", *holms)
         table.add_row(question, *cells, f"{apart.n:,}")
     return table
 
@@ -180,9 +215,12 @@ def main() -> None:
     console = Console(width=160)
     if len(rungs) > 1:
         rungs[-1] = with_log_ratio(rungs[-1], rungs[0])
-    for each in rungs:
+    for each in (*rungs, *by_task(rungs[-1])):
         console.print(label_table(each))
-    console.print(answer_table(list(answers(rungs, rung(chosen.negatives) if chosen.negatives else None))))
+    asked = list(answers(rungs, rung(chosen.negatives) if chosen.negatives else None))
+    console.print(answer_table(asked, "Questions of docs/evidence.md", is_asked=True))
+    afterwards = list(looked_at_afterwards(rungs[-1]))
+    console.print(answer_table(afterwards, "Looked at after the run", is_asked=False))
 
 
 if __name__ == "__main__":

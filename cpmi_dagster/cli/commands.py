@@ -88,7 +88,8 @@ def run(
     if logs_are_json():
         ERR.print(f"the run has finished; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
     else:
-        views.show_results(OUT, definitions.headline(settings), definitions.labels_made(settings), settings)
+        labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
+        views.show_results(OUT, definitions.headline(settings), labels, left_out, settings)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

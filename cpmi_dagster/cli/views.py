@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.tables import MAX_CELL, facts_table, new_table, show_frame, table_of
 from cpmi_dagster.files.text import cut
+from cpmi_dagster.files.time_left import TimeLeft
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,19 +51,19 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
     Args:
         quiet: neither.
     """
-    began = last = time.monotonic()
-    done = 0
+    work, last = TimeLeft(), time.monotonic()
     columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
         task = progress.add_task(label, total=None)
 
         def advance(count: int, total: int) -> None:
-            nonlocal done, last
+            nonlocal last
             progress.update(task, total=total, advance=count)
-            done, now = done + count, time.monotonic()
+            work.total, now = total, time.monotonic()
+            work.advance(count)
             if progress.disable and not quiet and now - last >= LINE_EVERY_SECONDS:
-                last, left = now, (now - began) / max(done, 1) * (total - done)
-                console.print(f"{label}: {done:,} of {total:,}, about {left:,.0f} s left", highlight=False)
+                last = now
+                console.print(f"{label}: {work.words}", highlight=False)
 
         yield advance
 
@@ -115,12 +116,15 @@ def program() -> str:
     return shlex.quote(called) if Path(called).name == "cpmi" and not shutil.which("cpmi") else "cpmi"
 
 
-def show_results(console: Console, headline: "pl.DataFrame", labels: "pl.DataFrame", settings: "Settings") -> None:
-    """The headline, the labels where it does not measure them; the report, the database, further commands.
+def show_results(
+    console: Console, headline: "pl.DataFrame", labels: "pl.DataFrame", left_out: "pl.DataFrame", settings: "Settings"
+) -> None:
+    """The headline, or the labels where it does not measure them; what has none; where results are; further commands.
 
     Args:
         headline: from `definitions.headline`; empty where nothing could be measured.
         labels: from `definitions.labels_made`; empty without labels.
+        left_out: from `definitions.left_out`; empty where everything is labelled.
     """
     import polars as pl
 
@@ -134,6 +138,12 @@ def show_results(console: Console, headline: "pl.DataFrame", labels: "pl.DataFra
         console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
     if labels.height and not measures_labels(headline):
         console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))
+    for reason, count, first in left_out.head(SHOWN_REASONS).iter_rows():
+        others = f" and {count - 1:,} more" if count > 1 else ""
+        console.print(f"Left out  {first}{others}: {cut(reason, MAX_CELL)}", highlight=False, markup=False)
+    if more := left_out[SHOWN_REASONS:].height:
+        tables = "alignment.rejected_rows and labels.rejected_trajectories"
+        console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     lowest = labels["lowest at"][0] if labels.height else "…"
     report = settings.folder / "report" / "index.html"
     if report.is_file():

@@ -13,6 +13,7 @@ split among cores.
 """
 
 import logging
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -176,7 +177,9 @@ def step_results(
         with attention_implementation(backbone, IMPLEMENTATION):
             yield from side_by_side(read_row, rows, passes)
         return
-    for batch in token_batches([len(solution.token_ids) for solution in encoded], batch_tokens):
+    batches = list(token_batches([len(solution.token_ids) for solution in encoded], batch_tokens))
+    random.Random(0).shuffle(batches)  # in no order of length, so that the time left is right from the start
+    for batch in batches:
         inputs, is_step = pad_batch([encoded[number] for number in batch])
         with torch.inference_mode():
             ends = end_states(backbone, **{name: tensor.to(backbone.device) for name, tensor in inputs.items()})

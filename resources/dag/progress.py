@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from cpmi_dagster.files.time_left import TimeLeft
+
 LOG_EVERY_SECONDS = 15.0
 
 
@@ -24,18 +26,16 @@ class LoggedProgress:
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
         """See `Progress.start`."""
-        began = last = time.monotonic()
-        done = 0
+        work, last = TimeLeft(total), time.monotonic()
 
         def advance(count: int) -> None:
-            nonlocal done, last
-            done += count
+            nonlocal last
+            work.advance(count)
             now = time.monotonic()
-            if done < total and now - last < LOG_EVERY_SECONDS:
+            if work.done < total and now - last < LOG_EVERY_SECONDS:
                 return
             last = now
-            left = (now - began) / max(done, 1) * (total - done)
-            log(f"{label}: {done} of {total}, about {left:.0f} s left")
+            log(f"{label}: {work.words}")
 
         return advance
 

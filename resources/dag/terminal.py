@@ -24,6 +24,7 @@ from rich.progress import (
 
 from cpmi_dagster.files.json_log import logged_as, logs_are_json
 from cpmi_dagster.files.text import counted, printable
+from cpmi_dagster.files.time_left import TimeLeft
 
 LINE_EVERY_SECONDS = 30.0
 LEAST_SECONDS = 1.0
@@ -83,14 +84,13 @@ class TerminalProgress:
             if thread in self._tasks:
                 self._bars.remove_task(self._tasks[thread])
             task = self._tasks[thread] = self._bars.add_task(printable(label), total=total)
-        done = 0
+        work = TimeLeft(total)
 
         def advance(count: int) -> None:
-            nonlocal done
-            done += count
+            work.advance(count)
             self._bars.advance(task, count)
             if self._bars.disable and time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
-                self._print(f"  {escape(label):<42}  {done} of {total}")
+                self._print(f"  {escape(label):<42}  {work.words}")
 
         return advance
 

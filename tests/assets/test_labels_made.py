@@ -26,5 +26,17 @@ def test_a_summary_that_fails_fails_no_run(finished, monkeypatch, caplog):
     assert "the query was stopped" in caplog.text
 
 
+def test_what_has_no_labels_is_counted_by_reason(finished):
+    rejected = Lake.of(finished).read("alignment/rejected_rows")
+    found = reports.left_out(finished)
+    assert rejected.height
+    assert found["count"].sum() == rejected.height + Lake.of(finished).read("labels/rejected_trajectories").height
+    assert found["count"].is_sorted(descending=True)
+    rows = rejected.filter(reason=found["reason"][0])["row_number"]
+    assert (found["first"][0], found["count"][0]) == (f"row {rows[0]}", len(rows))
+
+
 def test_a_home_without_labels_has_none(finished, tmp_path):
-    assert reports.labels_made(finished.model_copy(update={"home": tmp_path})).is_empty()
+    empty = finished.model_copy(update={"home": tmp_path})
+    assert reports.labels_made(empty).is_empty()
+    assert reports.left_out(empty).is_empty()

@@ -70,7 +70,9 @@ def test_status_says_that_nothing_is_left_only_where_every_label_is_done(tmp_pat
 def test_a_run_ends_with_its_labels_unless_the_headline_says_how_good_they_are(tmp_path, headline, has_labels):
     console = SafeConsole(file=io.StringIO(), width=120)
     labels = pl.DataFrame({"reward": ["cpmi"], "steps": [8], "lowest at": ["t000000003 1"]})
-    show_results(console, pl.DataFrame(headline), labels, load_settings("miniature", tmp_path))
+    left_out = pl.DataFrame({"reason": ["it has no steps"], "count": [3], "first": ["row 7"]})
+    show_results(console, pl.DataFrame(headline), labels, left_out, load_settings("miniature", tmp_path))
     shown = console.file.getvalue()
     assert ("labels made" in shown) == has_labels
     assert "trace t000000003 1" in shown
+    assert "Left out  row 7 and 2 more: it has no steps" in shown

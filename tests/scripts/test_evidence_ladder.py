@@ -2,7 +2,9 @@
 
 import pytest
 
-from scripts.evidence_ladder import answers, rung_of
+from cpmi_dagster.benchmarks.label_increment import regression_auc, steps_with_labels
+from cpmi_dagster.benchmarks.label_quality import IS_LAST
+from scripts.evidence_ladder import answers, by_task, looked_at_afterwards, rung_of
 
 pytestmark = pytest.mark.whole_run
 
@@ -29,3 +31,24 @@ def test_the_best_free_label_is_the_best_of_a_home(rung):
     first = next(answers([rung]))
     assert first.apart.value == pytest.approx(first.ours.value - first.other.value)
     assert first.ours.n == first.other.n
+
+
+def test_what_is_added_to_labels_without_the_answer_is_the_gain_of_a_regression(rung):
+    found = {answer.question: answer for answer in looked_at_afterwards(rung)}
+    incremental = "CPMI (incremental)"
+    added = found[f"{incremental} added to Step surprisal + Step length + Position"]
+    steps = rung.steps.filter(~IS_LAST)
+    names = ["step_surprisal", "step_length", "position"]
+    labelled = steps_with_labels(steps, [*names, "cpmi_incremental", "cpmi"])
+    alone = regression_auc(labelled, names, *rung.inputs.draws)
+    assert alone is not None
+    assert added.other.value == alone.value
+    assert found[f"{incremental} less CPMI"].apart.value == pytest.approx(
+        found[f"{incremental} less CPMI"].ours.value - found[f"{incremental} less CPMI"].other.value
+    )
+
+
+def test_the_origins_of_a_home_have_all_its_solutions_between_them(rung):
+    parts = list(by_task(rung))
+    assert {part.name.partition(", ")[2] for part in parts} == {"GSM8K", "MATH"}
+    assert sum(part.steps.height for part in parts) == rung.steps.height
