@@ -1,14 +1,19 @@
 """Binds the rooms: stages, resources, jobs, schedules and checks of a profile, and the functions behind the commands.
 
-`workspace.yaml` and `[tool.dg]` load `defs`; the profile comes from `CPMI_PROFILE` and `CPMI_HOME`.
+`workspace.yaml` and `[tool.dg]` load `defs`; the profile comes from `CPMI_PROFILE` and `CPMI_HOME`. In a project of
+somebody else's, `component` loads `part_of_project`.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, labels_made, left_out
+from cpmi_dagster.contracts.keys import SHEPHERD
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
@@ -23,6 +28,8 @@ from cpmi_dagster.resources.dag.column_origins import column_origins as origins_
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.history_owner import claim_history
 from cpmi_dagster.resources.dag.home_checks import home_checks
+from cpmi_dagster.resources.dag.materializations import prefixed
+from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
 from cpmi_dagster.resources.dag.run_life import WatchedExecutor
 from cpmi_dagster.resources.dag.run_log import console_loggers
@@ -31,6 +38,7 @@ from cpmi_dagster.resources.dag.shard_op import ShardOp
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.starter import write_starter
+from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.database import Database, query
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.shared_locks import shared_locks
@@ -42,15 +50,15 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "column_origins", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "labels_made", "left_out", "load_settings", "plan",
-    "query", "remove_unused", "run_with_progress", "serve_explorer", "serve_judge", "serve_ui", "trace", "unused_files",
-    "verify_home", "write_labels", "write_starter",
+    "evaluate", "examine", "export", "headline", "home_status", "labels_made", "left_out", "load_settings",
+    "part_of_project", "plan", "query", "remove_unused", "run_with_progress", "serve_explorer", "serve_judge",
+    "serve_ui", "trace", "unused_files", "verify_home", "write_labels", "write_starter",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
 STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAGES)
 MAKERS = {key: stage for stage in STAGES for key in stage.tables}
-LABELS = ShardOp("labels", labels.STAGES, checks.LABEL_CHECKS)
+GROUPS = tuple(room.__name__.rpartition(".")[2] for room in ROOMS)
 
 
 def build_definitions(
@@ -66,18 +74,10 @@ def build_definitions(
     locks, folder = shared_locks(settings), dagster_folder(settings)
     lake, jobs = Lake.of(settings, remake), automation.jobs(settings)
     claim = partial(claim_history, settings=settings, folder=folder)
-    others = (stage for room in ROOMS if room is not labels for stage in room.STAGES)
     return dg.Definitions(
-        assets=[LABELS.bind(settings, MAKERS), *(stage.bind(settings, MAKERS) for stage in others)],
-        asset_checks=[*checks.CHECKS, home_checks(MAKERS)],
-        resources={
-            "settings": settings,
-            "lake": lake,
-            "models": LanguageModels(settings),
-            "sources": DataSources(settings),
-            "database": Database(lake, settings, is_of_run=progress is not None),
-            "progress": progress or LoggedProgress(),
-        },
+        assets=_assets(settings),
+        asset_checks=[*(check.bind() for check in checks.CHECKS), home_checks(MAKERS)],
+        resources=_resources(settings, lake, progress),
         jobs=[*jobs.values(), automation.CHECK_JOB],
         schedules=[shard_schedule(settings, MAKERS, jobs[automation.LABEL]), automation.CHECK_SCHEDULE],
         sensors=[
@@ -88,6 +88,57 @@ def build_definitions(
         executor=WatchedExecutor(folder, locks, claim),
         loggers=console_loggers(),
     )
+
+
+def part_of_project(
+    settings: Settings, prefix: Sequence[str], last_group: str, upstream: Sequence[dg.AssetKey] = ()
+) -> dg.Definitions:
+    """The assets of a profile, with their checks and resources, in a code location that has others.
+
+    Jobs, schedules, sensors and the executor are the project's own, and so is what happens by itself.
+
+    Args:
+        prefix: what the keys of all assets, and the names of ops and resources, begin with.
+        last_group: of `GROUPS`; those after it are left out.
+        upstream: the assets that write the trajectories.
+    """
+    lake, rooms = Lake.of(settings), ROOMS[: GROUPS.index(last_group) + 1]
+    resources = _resources(settings, lake) | {INPUTS: TableInputs(lake, prefix)}
+    made = {key for room in rooms for stage in room.STAGES for key in stage.tables}
+    return dg.Definitions(
+        assets=_assets(settings, rooms, prefix, upstream),
+        asset_checks=[check.bind(prefix) for check in checks.CHECKS if check.table in made],
+        resources={prefixed(name, prefix): value for name, value in resources.items()},
+    )
+
+
+def _assets(
+    settings: Settings,
+    rooms: Sequence[Any] = ROOMS,
+    prefix: Sequence[str] = (),
+    upstream: Sequence[dg.AssetKey] = (),
+) -> list[dg.AssetsDefinition]:
+    """The assets of some groups; those of the labels are one op."""
+    own, ops = {"prefix": tuple(prefix)}, list[Stage | ShardOp]()
+    for room in rooms:
+        stages = [
+            replace(stage, upstream=tuple(upstream) if stage.table == SHEPHERD else (), **own) for stage in room.STAGES
+        ]
+        label_checks = [replace(check, **own) for check in checks.LABEL_CHECKS]
+        ops += [ShardOp("labels", stages, label_checks, **own)] if room is labels else stages
+    makers = {key: stage for op in ops for stage in getattr(op, "stages", [op]) for key in stage.tables}
+    return [op.bind(settings, makers) for op in ops]
+
+
+def _resources(settings: Settings, lake: Lake, progress: Progress | None = None) -> dict[str, Any]:
+    return {
+        "settings": settings,
+        "lake": lake,
+        "models": LanguageModels(settings),
+        "sources": DataSources(settings),
+        "database": Database(lake, settings, is_of_run=progress is not None),
+        "progress": progress or LoggedProgress(),
+    }
 
 
 column_origins = partial(origins_of_column, MAKERS)

@@ -18,6 +18,7 @@ profile. Relative paths resolve against the file they are in. A source or model 
 
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,12 @@ class Settings(BaseSettings):
         )
 
 
-def load_settings(profile: str | Path | None = None, home: Path | str | None = None) -> Settings:
+def load_settings(
+    profile: str | Path | None = None,
+    home: Path | str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    changed_in: Path | None = None,
+) -> Settings:
     """Read a profile by name or file; without one, `CPMI_PROFILE`, else the miniature.
 
     A profile that `extends` another replaces its lists and merges its mappings, as the module says.
@@ -248,13 +254,17 @@ def load_settings(profile: str | Path | None = None, home: Path | str | None = N
     Args:
         profile: name of a shipped profile, or a YAML file.
         home: where everything is kept; else `CPMI_HOME`, else `.cpmi/<profile>`.
+        changes: settings that differ from the profile's, as in a profile that extends it.
+        changed_in: the file that they are in; relative paths resolve against it, and messages name it.
 
     Raises:
         SettingsError: the profile does not exist, is not YAML, or has an unknown or wrong key.
     """
     _check_environment()
     chosen = str(profile or os.environ.get("CPMI_PROFILE") or DEFAULT_PROFILE)
-    values = _read_profile(chosen)
+    values, written_in = _read_profile(chosen), str(changed_in or chosen)
+    if changes and changed_in:
+        values = _merge(values, _resolve_paths(dict(changes), changed_in))
     check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
     values["home"] = home_of(values["home"])
@@ -267,7 +277,7 @@ def load_settings(profile: str | Path | None = None, home: Path | str | None = N
             "write single settings, such as CPMI_SCORING__ROW_TOKENS=4096"
         ) from error
     except ValidationError as error:
-        raise SettingsError(_explain(chosen, error)) from error
+        raise SettingsError(_explain(written_in, error)) from error
     # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
     settings = settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
     settings._given = chosen

@@ -24,14 +24,16 @@ from cpmi_dagster.trajectories.identifiers import GIVEN
 REFERENCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 KEYS_OF_A_SOURCE = ("path", "hub", "name")
+DUCKDB = ".duckdb"
 
 
 class DataSource(Frozen):
     """Where a data set is: a local file or folder, a part of the embedded world, or a hub id with its revision."""
 
     path: str | None = Field(
-        default=None, description="local file (.jsonl, .json, .parquet, .gz), folder, or miniature:NAME"
+        default=None, description="local file (.jsonl, .json, .parquet, .gz, .duckdb), folder, or miniature:NAME"
     )
+    relation: str | None = Field(default=None, description="table or view of a DuckDB file, e.g. raw.solutions")
     hub: str | None = Field(default=None, description="hub id, e.g. openai/gsm8k")
     config: str | None = Field(default=None, description="hub configuration name")
     revision: str | None = Field(default=None, description="hub commit; resolved at first use and locked when empty")
@@ -42,12 +44,14 @@ class DataSource(Frozen):
     def _exactly_one_place(self) -> "DataSource":
         if (self.path is None) == (self.hub is None):
             raise ValueError("a source needs exactly one of `path` and `hub`")
+        if (self.relation is None) == str(self.path).lower().endswith(DUCKDB):
+            raise ValueError("`relation` names a table of a `path` that ends in .duckdb; give both, or neither")
         return self
 
     @property
     def place(self) -> str:
-        """The path or the hub id, whichever is given."""
-        return str(self.path or self.hub)
+        """The path or the hub id, whichever is given, with the relation."""
+        return f"{self.path or self.hub}{f', {self.relation}' if self.relation else ''}"
 
 
 class ReferenceSource(DataSource):

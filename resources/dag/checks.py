@@ -1,6 +1,8 @@
 """Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import getdoc
 from textwrap import shorten
 
 import dagster as dg
@@ -24,6 +26,7 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
+from cpmi_dagster.resources.dag.materializations import asset_key, prefixed
 from cpmi_dagster.resources.dag.shard_op import ShardCheck
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
@@ -35,8 +38,7 @@ EXAMPLE = 100
 """Characters of a question that a message shows."""
 LOWEST_MATCH_RATE = 0.9
 RATIO_TOLERANCE = 0.02
-LakeParam = dg.ResourceParam[Lake]
-SettingsParam = dg.ResourceParam[Settings]
+DISTRIBUTION = "reports/distribution"
 
 
 def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
@@ -52,8 +54,7 @@ def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
     return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
 
 
-@dg.asset_check(asset=TRAJECTORIES.split("/"), blocking=True)
-def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def every_row_accounted_for(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
     made = _made(lake, settings.shard_keys, SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
     source, kept, rejected = (
@@ -64,8 +65,7 @@ def every_row_accounted_for(lake: LakeParam, settings: SettingsParam) -> dg.Asse
     return dg.AssetCheckResult(passed=source.sort().equals(accounted), metadata=counts)
 
 
-@dg.asset_check(asset=TRAJECTORIES.split("/"))
-def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def match_rate(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """At least nine rows in ten have a gold answer, their own or that of the matching reference."""
     kept = _rows(lake, TRAJECTORIES, settings).height
     rejected = _rows(lake, REJECTED_ROWS, settings).height
@@ -79,8 +79,7 @@ def match_rate(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
     )
 
 
-@dg.asset_check(asset=SELECTED.split("/"))
-def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def selection_keeps_ratios(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """The ratios GSM8K : MATH and mixed : pure match the profile, as far as tasks and labels are known."""
     chosen = lake.read(SELECTED)
     selection, lifted = applicable(settings.selection, _rows(lake, TRAJECTORIES, settings))
@@ -97,8 +96,7 @@ def selection_keeps_ratios(lake: LakeParam, settings: SettingsParam) -> dg.Asset
     )
 
 
-@dg.asset_check(asset=SELECTED.split("/"), blocking=True)
-def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def own_labels_fit_the_selection(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """The user's own labels cover every step of every selected trajectory; checked before models run.
 
     Raises:
@@ -114,8 +112,7 @@ def own_labels_fit_the_selection(lake: LakeParam, settings: SettingsParam) -> dg
     return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(names) or "none"})
 
 
-@dg.asset_check(asset=SELECTED.split("/"), additional_deps=[PROBLEMS.split("/")], blocking=True)
-def no_benchmark_question_is_trained_on(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def no_benchmark_question_is_trained_on(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """No selected trajectory has a question of a benchmark; only a warning if the benchmark is known to share some."""
     problems = lake.read(PROBLEMS) if lake.exists(PROBLEMS) else BenchmarkProblems.create_empty()
     trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
@@ -191,8 +188,7 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
     )
 
 
-@dg.asset_check(asset=["dataset", "soft_labels"], blocking=True)
-def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
+def soft_labels_vary(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """No reward type gives every step the same label; a model could learn nothing from it."""
     spread = lake.read(SOFT_LABELS).group_by("reward_type").agg(spread=pl.col("soft_label").std())
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
@@ -204,11 +200,10 @@ def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
     )
 
 
-@dg.asset_check(asset=["reports", "distribution"])
-def reward_models_beat_chance(lake: LakeParam, settings: SettingsParam) -> dg.AssetCheckResult:
+def reward_models_beat_chance(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """The best step AUC on labels is clearly better than chance, and no reward model with real labels clearly worse."""
     trained = [row.row for row in main_rows(settings.recipes)]
-    scores = lake.read("reports/distribution").filter(pl.col("row").is_in(trained))
+    scores = lake.read(DISTRIBUTION).filter(pl.col("row").is_in(trained))
     models = against_chance(scores).sort("measured")
     best = models.filter(pl.col("row") != CEILING_ROW)["verdict"].tail(1).to_list()
     worse = models.filter(~pl.col("row").is_in([*CONTROL_ROWS, FLOOR_ROW]), verdict="below")["row"].to_list()
@@ -222,14 +217,48 @@ def reward_models_beat_chance(lake: LakeParam, settings: SettingsParam) -> dg.As
     )
 
 
+@dataclass(frozen=True)
+class TableCheck:
+    """A check of a table.
+
+    Attributes:
+        table: that is checked.
+        body: its name and docstring are the check's.
+        reads: a further table that it reads.
+        blocking: where it fails, nothing that follows is made.
+    """
+
+    table: str
+    body: Callable[[Lake, Settings], dg.AssetCheckResult]
+    reads: str | None = None
+    blocking: bool = False
+
+    def bind(self, prefix: Sequence[str] = ()) -> dg.AssetChecksDefinition:
+        """The check of the table's asset; `prefix` is that of the asset keys."""
+        lake, settings = prefixed("lake", prefix), prefixed("settings", prefix)
+
+        @dg.asset_check(
+            name=self.body.__name__,
+            description=getdoc(self.body),
+            asset=asset_key(self.table, prefix),
+            additional_deps=[asset_key(self.reads, prefix)] if self.reads else None,
+            blocking=self.blocking,
+            required_resource_keys={lake, settings},
+        )
+        def compute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+            return self.body(getattr(context.resources, lake), getattr(context.resources, settings))
+
+        return compute
+
+
 CHECKS = (
-    every_row_accounted_for,
-    match_rate,
-    selection_keeps_ratios,
-    own_labels_fit_the_selection,
-    no_benchmark_question_is_trained_on,
-    soft_labels_vary,
-    reward_models_beat_chance,
+    TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True),
+    TableCheck(TRAJECTORIES, match_rate),
+    TableCheck(SELECTED, selection_keeps_ratios),
+    TableCheck(SELECTED, own_labels_fit_the_selection, blocking=True),
+    TableCheck(SELECTED, no_benchmark_question_is_trained_on, reads=PROBLEMS, blocking=True),
+    TableCheck(SOFT_LABELS, soft_labels_vary, blocking=True),
+    TableCheck(DISTRIBUTION, reward_models_beat_chance),
 )
 LABEL_CHECKS = (
     ShardCheck(NEGATIVES, negatives_differ_from_gold),

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import dagster as dg
+
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
@@ -34,6 +36,8 @@ class Declaration:
         kinds: technologies that Dagster shows.
         lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
         eager: remade automatically when its inputs change, where automation is on.
+        prefix: what its asset keys, its op and its resources begin with, in a project of somebody else's.
+        upstream: keys of the assets of that project that write its sources.
     """
 
     body: StageBody
@@ -51,6 +55,8 @@ class Declaration:
     kinds: Sequence[str] = ("polars",)
     lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
     eager: bool = False
+    prefix: tuple[str, ...] = ()
+    upstream: tuple[dg.AssetKey, ...] = ()
 
     @property
     def name(self) -> str:

@@ -21,18 +21,27 @@ from dagster._core.definitions.data_version import (
 from cpmi_dagster.contracts.tables import TABLES
 
 
-def asset_key(table: str) -> dg.AssetKey:
-    """The Dagster asset of a table."""
-    return dg.AssetKey(table.split("/"))
+def asset_key(table: str, prefix: Sequence[str] = ()) -> dg.AssetKey:
+    """The Dagster asset of a table; in a project of somebody else's, under a prefix."""
+    return dg.AssetKey([*prefix, *table.split("/")])
 
 
-def latest(instance: dg.DagsterInstance, table: str, partition: str | None) -> dg.EventLogRecord | None:
+def prefixed(name: str, prefix: Sequence[str]) -> str:
+    """The name of an op or a resource under the prefix of the asset keys, so that it is free in any project."""
+    return dg.AssetKey([*prefix, name]).to_python_identifier()
+
+
+def latest(
+    instance: dg.DagsterInstance, table: str, partition: str | None, prefix: Sequence[str] = ()
+) -> dg.EventLogRecord | None:
     """The latest materialization of a table, or of one partition of it.
 
     Args:
         partition: of a partitioned table; None is any.
+        prefix: of the asset keys.
     """
-    chosen = dg.AssetRecordsFilter(asset_key=asset_key(table), asset_partitions=[partition] if partition else None)
+    key = asset_key(table, prefix)
+    chosen = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None)
     records = instance.fetch_materializations(chosen, limit=1).records
     return records[0] if records else None
 
@@ -43,17 +52,19 @@ def is_recorded(
     partition: str | None,
     inputs: Sequence[str],
     versions: tuple[str, str],
+    prefix: Sequence[str] = (),
 ) -> bool:
     """Whether Dagster's latest event of a file has its versions, and no input was recorded since.
 
     Args:
         inputs: tables that the file is made from.
         versions: hash of its rows, and version of its code and settings.
+        prefix: of the asset keys.
     """
-    record = latest(instance, table, partition)
+    record = latest(instance, table, partition, prefix)
     if record is None or _versions(record) != versions:
         return False
-    read = (latest(instance, key, partition if _is_alike(key, table) else None) for key in inputs)
+    read = (latest(instance, key, partition if _is_alike(key, table) else None, prefix) for key in inputs)
     return all(source is None or source.storage_id < record.storage_id for source in read)
 
 
@@ -64,21 +75,22 @@ def materialization(
     inputs: Sequence[str],
     versions: tuple[str, str],
     metadata: Mapping[str, Any],
+    prefix: Sequence[str] = (),
 ) -> dg.AssetMaterialization:
     """The event that records one partition, with the versions that Dagster itself would give an asset of its own run.
 
     Args:
         inputs: tables it is made from, partitioned like it or not at all.
         versions: hash of its rows, and version of its code and settings.
+        prefix: of the asset keys.
     """
     tags = {DATA_VERSION_TAG: versions[0], CODE_VERSION_TAG: versions[1], DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
     for key in inputs:
-        record = latest(instance, key, partition if _is_alike(key, table) else None)
-        tags[get_input_data_version_tag(asset_key(key))] = (
-            _versions(record)[0] if record else DEFAULT_DATA_VERSION.value
-        )
-        tags[get_input_event_pointer_tag(asset_key(key))] = str(record.storage_id) if record else NULL_EVENT_POINTER
-    return dg.AssetMaterialization(asset_key(table), partition=partition, metadata=dict(metadata), tags=tags)
+        record = latest(instance, key, partition if _is_alike(key, table) else None, prefix)
+        read, version = asset_key(key, prefix), _versions(record)[0] if record else DEFAULT_DATA_VERSION.value
+        tags[get_input_data_version_tag(read)] = version
+        tags[get_input_event_pointer_tag(read)] = str(record.storage_id) if record else NULL_EVENT_POINTER
+    return dg.AssetMaterialization(asset_key(table, prefix), partition=partition, metadata=dict(metadata), tags=tags)
 
 
 def _is_alike(one: str, other: str) -> bool:

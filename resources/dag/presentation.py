@@ -12,7 +12,7 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.files.text import cut, in_markdown
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.materializations import asset_key, prefixed
 from cpmi_dagster.resources.lake.records import FileRecord
 from cpmi_dagster.resources.workers.chunks import StageOutput
 
@@ -20,6 +20,8 @@ OWNERS = ["team:cpmi"]
 # keys that Dagster's UI shows in their own places
 COLUMN_SCHEMA, COLUMN_LINEAGE, ROW_COUNT = "dagster/column_schema", "dagster/column_lineage", "dagster/row_count"
 CODE_REFERENCES = "dagster/code_references"
+INPUTS = "tables"
+"""The resource that hands tables to assets of somebody's project."""
 PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 80
 
@@ -38,9 +40,13 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
     """
     table = TABLES[key]
     days = fresh_within_days if table.group == "dataset" else None
-    return dg.AssetSpec(
-        asset_key(key),
-        deps=[asset_key(name) for name in stage.inputs],
+    spec = dg.AssetSpec(
+        asset_key(key, stage.prefix),
+        deps=[
+            *(asset_key(name, stage.prefix) for name in stage.inputs),
+            # however the project's asset is partitioned, each shard may have rows of all of it
+            *(dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in stage.upstream),
+        ],
         description="\n\n".join(dict.fromkeys([table.meaning, inspect.getdoc(stage.body) or ""])),
         group_name=table.group,
         code_version=code_version,
@@ -51,9 +57,11 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
             COLUMN_LINEAGE: column_lineage(stage, table),
             **_code_reference(stage),
         },
-        automation_condition=ON_CHANGED_ROWS if stage.eager else None,
+        # in somebody's project, nothing happens by itself that they did not ask for
+        automation_condition=ON_CHANGED_ROWS if stage.eager and not stage.prefix else None,
         freshness_policy=dg.FreshnessPolicy.time_window(timedelta(days=days)) if days is not None else None,
     )
+    return spec.with_io_manager_key(prefixed(INPUTS, stage.prefix)) if stage.prefix else spec
 
 
 def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
@@ -84,7 +92,8 @@ def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
     """Which input columns each column is made from: those of the same name, and those the stage names."""
     sources = stage.column_sources(table.key)
     deps = {
-        column: [dg.TableColumnDep(asset_key(key), name) for key, name in found] for column, found in sources.items()
+        column: [dg.TableColumnDep(asset_key(key, stage.prefix), name) for key, name in found]
+        for column, found in sources.items()
     }
     return dg.TableColumnLineage(deps)
 

@@ -19,6 +19,7 @@ from traceback import format_exception
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import (
@@ -37,10 +38,10 @@ from cpmi_dagster.errors import (
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.materializations import asset_key, is_recorded, materialization
+from cpmi_dagster.resources.dag.materializations import asset_key, is_recorded, materialization, prefixed
 from cpmi_dagster.resources.dag.run_config import label_config, settings_of_run
 from cpmi_dagster.resources.dag.spec_version import spec_version
-from cpmi_dagster.resources.dag.stage import GPU_POOL, RESOURCES, Stage
+from cpmi_dagster.resources.dag.stage import GPU_POOL, RESOURCES, Stage, resources_of
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.step_errors import step_errors
 from cpmi_dagster.resources.lake.lake import Lake
@@ -51,7 +52,9 @@ from cpmi_dagster.resources.workers.side_by_side import side_by_side
 LOG = logging.getLogger(__name__)
 OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors, ServerUnreachable)
 """Errors that every shard would meet."""
-Shown = dg.AssetMaterialization | dg.AssetCheckResult
+RECORDED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+"""By which Dagster records no materialization of a result: its shards are recorded one by one."""
+Shown = dg.AssetMaterialization | dg.AssetCheckResult | dg.MaterializeResult
 """What Dagster records."""
 
 
@@ -62,10 +65,12 @@ class ShardCheck:
     Attributes:
         table: that is checked.
         body: checks those of some shards that are made; its name and docstring are the check's.
+        prefix: of the asset keys.
     """
 
     table: str
     body: Callable[[Lake, Settings, Sequence[str]], dg.AssetCheckResult]
+    prefix: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -73,9 +78,14 @@ class ShardCheck:
         return self.body.__name__
 
     @property
+    def asset(self) -> dg.AssetKey:
+        """The asset that is checked."""
+        return asset_key(self.table, self.prefix)
+
+    @property
     def spec(self) -> dg.AssetCheckSpec:
         """The check as Dagster knows it."""
-        return dg.AssetCheckSpec(self.name, asset=asset_key(self.table), description=getdoc(self.body), blocking=True)
+        return dg.AssetCheckSpec(self.name, asset=self.asset, description=getdoc(self.body), blocking=True)
 
 
 @dataclass(frozen=True)
@@ -86,11 +96,13 @@ class ShardOp:
         name: of the op.
         stages: in the order in which they run.
         checks: of the stages' tables.
+        prefix: that of the stages and checks.
     """
 
     name: str
     stages: Sequence[Stage]
     checks: Sequence[ShardCheck]
+    prefix: tuple[str, ...] = ()
 
     def bind(self, settings: Settings, stages: Mapping[str, Declaration]) -> dg.AssetsDefinition:
         """The Dagster assets of these stages under a profile.
@@ -103,8 +115,13 @@ class ShardOp:
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             with step_errors(context, settings.orchestration):
-                selected, profile = context.selected_asset_keys, context.resources.settings
-                chosen = [stage for stage in self.stages if selected & set(map(asset_key, stage.tables))]
+                selected, resources = context.selected_asset_keys, resources_of(context, self.prefix)
+                profile = resources["settings"]
+                chosen = [
+                    stage
+                    for stage in self.stages
+                    if any(asset_key(key, self.prefix) in selected for key in stage.tables)
+                ]
                 own = settings_of_run(profile, context.op_execution_context.op_config)
                 is_profile = own is profile
                 if not is_profile and len(chosen) < len(self.stages):
@@ -113,8 +130,8 @@ class ShardOp:
                         f"`{self.name}`, which read each other's tables; launch the whole group"
                     )
                 # models and the lake know the settings that the launchpad changes
-                models = context.resources.models if is_profile else LanguageModels(own)
-                lake = context.resources.lake if is_profile else Lake.of(own, context.resources.lake.remake)
+                models = resources["models"] if is_profile else LanguageModels(own)
+                lake = resources["lake"] if is_profile else Lake.of(own, resources["lake"].remake)
                 actors = Actors(own, models)
                 used = {"settings": own, "lake": lake, "models": models, "actors": actors}
                 runs = [(stage, stage.run_in(context, stages, memo, used)) for stage in chosen]
@@ -122,12 +139,16 @@ class ShardOp:
                 made_by = versions if is_profile else self._versions(own, stages)
                 try:
                     yield from _ShardWork(context, runs, checks, made_by, actors).events()
+                    # without an output, Dagster would skip what follows in the same run
+                    for key in (asset_key(key, self.prefix) for stage in chosen for key in stage.tables):
+                        if key in selected:
+                            yield dg.MaterializeResult(asset_key=key, metadata=RECORDED)
                 finally:
                     actors.stop()
-                    context.resources.database.publish_after_step()
+                    resources["database"].publish_after_step()
 
         return dg.multi_asset(
-            name=self.name,
+            name=prefixed(self.name, self.prefix),
             specs=[
                 presentation.asset_spec(stage, key, versions[key]).replace_attributes(skippable=True)
                 for stage in self.stages
@@ -137,7 +158,7 @@ class ShardOp:
             can_subset=True,
             partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys),
             backfill_policy=dg.BackfillPolicy.multi_run(settings.orchestration.run_length(settings.shards)),
-            required_resource_keys=RESOURCES,
+            required_resource_keys={prefixed(name, self.prefix) for name in RESOURCES},
             config_schema=label_config(settings),
             pool=GPU_POOL,
         )(compute)
@@ -256,11 +277,11 @@ class _ShardWork:
         if isinstance(found, str):
             self.failures.append(f"the check {check.name} of {check.table}: {found}")
             found = dg.AssetCheckResult(passed=False, description=found)
-        return found._replace(asset_key=asset_key(check.table), check_name=check.name)
+        return found._replace(asset_key=check.asset, check_name=check.name)
 
     def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""
-        instance, inputs = self.context.instance, made.stage.inputs
+        instance, inputs, prefix = self.context.instance, made.stage.inputs, made.stage.prefix
         for key in made.stage.tables:
             record, shown = made.run.lake.intact_record(key, made.shard), made.shown[key]
             if record is None:
@@ -268,5 +289,5 @@ class _ShardWork:
             versions = (record.content, self.versions[key])
             if "skipped" not in shown and record.cost:
                 self.costs.append(Cost.from_dict(record.cost))
-            if "skipped" not in shown or not is_recorded(instance, key, made.shard, inputs, versions):
-                yield materialization(instance, key, made.shard, inputs, versions, shown)
+            if "skipped" not in shown or not is_recorded(instance, key, made.shard, inputs, versions, prefix):
+                yield materialization(instance, key, made.shard, inputs, versions, shown, prefix)

@@ -28,7 +28,7 @@ from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.declaration import Declaration, StageBody
-from cpmi_dagster.resources.dag.materializations import asset_key, materialization
+from cpmi_dagster.resources.dag.materializations import asset_key, materialization, prefixed
 from cpmi_dagster.resources.dag.run_config import FORCE, RUN_CONFIG
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.dag.stage_run import StageRun
@@ -77,14 +77,14 @@ class Stage(Declaration):
             yield from self._materialize(context, self.run_in(context, stages, memo), version)
 
         return dg.multi_asset(
-            name=self.name,
+            name=prefixed(self.name, self.prefix),
             specs=[
                 presentation.asset_spec(self, key, version, fresh).replace_attributes(skippable=len(self.tables) > 1)
                 for key in self.tables
             ],
             can_subset=len(self.tables) > 1,
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
-            required_resource_keys=RESOURCES,
+            required_resource_keys={prefixed(name, self.prefix) for name in RESOURCES},
             config_schema=RUN_CONFIG,
             pool=self.pool,
         )(compute)
@@ -104,7 +104,7 @@ class Stage(Declaration):
             memo: values that the runs of this process share.
             changed: what this run uses in place of a resource, by its name.
         """
-        used = {name: getattr(context.resources, name) for name in RESOURCES} | dict(changed or {})
+        used = resources_of(context, self.prefix) | dict(changed or {})
         if context.op_execution_context.op_config[FORCE]:
             used["lake"] = used["lake"].remaking(self.tables)
         return StageRun(
@@ -247,12 +247,19 @@ class Stage(Declaration):
         for key in self.tables:
             record = run.lake.record(key, partition)
             content = record.content if record else None
-            if asset_key(key) in context.selected_asset_keys:
+            asset, versions = asset_key(key, self.prefix), (content or "", code)
+            if asset in context.selected_asset_keys:
                 version = dg.DataVersion(content) if content else None
-                yield dg.MaterializeResult(asset_key=asset_key(key), metadata=shown[key], data_version=version)
+                yield dg.MaterializeResult(asset_key=asset, metadata=shown[key], data_version=version)
             elif content:
-                made = materialization(context.instance, key, partition, self.inputs, (content, code), shown[key])
-                context.log_event(made)
+                context.log_event(
+                    materialization(context.instance, key, partition, self.inputs, versions, shown[key], self.prefix)
+                )
+
+
+def resources_of(context: dg.AssetExecutionContext, prefix: Sequence[str]) -> dict[str, Any]:
+    """The `RESOURCES` of a step by their names in a `StageRun`."""
+    return {name: getattr(context.resources, prefixed(name, prefix)) for name in RESOURCES}
 
 
 def _declares(

@@ -211,7 +211,7 @@ def words(key: str, partition: str | None) -> str:
 
 def missing(key: str, partition: str | None = None) -> LakeError:
     """The error to raise for a partition that is needed and not there."""
-    return LakeError(f"{words(key, partition)} has not been made yet; run `cpmi run --only {key}` first")
+    return LakeError(f"{words(key, partition)} has not been made yet; materialize it, or run `cpmi run --only {key}`")
 
 
 def _contents(frame: pl.DataFrame, parts: Mapping[str, str]) -> dict[str, str]:

@@ -92,6 +92,42 @@ def read_file(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[Re
         yield from _json_rows(file, limits)
 
 
+def database_files(path: Path) -> list[Path]:
+    """A DuckDB file, with the log of what was written last where there is one.
+
+    Raises:
+        SourceError: there is no such file.
+    """
+    if not path.is_file():
+        raise SourceError(f"there is no DuckDB file at {path}; make it, or correct the path")
+    return [file for file in (path, path.with_name(f"{path.name}.wal")) if file.is_file()]
+
+
+def read_relation(file: Path, relation: str, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[ReadRow]:
+    """Rows of a table or view of a DuckDB file, in its order.
+
+    Args:
+        relation: its name, with that of its schema where it is not `main`.
+
+    Raises:
+        SourceError: another process writes to the file, it is no DuckDB file, has no such relation, or has a row that
+            holds more than the limits allow.
+    """
+    import duckdb
+
+    try:
+        with duckdb.connect(str(file), read_only=True) as connection:
+            found = connection.table(relation)
+            total, number = len(found), 0
+            for batch in found.to_arrow_reader(PARQUET_BATCH):
+                _check_rows(file, batch, number, limits)
+                for row in batch.to_pylist():
+                    number += 1
+                    yield ReadRow(row, number / total, f"row {number}")
+    except duckdb.Error as error:
+        raise SourceError(f"`{relation}` of {file} cannot be read ({first_line(error)})") from error
+
+
 def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq

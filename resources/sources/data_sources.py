@@ -1,6 +1,7 @@
 """Where rows come from: local files and folders, the embedded world, or the hub.
 
-Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all such files in name order.
+Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all such files in name order. Of a
+DuckDB file, one relation is read.
 `miniature:NAME` is a file of the embedded world, which is written to `<home>/world/VERSION-seed-N` at its first use.
 """
 
@@ -18,7 +19,7 @@ from cpmi_dagster.files.whole_files import remove_unfinished
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.sources.data_files import local_files, read_files
+from cpmi_dagster.resources.sources.data_files import database_files, local_files, read_files, read_relation
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
@@ -45,6 +46,8 @@ class DataSources:
         read = {"split": source.split, "limit": source.limit}
         if source.hub is not None:
             return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
+        if source.relation is not None:
+            read["relation"] = source.relation
         return {**read, "files": [file_digest(file) for file in self.files(source)]}
 
     def stream(self, source: DataSource) -> Iterator[tuple[Row, float]]:
@@ -91,6 +94,8 @@ class DataSources:
             SourceError: there is none.
         """
         place = str(source.path)
+        if source.relation is not None:
+            return database_files(Path(place))
         path = self._world_file(place.removeprefix(MINIATURE)) if place.startswith(MINIATURE) else Path(place)
         return local_files(path)
 
@@ -113,7 +118,12 @@ class DataSources:
     def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         files = self.files(source)
         before = [file_state(file) for file in files]
-        for row, share, _ in read_files(files, self._limits):
+        rows = (
+            read_files(files, self._limits)
+            if source.relation is None
+            else read_relation(files[0], source.relation, self._limits)
+        )
+        for row, share, _ in rows:
             yield row, share
         if [file_state(file) for file in files] != before:
             raise changed_while_read(source.place)

@@ -10,6 +10,7 @@ from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.resources.dag.checks import (
+    CHECKS,
     every_trajectory_scored,
     match_rate,
     negatives_differ_from_gold,
@@ -107,8 +108,9 @@ def test_another_number_makes_another_question(tmp_path: Path):
 
 
 def test_a_check_on_questions_stops_the_run_before_models_are_trained():
-    specs = {spec.name: spec for spec in no_benchmark_question_is_trained_on.check_specs}
-    assert specs["no_benchmark_question_is_trained_on"].blocking
+    (check,) = (check for check in CHECKS if check.body is no_benchmark_question_is_trained_on)
+    (spec,) = check.bind().check_specs
+    assert (spec.name, spec.blocking) == ("no_benchmark_question_is_trained_on", True)
 
 
 def test_a_shard_that_is_half_made_or_damaged_stops_no_other(tmp_path: Path):

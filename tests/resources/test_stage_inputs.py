@@ -16,7 +16,9 @@ from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
 
 def test_a_missing_input_says_what_to_run(run_of):
     declared = counting_stage([])
-    with pytest.raises(LakeError, match=f"{SELECTED} has not been made yet; run `cpmi run --only {SELECTED}` first"):
+    with pytest.raises(
+        LakeError, match=f"{SELECTED} has not been made yet; materialize it, or run `cpmi run --only {SELECTED}`"
+    ):
         declared.bring_up_to_date(run_of(declared), "000")
 
 
