@@ -4,6 +4,7 @@
     -> .cpmi/evidence/heads/solutions.jsonl    400 solutions, each to another question, none of them ProcessBench's
        .cpmi/evidence/heads/heads.yaml         the profile of that rung, with these, a head a label, and ProcessBench
     CPMI_HOME=.cpmi/evidence/heads/home cpmi run -p .cpmi/evidence/heads/heads.yaml
+    python scripts/heads_table.py .cpmi/evidence/heads/heads.yaml .cpmi/evidence/heads/home
 
 The solutions come with GSM8K (grade_school_math/data/example_model_solutions.jsonl in openai/grade-school-math): four
 to each of its test questions, by models of 6B and 175B parameters. A line is a step, without its <<annotations>>.

@@ -41,13 +41,16 @@ OTHER_STYLE = ("#8c959f", "o")
 _XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+)?=\"[^\"]*\"", re.DOTALL)
 
 
-def new_figure(height: float, panels: int = 1, columns: int = 1, margin: float = 0) -> tuple["Figure", list["Axes"]]:
-    """An empty figure at the report's width.
+def new_figure(
+    height: float, panels: int = 1, columns: int = 1, margin: float = 0, width: float = WIDTH_INCHES
+) -> tuple["Figure", list["Axes"]]:
+    """An empty figure, at the report's width by default.
 
     Args:
         height: inches of a row of panels.
         columns: most panels next to each other.
         margin: inches added to the rows' height.
+        width: inches.
 
     Returns:
         The figure and its panels, row by row.
@@ -56,7 +59,7 @@ def new_figure(height: float, panels: int = 1, columns: int = 1, margin: float =
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    figure = Figure(figsize=(WIDTH_INCHES, height * rows + margin), layout="constrained")
+    figure = Figure(figsize=(width, height * rows + margin), layout="constrained")
     figure.patch.set_alpha(0)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:

@@ -19,7 +19,7 @@ interval in `<column>_low` and `<column>_high`; over seeds, these are the least 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -35,6 +35,7 @@ from cpmi_dagster.reports.paper import (
 )
 from cpmi_dagster.reports.quality import BOUNDS
 from cpmi_dagster.reports.reward_rows import (
+    BASELINE,
     CEILING_ROW,
     CHANCE_ROW,
     FLOOR_ROW,
@@ -42,6 +43,7 @@ from cpmi_dagster.reports.reward_rows import (
     GOLDLESS_ROWS,
     INSTRUMENT_ROWS,
     MAIN_ROWS,
+    METHOD,
     main_rows,
 )
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
@@ -72,13 +74,16 @@ class HeadlineColumn:
 
 
 BEST_FREE, MAJORITY, CEILING = "Best free label", BOUNDS["majority"], "Ceiling"
+BARS = (BASELINE, METHOD, *GOLDLESS_ROWS, BEST_FREE)
+"""Rows of the first card's chart."""
 PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_ROW: CHANCE_AUC}
 BLIND_PICK = {BLIND: CHANCE_ROW}
 INSTRUMENTS = {reward_label(row.reward_type): row.row for row in INSTRUMENT_ROWS}
 PICKS = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING}
+INNER = HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, {})
 HEADLINE_COLUMNS = (
     HeadlineColumn("label_auc", "Label AUC (true steps)", "label_quality", LABEL_AUC, 3, AUC, {}),
-    HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, {}),
+    INNER,
     HeadlineColumn("first_error_found", "First wrong step found", "label_within", FOUND, 2, SHARE, BLIND_PICK),
     HeadlineColumn("processbench_f1", "ProcessBench F1", "processbench", "Average", 1, PERCENT, {}, OFFICIAL),
     HeadlineColumn("processbench_seeds", "… over seeds", "training_seeds", PRIMARY[1] + RANGE, 1, {}, INSTRUMENTS),
@@ -151,6 +156,25 @@ def format_headline(table: pl.DataFrame) -> pl.DataFrame:
         texts = {column.title: " ".join(headline_texts(row, column)).strip() or "–" for column in columns}
         rows.append({"Reward": row["reward"], **texts})
     return pl.DataFrame(rows, schema=dict.fromkeys(["Reward", *(column.title for column in columns)], pl.String()))
+
+
+class Bar(NamedTuple):
+    """A row of the first card's chart: how far an AUC is from chance, in percent, and its text."""
+
+    words: str
+    percent: float
+    figure: str
+    interval: str
+
+
+def label_bars(table: pl.DataFrame) -> list[Bar]:
+    """Label AUC without last steps of rollouts, CPMI, and the two cheapest labels; nothing where there is one alone."""
+    rows = [row for row in table.iter_rows(named=True) if row["reward"] in BARS and row[INNER.name] is not None]
+    bars = [
+        Bar(row["reward"], max(0, 100 * (row[INNER.name] - CHANCE_AUC) / (1 - CHANCE_AUC)), *headline_texts(row, INNER))
+        for row in rows
+    ]
+    return bars if len(bars) > 1 else []
 
 
 def measures_labels(headline: pl.DataFrame) -> bool:

@@ -24,7 +24,7 @@ from cpmi_dagster.reports.coverage import Coverage, unmeasured
 from cpmi_dagster.reports.evidence import GROUPINGS
 from cpmi_dagster.reports.figure_style import to_svg
 from cpmi_dagster.reports.findings import findings
-from cpmi_dagster.reports.headline import headline_table, headline_texts, shown_columns
+from cpmi_dagster.reports.headline import headline_table, headline_texts, label_bars, shown_columns
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,
@@ -132,6 +132,8 @@ def render_report(
         models=models,
         headline=Table([column.title for column in shown], rows),
         findings=findings(comparisons),
+        bars=label_bars(headline),
+        pictures=[name for name in plots if name.startswith("headline_")],
         plots={name: Markup(to_svg(figure, f"plot-{name}")) for name, figure in plots.items()},
         groups=[
             [

@@ -1,6 +1,6 @@
 """The report's plots, by the section they are in; a plot is only drawn where it has data.
 
-    report_plots(inputs, comparisons)  ->  {"headline": Figure, "label_quality": Figure, …}
+    report_plots(inputs, comparisons)  ->  {"headline_labels": Figure, "label_quality": Figure, …}
 
 Training curves and calibration are also shown beside the assets of models.
 """
@@ -19,6 +19,7 @@ from cpmi_dagster.reports.figure_style import (
     OTHER_STYLE,
     REWARD_STYLES,
     RIGHT_STEPS,
+    WIDTH_INCHES,
     WRONG_STEPS,
     add_legend,
     colour_of,
@@ -74,7 +75,7 @@ FEW_CURVES = 6
 
 
 def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) -> dict[str, "Figure"]:
-    """The plot of every section that has data: `headline` for the first screen, else by artifact.
+    """The plot of every section that has data: `headline_…` for the first screen, else by artifact.
 
     Args:
         comparisons: `tables.PaperComparison` rows by artifact.
@@ -83,7 +84,7 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
     measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in DRAWN}
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
-        "headline": _draw_headline(measured),
+        **_draw_headline(measured),
         "label_quality": _draw_label_quality(measured["label_quality"]),
         "best_of_n": _draw_best_of_n(measured["best_of_n"], [row.row for row in main_rows(inputs.recipes)]),
         "negatives_ablation": _draw_ablation(measured["negatives_ablation"]),
@@ -95,40 +96,40 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
     return {section: figure for section, figure in figures.items() if figure is not None}
 
 
-def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
-    """Label AUC without last steps and ProcessBench F1 against generated tokens; None where neither has two points."""
+def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> dict[str, "Figure"]:
+    """Label AUC without last steps and ProcessBench F1 against generated tokens, each where it has two points.
+
+    They are two figures, which a narrow page shows one below the other.
+    """
     tokens = measured["efficiency"].filter(column="Token").select("row", cost="measured")
     labels = measured["label_quality"].filter(column=WITHOUT_LAST)
     official = _official(measured["processbench"])
     free = max(labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
     bounds = {"chance": CHANCE_AUC, "best free label": free}
-    shown = [
-        (title, points.join(tokens, on="row", maintain_order="left"), marks | _goldless(points), limits)
-        for title, points, marks, limits in (
-            ("Label AUC without last steps", labels, bounds, official.clear()),
-            ("ProcessBench F1 (%), one threshold", official, {}, official),
-        )
-    ]
-    shown = [each for each in shown if each[1].height > 1]
-    if not shown:
-        return None
-    figure, panels = new_figure(2.7, len(shown), columns=2)
-    for panel, (title, points, marks, limits) in zip(panels, shown, strict=True):
+    figures = {}
+    for name, title, costing, marks, limits in (
+        ("labels", "Label AUC without last steps", labels, bounds, official.clear()),
+        ("models", "ProcessBench F1 (%), one threshold", official, {}, official),
+    ):
+        points = costing.join(tokens, on="row", maintain_order="left")
+        if points.height < 2:
+            continue
+        figures[f"headline_{name}"], (panel,) = new_figure(2.7, width=WIDTH_INCHES / 2)
         ends = []
         for point, low, high in zip(points.iter_rows(named=True), *_error_arms(points), strict=True):
             colour, style = colour_of(point["row"]), {**POINTS, "fmt": marker_of(point["row"])}
             panel.errorbar(point["cost"], point["measured"], yerr=[[low], [high]], color=colour, **style)
             ends.append((point["measured"], point["row"], colour))
-        for name, height in marks.items():
+        for words, height in (marks | _goldless(points)).items():
             if height is not None:
                 panel.axhline(height, **LINE)
-                ends.append((height, name, INK))
+                ends.append((height, words, INK))
         ends += _draw_limits(panel, limits)
         panel.margins(x=0.08, y=0.12)
         panel.set_xlim(left=-0.05)
         label_ends(panel, ends)
         label_axes(panel, "generated tokens, relative to MC", "", title)
-    return figure
+    return figures
 
 
 def _goldless(figures: pl.DataFrame) -> dict[str, float]:

@@ -22,7 +22,7 @@ COLUMN_SCHEMA, COLUMN_LINEAGE, ROW_COUNT = "dagster/column_schema", "dagster/col
 CODE_REFERENCES = "dagster/code_references"
 INPUTS = "tables"
 """The resource that hands tables to assets of somebody's project."""
-PREVIEW_ROWS = 5
+PREVIEW_ROWS, SHOWN_ORIGINS = 5, 3
 PREVIEW_CHARACTERS = 80
 
 
@@ -84,8 +84,10 @@ def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
 
 def _with_origins(meaning: str, sources: Sequence[tuple[str, str]]) -> str:
     """What a column holds, and where it comes from: the UI shows no column lineage of its own."""
-    origins = ", ".join(f"{key}.{name}" for key, name in sources)
-    return f"{meaning} ← {origins}" if origins else meaning
+    origins = [f"{key}.{name}" for key, name in sources]
+    more = [f"{len(origins) - SHOWN_ORIGINS} more"] if len(origins) > SHOWN_ORIGINS else []
+    named = " and ".join([", ".join(origins[:SHOWN_ORIGINS]), *more])
+    return f"{meaning} (from {named})" if origins else meaning
 
 
 def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
