@@ -1,20 +1,29 @@
 """CPMI: step-level reward labels from log-probabilities of answers, without Monte-Carlo rollouts.
 
->>> from cpmi_dagster import score_trajectories
+>>> from cpmi_dagster import label, plot_steps, score_trajectories
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cpmi_dagster.prm.judging import judge
+    from cpmi_dagster.reports.step_plots import plot_steps
+    from cpmi_dagster.rewards.labeling import label
     from cpmi_dagster.scoring.trajectories import score_trajectories
 
-__all__ = ["score_trajectories"]
+__all__ = ["judge", "label", "plot_steps", "score_trajectories"]
+
+_MODULES = {
+    "judge": "prm.judging",
+    "label": "rewards.labeling",
+    "plot_steps": "reports.step_plots",
+    "score_trajectories": "scoring.trajectories",
+}
 
 
 def __getattr__(name: str) -> Any:
     """What users import from here is loaded at its first use, so that importing the package stays cheap."""
-    if name == "score_trajectories":
-        from cpmi_dagster.scoring.trajectories import score_trajectories
-
-        return score_trajectories
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

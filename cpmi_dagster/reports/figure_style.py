@@ -41,13 +41,16 @@ OTHER_STYLE = ("#8c959f", "o")
 _XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+)?=\"[^\"]*\"", re.DOTALL)
 
 
-def new_figure(height: float, panels: int = 1, columns: int = 1, margin: float = 0) -> tuple["Figure", list["Axes"]]:
+def new_figure(
+    height: float, panels: int = 1, columns: int = 1, margin: float = 0, kind: "type[Figure] | None" = None
+) -> tuple["Figure", list["Axes"]]:
     """An empty figure at the report's width.
 
     Args:
         height: inches of a row of panels.
         columns: most panels next to each other.
         margin: inches added to the rows' height.
+        kind: of figure; matplotlib's own by default.
 
     Returns:
         The figure and its panels, row by row.
@@ -56,7 +59,7 @@ def new_figure(height: float, panels: int = 1, columns: int = 1, margin: float =
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    figure = Figure(figsize=(WIDTH_INCHES, height * rows + margin), layout="constrained")
+    figure = (kind or Figure)(figsize=(WIDTH_INCHES, height * rows + margin), layout="constrained")
     figure.patch.set_alpha(0)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:
@@ -146,6 +149,11 @@ def to_svg(figure: "Figure", name: str) -> str:
 
 def to_markdown(figure: "Figure") -> str:
     """Draw as an image on white embedded in Markdown text, for Dagster's metadata."""
+    return f"![](data:image/png;base64,{base64.b64encode(to_png(figure)).decode()})"
+
+
+def to_png(figure: "Figure") -> bytes:
+    """Draw as an image on white."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, facecolor="white")
-    return f"![](data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()})"
+    return buffer.getvalue()
