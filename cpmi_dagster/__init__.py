@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.judging import judge
+    from cpmi_dagster.prm.training_rewards import reward_function
     from cpmi_dagster.reports.step_plots import plot_steps
     from cpmi_dagster.rewards.labeling import label
     from cpmi_dagster.scoring.trajectories import score_trajectories
 
-__all__ = ["judge", "label", "plot_steps", "score_trajectories"]
+__all__ = ["judge", "label", "plot_steps", "reward_function", "score_trajectories"]
 
 _MODULES = {
     "judge": "prm.judging",
     "label": "rewards.labeling",
     "plot_steps": "reports.step_plots",
+    "reward_function": "prm.training_rewards",
     "score_trajectories": "scoring.trajectories",
 }
 
