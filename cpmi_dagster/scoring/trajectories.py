@@ -99,13 +99,14 @@ class ScoredTrajectories:
 
 
 def score_trajectories(
-    trajectories: pl.DataFrame, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
+    trajectories: Any, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
 ) -> pl.DataFrame:
     """CPMI of every step of every trajectory (Eq. 3). A trajectory that cannot be scored never stops the others.
 
     Args:
-        trajectories: id, question, steps (list), gold_answer and, optionally, negative_answers (list). With negative
-            answers no text is generated and the result is deterministic; where there are none, they are sampled.
+        trajectories: a polars frame, or another table that `label` takes: question, steps (list), gold_answer and,
+            optionally, id and negative_answers (list). With negative answers no text is generated and the result is
+            deterministic; where there are none, they are sampled.
         model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or one that is loaded.
         options: see `ScoreOptions`.
 
@@ -122,7 +123,7 @@ def score_trajectories(
 
 
 def score_in_full(
-    trajectories: pl.DataFrame, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
+    trajectories: Any, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
 ) -> ScoredTrajectories:
     """`score_trajectories`, with the log-probabilities behind the scores and what could not be scored.
 
