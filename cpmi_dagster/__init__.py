@@ -1,6 +1,6 @@
 """CPMI: step-level reward labels from log-probabilities of answers, without Monte-Carlo rollouts.
 
->>> from cpmi_dagster import score_trajectories
+>>> from cpmi_dagster import label, plot_steps, score_trajectories
 
 `CpmiLabels` is the component for Dagster projects, `type: cpmi_dagster.CpmiLabels`.
 """
@@ -10,17 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cpmi_dagster.component import CpmiLabels
+    from cpmi_dagster.prm.judging import judge
+    from cpmi_dagster.prm.training_rewards import reward_function
+    from cpmi_dagster.reports.step_plots import plot_steps
+    from cpmi_dagster.rewards.labeling import label
     from cpmi_dagster.scoring.trajectories import score_trajectories
 
-__all__ = ["CpmiLabels", "score_trajectories"]
-PLACES = {"CpmiLabels": "component", "score_trajectories": "scoring.trajectories"}
+__all__ = ["CpmiLabels", "judge", "label", "plot_steps", "reward_function", "score_trajectories"]
+
+_MODULES = {
+    "CpmiLabels": "component",
+    "judge": "prm.judging",
+    "label": "rewards.labeling",
+    "plot_steps": "reports.step_plots",
+    "reward_function": "prm.training_rewards",
+    "score_trajectories": "scoring.trajectories",
+}
 
 
 def __getattr__(name: str) -> Any:
     """What users import from here is loaded at its first use, so that importing the package stays cheap."""
-    if name in PLACES:
-        return getattr(import_module(f"{__name__}.{PLACES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

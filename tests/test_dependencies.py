@@ -52,6 +52,10 @@ def test_every_declared_package_is_pinned():
     ("module", "name"),
     [
         ("cpmi_dagster", "score_trajectories"),
+        ("cpmi_dagster", "label"),
+        ("cpmi_dagster", "judge"),
+        ("cpmi_dagster", "plot_steps"),
+        ("cpmi_dagster", "reward_function"),
         ("cpmi_dagster.answers", "extract_answer"),
         ("cpmi_dagster.answers", "is_equivalent"),
         ("cpmi_dagster.math_shepherd", "parse_row"),

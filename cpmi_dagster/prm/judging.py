@@ -10,20 +10,22 @@ and `steps` are carried over. A solution that cannot be judged keeps its place:
 """
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cpmi_dagster.benchmarks.settings import Benchmarks
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import ScoringError, SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
+from cpmi_dagster.scoring.trajectories import as_frame
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -33,6 +35,14 @@ STANDARD = "-"
 """In place of a file: standard input or output."""
 EXPECTED_FIELDS = "id, question and steps"
 REPLACED = ("probabilities", "first_error", "reason")
+JUDGED_STEPS = {
+    "id": pl.String(),
+    "step_index": pl.Int64(),
+    "step": pl.String(),
+    "probability": pl.Float64(),
+    "is_first_error": pl.Boolean(),
+}
+logger = logging.getLogger(__name__)
 
 
 class Solution(BaseModel):
@@ -82,6 +92,71 @@ class JudgedFile:
 
     judged: int
     rejected: Sequence[tuple[str, str]]
+
+
+def judge(
+    trajectories: Any,
+    prm: "str | LoadedRewardModel",
+    threshold: float = 0.5,
+    device: str = "auto",
+    dtype: str = "auto",
+    form: str | None = None,
+    revision: str | None = None,
+) -> pl.DataFrame:
+    """The probability that each step is right, by a process reward model: `cpmi judge` in a session.
+
+    A bar shows the progress, as by `label`. A solution that cannot be judged is named in a warning.
+
+    Args:
+        trajectories: as for `label`; a gold answer is not needed. The fields of ProcessBench and PRMBench are read too.
+        prm: folder of a reward model, trained here, exported or of others; hub id; or one that is loaded.
+        threshold: a step whose probability is below it counts as wrong.
+        device: auto, or a torch device.
+        dtype: auto (as saved), float32, bfloat16 or float16.
+        form: of a model of others, as its files say by default.
+        revision: of a hub id.
+
+    Returns:
+        id, step_index (from 0), step, probability (in [0, 1]), is_first_error (whether it is the first one below the
+        threshold); one row per step, in the order given.
+
+    Raises:
+        ScoringError: the trajectories are no table, a row of them is wrong, or a score is not a finite number.
+        ModelError: there is no reward model, its form is not known, or the device is not there.
+
+    Examples:
+        >>> from cpmi_dagster import judge
+        >>> solution = {"question": "1 + 1?", "steps": ["1 + 1 = 3.", "The answer is: 3"]}
+        >>> judge([solution], ".cpmi/miniature/models/cpmi_bce").columns
+        ['id', 'step_index', 'step', 'probability', 'is_first_error']
+    """
+    from tqdm.auto import tqdm
+
+    from cpmi_dagster.prm.judge_models import load_judge
+
+    solutions = [_solution(number, row) for number, row in enumerate(as_frame(trajectories).iter_rows(named=True))]
+    model = load_judge(prm, device, dtype, form, revision) if isinstance(prm, str) else prm
+    with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
+
+        def advance(count: int) -> None:
+            bar.update(count)
+
+        rows = judged_rows(model, solutions, threshold, advance)
+    for name, reason in judged_file(rows).rejected:
+        logger.warning("%s was not judged: %s", name, reason)
+    steps = [
+        (str(solution.id), number, step, probability, number == row["first_error"])
+        for solution, row in zip(solutions, rows, strict=True)
+        for number, (step, probability) in enumerate(zip(solution.steps, row["probabilities"] or (), strict=False))
+    ]
+    return pl.DataFrame(steps, JUDGED_STEPS, orient="row")
+
+
+def _solution(number: int, row: Mapping[str, Any]) -> Solution:
+    try:
+        return Solution.model_validate(row)
+    except ValidationError as error:
+        raise ScoringError(f"row {number} (from 0) of the trajectories: {first_complaint(error)}") from error
 
 
 def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> JudgedFile:

@@ -42,7 +42,12 @@ _XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+
 
 
 def new_figure(
-    height: float, panels: int = 1, columns: int = 1, margin: float = 0, width: float = WIDTH_INCHES
+    height: float,
+    panels: int = 1,
+    columns: int = 1,
+    margin: float = 0,
+    width: float = WIDTH_INCHES,
+    kind: "type[Figure] | None" = None,
 ) -> tuple["Figure", list["Axes"]]:
     """An empty figure, at the report's width by default.
 
@@ -51,6 +56,7 @@ def new_figure(
         columns: most panels next to each other.
         margin: inches added to the rows' height.
         width: inches.
+        kind: of figure; matplotlib's own by default.
 
     Returns:
         The figure and its panels, row by row.
@@ -59,7 +65,7 @@ def new_figure(
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    figure = Figure(figsize=(width, height * rows + margin), layout="constrained")
+    figure = (kind or Figure)(figsize=(width, height * rows + margin), layout="constrained")
     figure.patch.set_alpha(0)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:
@@ -149,6 +155,11 @@ def to_svg(figure: "Figure", name: str) -> str:
 
 def to_markdown(figure: "Figure") -> str:
     """Draw as an image on white embedded in Markdown text, for Dagster's metadata."""
+    return f"![](data:image/png;base64,{base64.b64encode(to_png(figure)).decode()})"
+
+
+def to_png(figure: "Figure") -> bytes:
+    """Draw as an image on white."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, facecolor="white")
-    return f"![](data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()})"
+    return buffer.getvalue()

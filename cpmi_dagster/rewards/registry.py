@@ -131,6 +131,13 @@ class RewardType:
         return self.kind == "method" or self.merge is not None
 
     @property
+    def is_of_labeler(self) -> bool:
+        """Whether trajectory and labeler are enough: no rollouts, no second model, no labels or truth of others."""
+        needs = self.needs
+        beside = (needs.policy_steps, needs.prover_steps, needs.prover_scores, needs.truth)
+        return self.kind != "corpus" and not any(part != 0 for part in beside)
+
+    @property
     def reads_no_gold(self) -> bool:
         """Whether it is a control that takes a model, but neither gold answer nor rollouts."""
         return self.kind == "control" and self.needs != Needs() and self.needs == Needs(controls=self.needs.controls)

@@ -134,12 +134,18 @@ def admit(
     return admitted, rejected
 
 
-def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool) -> _Texts:
-    """The texts of a row, if it has a question, steps, a gold answer and the negatives that are needed."""
-    name = f"trajectory `{row['trajectory_id']}`"
-    question, steps = row["question"] or "", row["steps"]
-    answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
-    if not question.strip():
+def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) -> None:
+    """Refuse a trajectory without what labels are made from.
+
+    Args:
+        row: trajectory_id, question, steps.
+        answers: by rank.
+
+    Raises:
+        ScoringError: it has no question or no steps, or a step or answer is missing; the message names it.
+    """
+    name, steps = f"trajectory `{row['trajectory_id']}`", row["steps"]
+    if not (row["question"] or "").strip():
         raise ScoringError(f"{name} has no question; give it one")
     if not steps:
         raise ScoringError(f"{name} has no steps; give it at least one")
@@ -148,6 +154,13 @@ def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted
     for rank, answer in answers.items():
         if not (answer or "").strip():
             raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give its text")
+
+
+def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool) -> _Texts:
+    """The texts of a row, if it has a question, steps, a gold answer and the negatives that are needed."""
+    name, question, steps = f"trajectory `{row['trajectory_id']}`", row["question"], row["steps"]
+    answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
+    check_complete(row, answers)
     if contrasted and not row["rank"]:
         raise ScoringError(
             f"{name} has no hard negatives to contrast its gold answer with: none was given, or every sample equals it"

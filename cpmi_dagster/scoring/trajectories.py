@@ -12,18 +12,20 @@ a            0  marginal             0         ...             ...   ...
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 import polars as pl
 from pydantic import ValidationError
 
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint
+from cpmi_dagster.contracts.tables import HardNegatives, RejectedTrajectories
+from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint, first_line
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.scoring.admission import GOLD_RANK, check_complete
 from cpmi_dagster.scoring.conditionings import template_scores
-from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.logprobs import STAGE, answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
 
 Group = TypeVar("Group", bound=Frozen)
@@ -38,11 +40,10 @@ INPUT_COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-class ScoreOptions(TypedDict, total=False):
-    """How trajectories are scored; every option may be left out.
+class ReadingOptions(TypedDict, total=False):
+    """How trajectories are read by the labeler; every option may be left out.
 
     Attributes:
-        conditionings: which steps are between the question and the answer; default marginal, incremental, prefix.
         templates: how many of the paper's four prompts, the first ones; default 4.
         scorer: tree (packed; default) or reference (one sequence per context and answer; for models that cannot read
             token trees).
@@ -58,7 +59,6 @@ class ScoreOptions(TypedDict, total=False):
         progress: called with the number of trajectories just finished.
     """
 
-    conditionings: Sequence[Conditioning]
     templates: int
     scorer: Literal["tree", "reference"]
     negatives: int
@@ -71,6 +71,16 @@ class ScoreOptions(TypedDict, total=False):
     device_map: str
     layout: Literal["paper", "released"]
     progress: Callable[[int], None] | None
+
+
+class ScoreOptions(ReadingOptions, total=False):
+    """How trajectories are scored: the options of `ReadingOptions`, and one more.
+
+    Attributes:
+        conditionings: which steps are between the question and the answer; default marginal, incremental, prefix.
+    """
+
+    conditionings: Sequence[Conditioning]
 
 
 @dataclass(frozen=True)
@@ -89,13 +99,14 @@ class ScoredTrajectories:
 
 
 def score_trajectories(
-    trajectories: pl.DataFrame, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
+    trajectories: Any, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
 ) -> pl.DataFrame:
     """CPMI of every step of every trajectory (Eq. 3). A trajectory that cannot be scored never stops the others.
 
     Args:
-        trajectories: id, question, steps (list), gold_answer and, optionally, negative_answers (list). With negative
-            answers no text is generated and the result is deterministic; where there are none, they are sampled.
+        trajectories: a polars frame, or another table that `label` takes: question, steps (list), gold_answer and,
+            optionally, id and negative_answers (list). With negative answers no text is generated and the result is
+            deterministic; where there are none, they are sampled.
         model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or one that is loaded.
         options: see `ScoreOptions`.
 
@@ -112,35 +123,86 @@ def score_trajectories(
 
 
 def score_in_full(
-    trajectories: pl.DataFrame, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
+    trajectories: Any, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
 ) -> ScoredTrajectories:
     """`score_trajectories`, with the log-probabilities behind the scores and what could not be scored.
 
     Raises:
         ScoringError, SettingsError, ModelError: as `score_trajectories`.
     """
-    scoring = _settings(Scoring, {name: value for name, value in options.items() if name in Scoring.model_fields})
-    sampling = _settings(Negatives, {"count": options.get("negatives", 4)})
-    frame = check_trajectories(trajectories)
-    if not isinstance(model, LoadedModel):
-        model = loaded_model(model, options)
-    negatives = _negatives(frame, model, sampling, options.get("seed", 0))
-    answers = answer_logprobs(frame, negatives, model, scoring, options.get("progress"))
+    scoring = settings_of(Scoring, options)
+    given = prepared(trajectories, model, options)
+    if progress := options.get("progress"):
+        progress(given.rejected.height)
+    answers = answer_logprobs(given.frame, given.negatives, given.model, scoring, progress)
     scores = template_scores(answers.logprobs, scoring.conditionings)
+    rejected = pl.concat([given.rejected, answers.rejected]).sort("trajectory_id")
     to_id = {"trajectory_id": "id"}
-    return ScoredTrajectories(scores.rename(to_id), answers.logprobs.rename(to_id), answers.rejected.rename(to_id))
+    return ScoredTrajectories(scores.rename(to_id), answers.logprobs.rename(to_id), rejected.rename(to_id))
 
 
-def _settings(group: type[Group], values: Mapping[str, object]) -> Group:
+class Prepared(NamedTuple):
+    """What the labeler reads.
+
+    Attributes:
+        frame: trajectory_id, question, steps, gold_answer, negative_answers of the trajectories that are complete.
+        negatives: rows of `labels.hard_negatives`.
+        model: the labeler.
+        rejected: columns of `labels.rejected_trajectories`, of those that are not complete.
+    """
+
+    frame: pl.DataFrame
+    negatives: pl.DataFrame
+    model: LoadedModel
+    rejected: pl.DataFrame
+
+
+def prepared(
+    trajectories: Any, model: str | Path | LoadedModel, options: ReadingOptions, contrasted: bool = True
+) -> Prepared:
+    """Complete trajectories with their hard negatives, and the model that reads them.
+
+    Args:
+        trajectories: as for `as_frame`.
+        contrasted: hard negatives are sampled where none are listed; if not, there are none.
+
+    Raises:
+        ScoringError, SettingsError, ModelError: as `score_trajectories`.
+    """
+    sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
+    given = check_trajectories(as_frame(trajectories))
+    reasons: dict[str, str] = {}
+    for row in given.iter_rows(named=True):
+        listed = dict(enumerate(row["negative_answers"] or (), start=GOLD_RANK + 1)) if contrasted else {}
+        try:
+            check_complete(row, {GOLD_RANK: row["gold_answer"], **listed})
+        except ScoringError as error:
+            reasons[row["trajectory_id"]] = str(error)
+    frame = given.filter(~pl.col("trajectory_id").is_in(list(reasons)))
+    loaded = model if isinstance(model, LoadedModel) else loaded_model(model, options)
+    negatives = HardNegatives.create_empty()
+    if contrasted:
+        negatives = trajectory_negatives(frame, loaded, sampling, options.get("seed", 0))
+    rejected = [(trajectory_id, STAGE, reason) for trajectory_id, reason in reasons.items()]
+    refusals = pl.DataFrame(rejected, RejectedTrajectories.create_empty().schema, orient="row")
+    return Prepared(frame, negatives, loaded, refusals)
+
+
+def settings_of(group: type[Group], values: Mapping[str, object]) -> Group:
+    """Settings of a kind from the options that are of it.
+
+    Raises:
+        SettingsError: an option has a value that does not exist.
+    """
     try:
-        return group.model_validate(values)
+        return group.model_validate({name: value for name, value in values.items() if name in group.model_fields})
     except ValidationError as error:
         wrong = first_complaint(error)
         name = wrong.place.partition(".")[0]
         raise SettingsError(f"`{name}` is {wrong.given!r}: {wrong.reason}; change it") from error
 
 
-def loaded_model(name: str | Path, options: ScoreOptions) -> LoadedModel:
+def loaded_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
     """The model of that name, as the options say.
 
     Raises:
@@ -153,6 +215,26 @@ def loaded_model(name: str | Path, options: ScoreOptions) -> LoadedModel:
         device=options.get("device", "auto"),
         device_map=options.get("device_map"),
     )
+
+
+def as_frame(trajectories: Any) -> pl.DataFrame:
+    """Trajectories as a polars frame; without the column `id`, they are numbered from 0.
+
+    Args:
+        trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
+
+    Raises:
+        ScoringError: it is none of these.
+    """
+    try:
+        given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
+        frame = pl.DataFrame(given, infer_schema_length=None)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise ScoringError(
+            f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
+            "a datasets.Dataset"
+        ) from error
+    return frame if "id" in frame.columns else frame.with_row_index("id")
 
 
 def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
@@ -190,7 +272,7 @@ def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
     return frame.drop("row").rename({"id": "trajectory_id"})
 
 
-def _negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:
+def trajectory_negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:
     """Rows of `labels.hard_negatives`: the listed answers in their order, and sampled ones where none are listed."""
     from cpmi_dagster.generation.transformers_engine import TransformersEngine
     from cpmi_dagster.negatives.hard_negatives import hard_negatives
@@ -202,8 +284,6 @@ def _negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, see
         answer="negative_answers",
         source=pl.lit("given"),
     )
-    texts = pl.all_horizontal(pl.col(name).is_not_null() for name in ("question", "steps", "gold_answer"))
-    complete = texts & ~pl.col("steps").list.contains(None) & (pl.col("steps").list.len() > 0)
-    bare = frame.filter(~listed & complete & (pl.col("gold_answer").str.strip_chars() != ""))
+    bare = frame.filter(~listed)
     engine = None if bare.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
     return pl.concat([given.explode("rank", "answer"), hard_negatives(bare, engine, sampling, seed).negatives])

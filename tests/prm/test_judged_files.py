@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from cpmi_dagster import judge
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import ModelError, ScoringError, SourceError
 from cpmi_dagster.prm import judge_stream as judge_stream_module
@@ -231,3 +232,23 @@ def test_without_files_the_command_is_a_filter_and_stdout_holds_nothing_but_rows
     assert "2 solutions judged" in given.stderr
     command("--output", str(request.output), input=json.dumps(SOLUTIONS[1]))
     assert [row["id"] for row in rows(request)] == ["empty"]
+
+
+def test_solutions_in_a_session_are_judged_as_in_a_file(request_of, trained, caplog):
+    request = request_of(SOLUTIONS)
+    judge_file(request, ignore)
+    solutions = [{name: row[name] for name in ("id", "question", "steps")} for row in SOLUTIONS]
+    steps = judge(solutions, str(trained.path))
+    for row, solution in zip(rows(request), SOLUTIONS, strict=True):
+        own = steps.filter(id=str(row["id"]))
+        assert own["probability"].to_list() == (row["probabilities"] or [])
+        if row["probabilities"]:
+            assert own["step"].to_list() == solution["steps"]
+            assert (
+                own.filter("is_first_error")["step_index"].to_list() == [row["first_error"]][: row["first_error"] + 1]
+            )
+    assert "empty was not judged: it has no steps" in caplog.text
+    published = {"id": "gsm8k-0", "problem": "How many ?", "steps": ["we add"]}
+    assert judge(pl.DataFrame([published]), load_reward_model(trained.path)).height == 1
+    with pytest.raises(ScoringError, match=r"row 1 \(from 0\) of the trajectories: `question`: it must be text"):
+        judge([solutions[0], {**solutions[0], "question": None}], str(trained.path))

@@ -2,6 +2,7 @@
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from cpmi_dagster import score_trajectories
 from cpmi_dagster.errors import ModelError, ScoringError, SettingsError
@@ -26,6 +27,14 @@ def test_every_step_template_and_conditioning_gets_a_score(qwen3):
     assert result.scores.height == 3 * 3 * 2
     assert result.logprobs.columns[:2] == ["id", "template"]
     assert result.rejected.is_empty()
+
+
+def test_rows_of_another_table_are_scored_as_those_of_a_frame(qwen3):
+    expected = score_trajectories(FRAME, qwen3, templates=1)
+    assert_frame_equal(score_trajectories(FRAME.to_dicts(), qwen3, templates=1), expected)
+    numbered = score_trajectories(FRAME.drop("id"), qwen3, templates=1)
+    assert_frame_equal(numbered.drop("id"), expected.drop("id"))
+    assert set(numbered["id"]) == {"0", "1"}
 
 
 def test_a_model_folder_is_loaded(qwen3, tmp_path):

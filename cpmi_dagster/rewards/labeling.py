@@ -1,0 +1,206 @@
+"""Label trajectories in one call: what the labels of the DAG are made from, without a home.
+
+>>> label([{"question": "1 + 1?", "steps": ["1 + 1 = 2.", "So 3."], "gold_answer": "2"}], "miniature:labeler")
+id  step_index  step        reward_type  reward  soft_label
+0   0           1 + 1 = 2.  cpmi           0.42        0.73
+0   1           So 3.       cpmi          -1.10        0.27
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import polars as pl
+from tqdm.auto import tqdm
+
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.contracts.contexts import FROM_QUESTION, PAPERS, Conditioning
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.negatives.hard_negatives import hard_negatives
+from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.rewards.demand import Demand, demand_of
+from cpmi_dagster.rewards.formulas import Evidence
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
+from cpmi_dagster.rewards.settings import Rewards, SoftLabels
+from cpmi_dagster.rewards.soft_labels import soft_labels
+from cpmi_dagster.rewards.step_rewards import step_rewards
+from cpmi_dagster.scoring.conditionings import template_scores
+from cpmi_dagster.scoring.controls import control_logprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.trajectories import BATCH_SEQUENCES, Prepared, ReadingOptions, as_frame, prepared, settings_of
+from cpmi_dagster.trajectories.question_text import question_id
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LabelledSteps:
+    """Labels, and what could not be labelled.
+
+    Attributes:
+        labels: id, step_index, step (its text), reward_type, reward (in the type's own unit), soft_label (in [0, 1]).
+        rejected: id, stage, reason.
+        notes: a sentence on every trajectory that lacks some reward types.
+    """
+
+    labels: pl.DataFrame
+    rejected: pl.DataFrame
+    notes: list[str]
+
+
+def label(
+    trajectories: Any,
+    model: str | Path | LoadedModel,
+    rewards: Sequence[str] = ("cpmi",),
+    default_conditioning: Conditioning = PAPERS,
+    **options: Unpack[ReadingOptions],
+) -> pl.DataFrame:
+    """Rewards and soft labels of every step, as a run of the DAG with the same ids and seed makes them.
+
+    A bar shows the progress on a terminal, and in a notebook that has ipywidgets. A trajectory that cannot be labelled
+    is named in a warning and never stops the others; `label_in_full` returns the reasons.
+
+    Args:
+        trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`, with question, steps (list of
+            texts), gold_answer and, optionally, id and negative_answers (list). With negative answers nothing is
+            sampled; where there are none, the model samples them.
+        model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or one that is loaded.
+        rewards: names of reward types, of those that trajectory and labeler are enough for.
+        default_conditioning: which steps are between question and answer, for the types whose name does not say it.
+        options: see `ReadingOptions`.
+
+    Returns:
+        id, step_index (from 0), step, reward_type, reward, soft_label (Eq. 7, over all trajectories that are given);
+        one row per step and reward type, in the order given.
+
+    Raises:
+        SettingsError: a reward type or option does not exist, or the type needs more than trajectory and labeler.
+        ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
+        ModelError: the model cannot be loaded, or cannot read token trees.
+
+    Examples:
+        >>> from cpmi_dagster import label
+        >>> hats = {
+        ...     "question": "Ann has 3 hats and buys 2. How many has she?",
+        ...     "steps": ["3 + 2 = 5.", "One is lost: 5 - 1 = 4. The answer is: 4"],
+        ...     "gold_answer": "5",
+        ...     "negative_answers": ["6", "1"],
+        ... }
+        >>> labels = label([hats], "miniature:labeler")
+        >>> labels.columns
+        ['id', 'step_index', 'step', 'reward_type', 'reward', 'soft_label']
+        >>> right, wrong = labels["reward"]
+        >>> right > wrong
+        True
+    """
+    frame, demand = as_frame(trajectories), labeler_demand(rewards, default_conditioning, options)
+    with tqdm(total=_passes(demand) * frame.height, desc="labelling", disable=None) as bar:
+
+        def advance(count: int) -> None:
+            bar.update(count)
+
+        options.setdefault("progress", advance)
+        made = label_in_full(frame, model, rewards, default_conditioning, **options)
+    for sentence in (*made.rejected["reason"], *made.notes):
+        logger.warning(sentence)
+    return made.labels
+
+
+def label_in_full(
+    trajectories: Any,
+    model: str | Path | LoadedModel,
+    rewards: Sequence[str] = ("cpmi",),
+    default_conditioning: Conditioning = PAPERS,
+    **options: Unpack[ReadingOptions],
+) -> LabelledSteps:
+    """`label` without a bar, with what could not be labelled.
+
+    Raises:
+        SettingsError, ScoringError, ModelError: as `label`.
+    """
+    demand = labeler_demand(rewards, default_conditioning, options)
+    given = prepared(trajectories, model, options, contrasted=demand.negatives > 0)
+    evidence, rejected, notes = _evidence(given, demand, default_conditioning, options)
+    types = list(dict.fromkeys(rewards))
+    made = step_rewards(evidence, types)
+    labels = made.with_columns(soft_labels(made, SoftLabels())["soft_label"])
+    steps = given.frame.with_row_index("row").select(
+        "row", "trajectory_id", step_index=pl.int_ranges(pl.col("steps").list.len()), step="steps"
+    )
+    rows = steps.explode("step_index", "step").join(labels, on=["trajectory_id", "step_index"])
+    rows = rows.sort("row", pl.col("reward_type").cast(pl.Enum(types)), "step_index").drop("row")
+    to_id = {"trajectory_id": "id"}
+    return LabelledSteps(rows.rename(to_id), rejected.rename(to_id), notes)
+
+
+def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: ReadingOptions) -> Demand:
+    """What the reward types need, if trajectory and labeler are enough for it.
+
+    Raises:
+        SettingsError: as `label`.
+    """
+    settings_of(Rewards, {"types": (), "default_conditioning": conditioning})
+    count = options.get("negatives", Negatives().count)
+    for entry in map(reward_type, rewards):
+        if not entry.is_of_labeler:
+            enough = ", ".join(name for name, other in REWARD_TYPES.items() if other.is_of_labeler)
+            raise SettingsError(
+                f"`{entry.name}` needs more than a trajectory and its labeler; make it with `cpmi run`, or give one of "
+                f"{enough}"
+            )
+        if (entry.needs.negatives or 0) > count:
+            raise SettingsError(
+                f"`{entry.name}` needs {entry.needs.negatives} hard negatives, and `negatives` is {count}; raise it, "
+                "or leave the type out"
+            )
+    return demand_of(rewards, conditioning, count)
+
+
+def _passes(demand: Demand) -> int:
+    """How often the labeler goes over the trajectories."""
+    return bool(demand.conditionings) + bool(demand.controls)
+
+
+def _evidence(
+    given: Prepared, demand: Demand, conditioning: Conditioning, options: ReadingOptions
+) -> tuple[Evidence, pl.DataFrame, list[str]]:
+    """What the rewards are computed from, what could not be scored, and notes on what controls lack."""
+    progress, seed, contrasted = options.get("progress"), options.get("seed", 0), demand.negatives > 0
+    scoring = settings_of(Scoring, {**options, "conditionings": demand.conditionings})
+    if progress:
+        progress(given.rejected.height * _passes(demand))
+    logprobs, rejected, notes = AnswerLogprobs.create_empty(), given.rejected, []
+    if demand.conditionings:
+        scored = answer_logprobs(given.frame, given.negatives, given.model, scoring, progress, contrasted=contrasted)
+        logprobs, rejected = scored.logprobs, pl.concat([rejected, scored.rejected])
+    read = ControlLogprobs.create_empty()
+    if demand.controls:
+        names = [question_id(question) for question in given.frame["question"]]
+        pool = given.frame.with_columns(question_id=pl.Series(names, dtype=pl.String))
+        by_control = {"other_step": given.negatives}
+        if FROM_QUESTION in demand.controls:
+            sampling = Negatives(count=options.get("negatives", Negatives().count), sees="question")
+            engine = TransformersEngine(given.model, BATCH_SEQUENCES)
+            by_control[FROM_QUESTION] = hard_negatives(pool, engine, sampling, seed).negatives
+        alone = scoring.model_copy(update={"conditionings": (conditioning,)})
+        made = control_logprobs(pool, pool, by_control, given.model, alone, demand.controls, seed, progress)
+        read, notes = made.logprobs, made.notes
+    final_answers = [extract_answer(steps[-1]) for steps in given.frame["steps"]]
+    evidence = Evidence(
+        logprobs=logprobs,
+        scores=template_scores(logprobs, demand.conditionings if contrasted else ()),
+        policy_rollouts=Rollouts.create_empty(),
+        prover_rollouts=Rollouts.create_empty(),
+        trajectories=given.frame.with_columns(final_answer=pl.Series(final_answers, dtype=pl.String)),
+        default_conditioning=conditioning,
+        alpha=0,
+        seed=seed,
+        control_logprobs=read,
+    )
+    return evidence, rejected, notes

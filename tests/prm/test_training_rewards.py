@@ -1,0 +1,125 @@
+"""The reward function of reinforcement learning: outcome and steps of completions, as TRL and verl ask for them."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from cpmi_dagster import judge, label, reward_function
+from cpmi_dagster.errors import ScoringError, SettingsError
+from cpmi_dagster.models.language_models import load_language_model
+from cpmi_dagster.prm.training_rewards import split_steps
+
+ROOT = Path(__file__).resolve().parents[2]
+OF_ITS_OWN = ROOT / ".venv-trl" / "bin" / "python"
+QUESTION = "Ann has 3 hats and buys 2. How many has she?"
+RIGHT, WRONG = "3 + 2 = 5.\n\nThe answer is: $5.00", "3 - 2 = 1.\nThe answer is: 1"
+PROMPTS, COMPLETIONS, GOLDS, WRONGS = [QUESTION] * 2, [RIGHT, WRONG], ["5", "5"], [["6", "1"]] * 2
+
+
+@pytest.fixture(scope="module")
+def labeler():
+    return load_language_model("miniature:labeler", dtype="float32", device="cpu")
+
+
+def test_steps_have_the_rewards_of_label_and_the_outcome_is_the_final_answer(labeler):
+    reward = reward_function(labeler, outcome_weight=2.0, step_weight=0.5, over_steps="min")
+    right, wrong = reward.in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS, negative_answers=WRONGS)
+    rows = [
+        {"question": QUESTION, "steps": split_steps(text), "gold_answer": "5", "negative_answers": WRONGS[0]}
+        for text in COMPLETIONS
+    ]
+    expected = label(rows, labeler)["reward"].to_list()
+    assert [*right.steps, *wrong.steps] == pytest.approx(expected, abs=1e-5)
+    assert (right.outcome, wrong.outcome) == (1.0, 0.0)
+    assert right.total == pytest.approx(2.0 + 0.5 * min(right.steps))
+    assert wrong.total == pytest.approx(0.5 * min(wrong.steps))
+
+
+@pytest.mark.parametrize(
+    ("name", "together"), [("mean", fmean), ("min", min), ("sum", sum), ("last", lambda steps: steps[-1])]
+)
+def test_the_steps_of_a_completion_are_taken_together_as_asked(labeler, name, together):
+    reward = reward_function(labeler, "step_length", over_steps=name, outcome_weight=0)
+    assert reward(PROMPTS, COMPLETIONS, gold_answer=GOLDS) == [
+        together([-float(len(step)) for step in split_steps(text)]) for text in COMPLETIONS
+    ]
+
+
+def test_a_reward_model_gives_the_probabilities_of_judge(build_reward_model):
+    model = build_reward_model(context=512)
+    right, wrong = reward_function(model).in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS)
+    rows = [{"question": QUESTION, "steps": split_steps(text)} for text in COMPLETIONS]
+    assert [*right.steps, *wrong.steps] == pytest.approx(judge(rows, model)["probability"].to_list(), abs=1e-6)
+
+
+def test_a_completion_has_the_same_reward_whatever_form_and_batch_it_comes_in(labeler):
+    reward = reward_function(labeler)
+    expected = reward(prompts=PROMPTS, completions=COMPLETIONS, gold_answer=GOLDS)
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
+    answers = [[{"role": "assistant", "content": [{"type": "text", "text": text}]}] for text in COMPLETIONS]
+    assert reward([chat] * 2, answers, gold_answer=[5, 5]) == pytest.approx(expected, abs=1e-5)
+    assert reward(["Solve: …"] * 2, COMPLETIONS, gold_answer=GOLDS, question=PROMPTS) == expected
+    alone = [reward([QUESTION], [text], gold_answer=["5"])[0] for text in COMPLETIONS]
+    assert alone == pytest.approx(expected, abs=1e-5)
+    extras = [{"question": QUESTION}] * 2
+    assert reward.compute_scores(["gsm8k"] * 2, COMPLETIONS, GOLDS, extras) == expected
+    assert reward.compute_score("gsm8k", RIGHT, "5", extras[0]) == pytest.approx(expected[0], abs=1e-5)
+
+
+def test_what_cannot_be_scored_has_its_outcome_alone_and_is_logged(labeler, caplog):
+    logged = {}
+    reward = reward_function(labeler)
+    long = "So " * 3000 + "\nThe answer is: 5"
+    right, empty, long = reward(
+        [QUESTION] * 3, [RIGHT, " \n", long], gold_answer=["5"] * 3, log_metric=logged.__setitem__, trainer_state=None
+    )
+    assert (empty, long) == (0.0, 1.0) and right > 1
+    assert "2 of 3 completions have no step rewards" in caplog.text
+    assert logged == pytest.approx(
+        {"cpmi_reward/outcome": 2 / 3, "cpmi_reward/steps": right - 1, "cpmi_reward/unscored": 2 / 3}
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompts", "completions", "columns", "words"),
+    [
+        (PROMPTS, [RIGHT], {"gold_answer": GOLDS}, "2 `prompts`, 1 `completions`, 2 `gold_answer`; give as many"),
+        (PROMPTS, COMPLETIONS, {"gold_answer": ["5"]}, "2 `completions`, 1 `gold_answer`"),
+        (PROMPTS, COMPLETIONS, {"answer": GOLDS}, "needs gold answers in the column `gold_answer`"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_one_sentence(labeler, prompts, completions, columns, words):
+    with pytest.raises(ScoringError, match=words):
+        reward_function(labeler)(prompts, completions, **columns)
+
+
+def test_what_cannot_be_had_is_refused_before_the_training(labeler):
+    with pytest.raises(SettingsError, match="`mc` needs more"):
+        reward_function(labeler, "mc")
+    with pytest.raises(SettingsError, match="`over_steps` is 'median'"):
+        reward_function(labeler, over_steps="median")
+    with pytest.raises(ScoringError, match=r"row 0 \(from 0\) has no `question`"):
+        reward_function(labeler).compute_score("gsm8k", RIGHT, "5")
+
+
+@pytest.mark.slow
+def test_trl_trains_ten_steps_of_grpo_with_it():
+    if not (OF_ITS_OWN.exists() or find_spec("trl")):
+        pytest.skip("TRL is not installed; `make test-trl` makes an environment of its own and runs this there")
+    python = str(OF_ITS_OWN) if OF_ITS_OWN.exists() else sys.executable
+    script, rows = Path(__file__).with_name("grpo_run.py"), ROOT / "docs" / "examples" / "trajectories.jsonl"
+    done = subprocess.run([python, str(script), str(rows)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout.splitlines()[-1])
+    steps = [entry for entry in made["log"] if "loss" in entry]
+    assert [later["step"] - earlier["step"] for earlier, later in pairwise(steps)] == [1] * 9
+    assert made["moved"] > 0 and all(entry["cpmi_reward/unscored"] == 0 for entry in steps)
+    for entry in steps:
+        parts = entry["cpmi_reward/outcome"] + entry["cpmi_reward/steps"]
+        assert entry["rewards/cpmi_reward/mean"] == pytest.approx(parts, abs=1e-5)
