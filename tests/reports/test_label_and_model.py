@@ -87,7 +87,7 @@ def test_the_controls_have_rows_of_their_own_and_are_neither_compared_nor_labels
     assert rows["reward"].to_list() == ["Trained on true steps", "Trained on uniform labels"]
     assert rows["processbench_f1"].null_count() == 0 and rows["label_auc"].count() == 0
     assert any("one trained on true steps " in found.figures for found in findings(frames))
-    assert {"headline", "label_and_model_quality"} < set(report_plots(controlled, frames))
+    assert {"headline_models", "label_and_model_quality"} < set(report_plots(controlled, frames))
 
 
 def test_without_truth_or_models_there_is_nothing_to_correlate(inputs: ReportInputs):

@@ -17,9 +17,10 @@ from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.coverage import Coverage
 from cpmi_dagster.reports.figure_style import spread, to_svg
-from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
+from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table, label_bars
 from cpmi_dagster.reports.html import comparison_table, order_columns, plain_table, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import WITHOUT_LAST
 from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.reports.plots import draw_calibration, report_plots
 from cpmi_dagster.resources.lake.database import Database
@@ -100,9 +101,18 @@ def test_what_is_shown_is_escaped_and_the_papers_figures_are_marked(report: str)
 
 
 def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
-    plots = re.findall(r'<div class="plot" role="img" aria-label="([^"]+)">', report)
-    assert len(plots) == report.count("<svg") == 8
+    plots = re.findall(r'<div class="plot( panels)?" role="img" aria-label="([^"]+)">', report)
+    assert len(plots) == report.count("<svg") - 1 == 8  # the first picture has two
+    assert [bool(panels) for panels, _ in plots] == [True, *[False] * 7]
     assert "currentColor" in report
+
+
+def test_the_first_card_has_a_bar_for_rollouts_ours_and_the_two_cheapest_labels(report: str, comparisons: Comparisons):
+    bars = label_bars(headline_table(comparisons))
+    assert [bar.words for bar in bars][:2] == ["MC", "CPMI"]
+    assert report.count("<dt>") >= len(bars) and report.count('<span style="width: ') == len(bars)
+    quality = comparisons["label_quality"].filter(row="CPMI", column=WITHOUT_LAST)["measured"].item()
+    assert bars[1].percent == pytest.approx(max(0, 200 * (quality - 0.5)))
 
 
 def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
