@@ -145,7 +145,7 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
         return (
             f"{found}; this benchmark takes questions from training splits: keep that in mind when you read its figures"
         )
-    rows = "remove the rows of these questions from the source at sources.math_shepherd"
+    rows = "remove the rows of these questions from the source at sources.trajectories"
     return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
 
 
