@@ -27,6 +27,7 @@ from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_RO
 from cpmi_dagster.resources.dag.shard_op import ShardCheck
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 
@@ -193,14 +194,18 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
 
 @dg.asset_check(asset=["dataset", "soft_labels"], blocking=True)
 def soft_labels_vary(lake: LakeParam) -> dg.AssetCheckResult:
-    """No reward type gives every step the same label; a model could learn nothing from it."""
+    """No reward type gives every step the same label; a model could learn nothing from it.
+
+    A free control may: `final_answer` does where all solutions end in the gold answer.
+    """
     spread = lake.read(SOFT_LABELS).group_by("reward_type").agg(spread=pl.col("soft_label").std())
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
-    said = f"every step has the same label by {', '.join(constant)}; give more solutions, or solutions of more steps"
+    wrong = [name for name in constant if name not in REWARD_TYPES or not REWARD_TYPES[name].is_free]
+    said = f"every step has the same label by {', '.join(wrong)}; give more solutions, or solutions of more steps"
     return dg.AssetCheckResult(
-        passed=not constant,
+        passed=not wrong,
         metadata={"constant": ", ".join(constant) or "none"},
-        description=said if constant else None,
+        description=said if wrong else None,
     )
 
 
