@@ -12,6 +12,7 @@ from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, REFERENCES, SHEPHE
 from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.file_states import changed_while_read
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.stage import stage
@@ -37,8 +38,8 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 
 @stage(
     SHEPHERD,
-    code_version="4",
-    sources=lambda settings: _named("math_shepherd", settings.sources.math_shepherd),
+    code_version="5",
+    sources=lambda settings: _named("math_shepherd", settings.sources.trajectories),
     settings=["shards"],
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
@@ -60,15 +61,16 @@ def _has_read(record: FileRecord, run: StageRun, filled_at: str) -> bool:
 def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
     """The rows of all sources, batch by batch, with their numbers and shards."""
     advance = run.track("reading", PERCENT)
-    sources = run.settings.sources.math_shepherd
-    rows = run.sources.stream_all(sources)
+    sources = run.settings.sources.trajectories
     ids: dict[str, int] = {}
-    first, percent, batch = 0, 0, list(islice(rows, BATCH_ROWS))
-    while batch:
-        yield number_rows((row for row, _ in batch), first, run.settings.shards, ids)
-        first, read = first + len(batch), int(PERCENT * batch[-1][1])
-        advance(read - percent)
-        percent, batch = read, list(islice(rows, BATCH_ROWS))
+    first = percent = 0
+    for number, source in enumerate(sources):
+        rows = run.sources.stream(source)
+        while batch := list(islice(rows, BATCH_ROWS)):
+            yield number_rows((row for row, _ in batch), first, run.settings.shards, ids, source.reading)
+            first, read = first + len(batch), int(PERCENT * (number + batch[-1][1]) / len(sources))
+            advance(read - percent)
+            percent = read
     places = ", ".join(source.place for source in sources)
     if not first:
         raise SourceError(f"the trajectory source {places} has no rows")
@@ -77,7 +79,7 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
 
 
 def _versions(run: StageRun) -> dict[str, Any]:
-    sources = _named("math_shepherd", run.settings.sources.math_shepherd)
+    sources = _named("math_shepherd", run.settings.sources.trajectories)
     return {name: run.sources.version(source) for name, source in sources.items()}
 
 
@@ -89,7 +91,9 @@ def _versions(run: StageRun) -> dict[str, Any]:
 def step_truth(run: StageRun) -> StageOutput:
     """True step labels, from people or from a generated world; empty unless the profile names a source."""
     rows = run.sources.stream_all(run.settings.sources.step_truth)
-    return StageOutput(read_step_truth(row for row, _ in rows))
+    truth, without = read_step_truth(row for row, _ in rows)
+    notes = [f"{counted(without, 'row')} of the source of truth say of no step whether it is right"] if without else []
+    return StageOutput(truth, notes=notes)
 
 
 @stage(

@@ -22,6 +22,7 @@ from pydantic import ConfigDict, Field
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.places import expanded
+from cpmi_dagster.profiles.sources import EARLIER_NAME
 
 STARTER = """type: {type_name}
 
@@ -102,8 +103,8 @@ class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
         if self.trajectories is None:
             return self.settings
         sources = self.settings.get("sources") or {}
-        if "math_shepherd" in sources:
-            raise SettingsError(f"{file} names `trajectories` and `settings.sources.math_shepherd`; remove one of them")
+        if named := {"trajectories", EARLIER_NAME} & set(sources):
+            raise SettingsError(f"{file} names `trajectories` and `settings.sources.{named.pop()}`; remove one of them")
         path = str((file.parent / expanded(self.trajectories.path)).absolute())
         source = {"path": path, "relation": self.trajectories.relation}
-        return {**self.settings, "sources": {**sources, "math_shepherd": source}}
+        return {**self.settings, "sources": {**sources, "trajectories": source}}

@@ -37,7 +37,7 @@ from cpmi_dagster.resources.dag.run_profile import run_profile
 from cpmi_dagster.resources.dag.shard_op import ShardOp
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
 from cpmi_dagster.resources.dag.stage import Stage
-from cpmi_dagster.resources.dag.starter import write_starter
+from cpmi_dagster.resources.dag.starter import starter_for
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.database import Database, query
 from cpmi_dagster.resources.lake.lake import Lake
@@ -52,7 +52,7 @@ __all__ = [
     "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "column_origins", "defs",
     "evaluate", "examine", "export", "headline", "home_status", "labels_made", "left_out", "load_settings",
     "part_of_project", "plan", "query", "remove_unused", "run_with_progress", "serve_explorer", "serve_judge",
-    "serve_ui", "trace", "unused_files", "verify_home", "write_labels", "write_starter",
+    "serve_ui", "starter_for", "trace", "unused_files", "verify_home", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

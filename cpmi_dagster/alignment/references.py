@@ -22,7 +22,7 @@ from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text
-from cpmi_dagster.trajectories.forms import answer_text
+from cpmi_dagster.trajectories.row_fields import answer_text
 
 PUBLISHED = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
 QUESTION_FIELDS = ("question", "problem")

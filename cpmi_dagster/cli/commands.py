@@ -14,7 +14,7 @@ import typer
 from cpmi_dagster.cli import labels, results, tables, views
 from cpmi_dagster.cli.leaving import leave
 from cpmi_dagster.cli.logged_console import LOG
-from cpmi_dagster.cli.option_texts import parse_parameters, parse_shards
+from cpmi_dagster.cli.option_texts import parse_fields, parse_parameters, parse_shards
 from cpmi_dagster.cli.options import (
     ERR,
     GIVEN,
@@ -27,6 +27,7 @@ from cpmi_dagster.cli.options import (
 )
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.json_log import check_log_format, log_as_json, logs_are_json
+from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
 __all__ = ["app", "labels", "main", "results"]
 
@@ -35,7 +36,9 @@ WITHOUT_PROFILE = re.compile(r"`cpmi run(?! -p)")
 
 @app.command(epilog="Example: `cpmi init --input trajectories.jsonl --model Qwen/Qwen3-8B-Base --output mine.yaml`")
 def init(
-    input: Annotated[Path, typer.Option(help="Trajectories: .jsonl, .json, .parquet, .gz, or a folder of them.")],
+    input: Annotated[
+        str, typer.Option(help="Trajectories: .jsonl, .json, .csv, .parquet, .arrow, .gz, a folder, or a hub id.")
+    ],
     model: Annotated[
         str, typer.Option(help="Labeler and backbone: local folder, GGUF file, hub id, or miniature:labeler.")
     ],
@@ -43,13 +46,23 @@ def init(
         Path | None, typer.Option(help="The profile to write; by default the input's name with .yaml, in this folder.")
     ] = None,
     force: Annotated[bool, typer.Option(help="Overwrite an existing profile.")] = False,
+    split: Annotated[Splitting, typer.Option(help="Where a solution that is one text is split into steps.")] = AUTO,
+    map: Annotated[
+        list[str] | None, typer.Option(help="A field by another name, e.g. gold_answer=answer; may be repeated.")
+    ] = None,
+    config: Annotated[str | None, typer.Option(help="Configuration of a hub id.")] = None,
+    hub_split: Annotated[str, typer.Option(help="Split of a hub id.")] = "train",
     quiet: QuietOption = False,
 ) -> None:
-    """Inspect your trajectories, and write a commented profile that labels them and trains a reward model."""
+    """Inspect your trajectories, show how the first is read, and write a profile that labels them, with comments."""
     from cpmi_dagster import definitions
 
+    source = {"fields": parse_fields(map or []), "steps": split, "config": config, "split": hub_split}
     with views.bar(ERR, "reading", quiet) as advance:
-        starter = definitions.write_starter(input, model, output, force, advance)
+        starter = definitions.starter_for(input, model, output, force, advance, **source)
+    if not quiet:
+        views.show_first_row(OUT, starter.look.first)
+    starter.write()
     if not quiet:
         views.show_starter(OUT, starter)
 

@@ -44,6 +44,21 @@ def parse_conditionings(text: str) -> list[str]:
     return [name for name in CONDITIONINGS if name in names]
 
 
+def parse_fields(texts: Sequence[str]) -> dict[str, str]:
+    """The file's names of fields by ours, of texts such as `gold_answer=answer`.
+
+    Raises:
+        UsageError: a text is not of that form.
+    """
+    fields = {}
+    for text in texts:
+        name, _, field = text.partition("=")
+        if not name or not field:
+            raise UsageError(f"--map {text}: write our name and the file's, as in gold_answer=answer")
+        fields[name] = field
+    return fields
+
+
 def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
     """Parameters by role, of texts such as `labeler=8.2e9`.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from cpmi_dagster.planning.plan import Plan
+    from cpmi_dagster.profiles.first_look import FirstRow
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.clean import Unused
     from cpmi_dagster.resources.commands.verification import Verification
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10
+SHOWN_STEPS, SHOWN_CHARACTERS = 20, 300
 WIDE = 130
 """Columns of a terminal from which the headline has its intervals."""
 STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
@@ -68,6 +70,20 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
         yield advance
 
 
+def show_first_row(console: Console, first: "FirstRow") -> None:
+    """The first row that can be read, step by step, as a run reads it."""
+    marks = [{True: " (+)", False: " (-)"}[label] for label in first.labels or ()] or [""] * len(first.steps)
+    facts = {"question": cut(first.question, SHOWN_CHARACTERS)}
+    for number, step in enumerate(first.steps[:SHOWN_STEPS], start=1):
+        facts[f"step {number}{marks[number - 1]}"] = cut(step, SHOWN_CHARACTERS)
+    if len(first.steps) > SHOWN_STEPS:
+        facts["more steps"] = f"{len(first.steps) - SHOWN_STEPS:,}"
+    facts["gold answer"] = first.gold_answer or "none"
+    if first.unread:
+        facts["not read"] = cut(", ".join(first.unread), MAX_CELL)
+    console.print(facts_table(f"{first.place} as it is read ({first.form})", facts))
+
+
 def show_starter(console: Console, starter: "Starter") -> None:
     """What a file of trajectories holds, the profile written for it, and further commands."""
     look, model = starter.look, starter.model_place
@@ -86,6 +102,7 @@ def show_starter(console: Console, starter: "Starter") -> None:
         "steps": f"{look.median_steps:g} in the median, {look.most_steps} at most",
         "with gold answer": f"{look.answered:,}",
         "with labels": f"{look.labelled:,}" + (", as the reward type math_shepherd" if look.labelled else ""),
+        "judged by people": f"{look.judged:,}" + (", as sources.step_truth" if look.judged else ""),
         "with id": ids,
         "rejected rows": [f"{look.rejected.height:,}", *rejected],
         "shards": f"{look.shards}",
@@ -93,12 +110,13 @@ def show_starter(console: Console, starter: "Starter") -> None:
         if model
         else f"{starter.model}, a hub id, downloaded when it is first used",
     }
-    console.print(facts_table(str(starter.source), facts))
+    console.print(facts_table(starter.source, facts))
     option = f" -p {shlex.quote(str(starter.path))}"
     lines = [f"Profile  {starter.path}"]
     if look.unanswered:
         lines.append(
-            f"First    name the sets of gold answers at `references` in the profile; without them, "
+            f"First    name the field of gold answers (--map gold_answer=FIELD), or the sets that have them at "
+            f"`references` in the profile; without, "
             f"{look.unanswered:,} of {look.trajectories:,} trajectories are left out"
         )
     lines += [

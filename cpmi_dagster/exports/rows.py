@@ -16,7 +16,8 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.exports import FormName
 from cpmi_dagster.exports.hard_labels import HardLabels
 from cpmi_dagster.rewards.dataset import KEY, negative_lists, step_lists
-from cpmi_dagster.trajectories.forms import MARKS, TrlRow
+from cpmi_dagster.trajectories.row_fields import MARKS
+from cpmi_dagster.trajectories.step_rows import TrlRow
 from cpmi_dagster.trajectories.step_segments import MARKER
 
 DEFAULT_FORM: FormName = "trl"

@@ -31,7 +31,8 @@ from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ReadingOptions, loaded_model
-from cpmi_dagster.trajectories.forms import answer_text
+from cpmi_dagster.trajectories.row_fields import answer_text
+from cpmi_dagster.trajectories.solution_text import split_steps
 
 PRM = "prm"
 """In the place of a reward type: the model is a process reward model."""
@@ -191,9 +192,10 @@ def reward_function(
 ) -> RewardFunction:
     """A reward function for reinforcement learning, of the outcome and of the steps; loads the model once.
 
-    The lines of a completion are its steps. All completions of a call are scored together, and what completions of one
-    question share is read once. The wrong answers that CPMI contrasts with are the data set's `negative_answers`, else
-    edits of the gold answer; text is sampled only for a gold answer that has no edits, such as a lone sign.
+    A completion is split into steps as `cpmi init --split auto` splits a text. All completions of a call are scored
+    together, and what completions of one question share is read once. The wrong answers that CPMI contrasts with are
+    the data set's `negative_answers`, else edits of the gold answer; text is sampled only for a gold answer that has no
+    edits, such as a lone sign.
 
     Args:
         model: for a reward type, the labeler, as for `label`; for `prm`, the reward model, as for `judge`.
@@ -236,11 +238,6 @@ def reward_function(
             _labelled, model=labeler, reward=reward, default_conditioning=default_conditioning, options=options
         )
     return RewardFunction(f"{reward}_reward", score_steps, OVER_STEPS[over_steps], outcome_weight, step_weight, answers)
-
-
-def split_steps(text: str) -> list[str]:
-    """The steps of a completion: its lines, blank ones left out."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def text_of(text: Text) -> str:

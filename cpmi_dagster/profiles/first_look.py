@@ -11,29 +11,37 @@ is kept of each is a few numbers: a large corpus is read once, and never held.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.forms import MathShepherdRow, Prm800kRow, ProcessBenchRow, QuestionRow, TrlRow, form_of
+from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
 from cpmi_dagster.trajectories.question_text import question_id
-from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows
+from cpmi_dagster.trajectories.rows import AS_IT_IS, Reading, Row, Unreadable, number_rows
 
-FORM_NAMES = {
-    MathShepherdRow: "Math-Shepherd",
-    TrlRow: "TRL",
-    Prm800kRow: "PRM800K",
-    ProcessBenchRow: "ProcessBench",
-    QuestionRow: "question and steps",
-    None: "in none of the forms",
-}
-UNREADABLE = "no JSON object"
+NO_FORM = "in none of the forms"
+UNREADABLE = "unreadable"
+JUDGED = [form.name for form in FORMS if form.is_judged]
 BATCH_ROWS = 10_000
 TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
+
+
+@dataclass(frozen=True)
+class FirstRow:
+    """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread."""
+
+    place: str
+    form: str
+    question: str
+    steps: Sequence[str]
+    labels: Sequence[bool] | None
+    gold_answer: str | None
+    unread: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,14 @@ class FirstLook:
         trajectories: rows that a run can label, given their gold answers.
         answered: trajectories with a gold answer of their own.
         labelled: trajectories with step labels.
+        judged: trajectories whose steps people have judged.
         identified: trajectories with an id.
         repeated_ids: rows with the id of an earlier row.
         questions: different questions of the trajectories.
         median_steps: of a trajectory.
         most_steps: of a trajectory.
         rejected: row_number (from 0), place in the file, stage and reason of the other rows, in order.
+        first: the first of them that can be read.
     """
 
     rows: int
@@ -59,12 +69,14 @@ class FirstLook:
     trajectories: int
     answered: int
     labelled: int
+    judged: int
     identified: int
     repeated_ids: int
     questions: int
     median_steps: float
     most_steps: int
     rejected: pl.DataFrame
+    first: FirstRow
 
     @property
     def unanswered(self) -> int:
@@ -83,12 +95,13 @@ class FirstLook:
         return min(MOST_SHARDS, max(1, math.ceil(self.trajectories / TRAJECTORIES_PER_SHARD)))
 
 
-def look_over(source: str, rows: Iterable[tuple[Row, str]]) -> FirstLook:
+def look_over(source: str, rows: Iterable[tuple[Row, str]], reading: Reading = AS_IT_IS) -> FirstLook:
     """Count what the rows of a source hold.
 
     Args:
         source: what errors call it.
-        rows: each with its place in the source, as in `line 3`.
+        rows: by the names of the forms, each with its place in the source, as in `line 3`.
+        reading: of the source.
 
     Raises:
         SourceError: there are no rows, the first is of another kind of file, or none can become a trajectory.
@@ -98,11 +111,18 @@ def look_over(source: str, rows: Iterable[tuple[Row, str]]) -> FirstLook:
     ids: dict[str, int] = {}
     questions: set[str] = set()
     counted, source_ids, rejected = [], [], []
+    first_row: FirstRow | None = None
     while batch := list(islice(stream, BATCH_ROWS)):
-        numbered = number_rows((row for row, _ in batch), forms.total(), 1, ids)
-        places = pl.DataFrame({"row_number": numbered["row_number"], "place": [place for _, place in batch]})
+        start, names = forms.total(), [_form_name(row) for row, _ in batch]
+        numbered = number_rows((row for row, _ in batch), start, 1, ids, reading)
+        in_file = {"place": [place for _, place in batch], "form": names}
+        places = pl.DataFrame({"row_number": numbered["row_number"], **in_file})
         parsed, malformed = parse_rows(numbered)
-        forms.update(_form_name(row) for row, _ in batch)
+        if first_row is None and parsed.height:
+            first = parsed.row(0, named=True)
+            row, place = batch[first["row_number"] - start]
+            first_row = _first_row(row, place, first)
+        forms.update(names)
         questions.update(question_id(question) for question in parsed["question"].unique())
         counted.append(_counted(parsed).join(places, on="row_number", maintain_order="left"))
         source_ids.append(numbered["source_id"].drop_nulls())
@@ -112,7 +132,7 @@ def look_over(source: str, rows: Iterable[tuple[Row, str]]) -> FirstLook:
     all_counted = pl.concat(counted)
     kept, repeated = without_duplicates(all_counted)
     refused = pl.concat([*rejected, _with_places(repeated, all_counted)]).sort("row_number")
-    if kept.is_empty():
+    if first_row is None:
         _, place, _, reason = refused.row(0)
         raise SourceError(
             f"none of the {refused.height:,} rows of {source} can become a trajectory; the first, {place}: {reason}"
@@ -124,17 +144,34 @@ def look_over(source: str, rows: Iterable[tuple[Row, str]]) -> FirstLook:
         trajectories=kept.height,
         answered=kept.filter("is_answered").height,
         labelled=kept.filter("is_labelled").height,
+        judged=kept.filter(pl.col("form").is_in(JUDGED)).height,
         identified=kept.filter("is_identified").height,
         repeated_ids=all_ids.len() - all_ids.n_unique(),
         questions=len(questions),
         median_steps=kept.select(pl.median("step_count")).item(),
         most_steps=kept.select(pl.max("step_count")).item(),
         rejected=refused,
+        first=first_row,
     )
 
 
 def _form_name(row: Row) -> str:
-    return UNREADABLE if isinstance(row, Unreadable) else FORM_NAMES[form_of(row)]
+    if isinstance(row, Unreadable):
+        return UNREADABLE
+    form = form_of(row)
+    return NO_FORM if form is None else form.name
+
+
+def _first_row(row: Row, place: str, parsed: Mapping[str, Any]) -> FirstRow:
+    return FirstRow(
+        place,
+        form=_form_name(row),
+        question=parsed["question"],
+        steps=parsed["steps"],
+        labels=parsed["shepherd_labels"],
+        gold_answer=parsed["gold_answer"],
+        unread=[] if isinstance(row, Unreadable) else unread(row),
+    )
 
 
 def _counted(parsed: pl.DataFrame) -> pl.DataFrame:

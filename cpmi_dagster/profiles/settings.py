@@ -7,7 +7,7 @@ as a whole; lists and single values are replaced:
     extends: miniature
     profile: mine
     sources:
-      math_shepherd: {path: rows.jsonl}
+      trajectories: {path: rows.jsonl}
     models:
       labeler: {name: ./my-model}
 
@@ -42,7 +42,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.orchestration import Orchestration
-from cpmi_dagster.profiles.sources import Sources
+from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, with_trajectories
 from cpmi_dagster.profiles.spelling import settings_beside
 from cpmi_dagster.rewards.costs import CostBasis
 from cpmi_dagster.rewards.demand import Demand, demand_of
@@ -327,6 +327,10 @@ def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, A
         raise SettingsError(f"profile {path} {wrong}; write settings as `name: value`, or let `cpmi init` write them")
     parent = values.pop("extends", None)
     own = _resolve_paths({"profile": path.stem, **values}, path)
+    if isinstance(sources := own.get("sources"), dict):
+        if {"trajectories", EARLIER_NAME} <= set(sources):
+            raise SettingsError(f"profile {path} has `{EARLIER_NAME}` and `trajectories`, which are one; remove one")
+        own["sources"] = with_trajectories(sources)
     if parent is None:
         return own
     relative = path.parent / str(parent)
@@ -400,6 +404,11 @@ def _explain(profile: str, error: ValidationError) -> str:
     place, reason, kind, _ = first_complaint(error)
     if not place:
         return f"profile `{profile}`: {reason}"
+    if kind == "missing":
+        # a misspelt setting is missing under its right name
+        others = (".".join(map(str, one["loc"])) for one in error.errors() if one["type"] == "extra_forbidden")
+        if misspelt := next((name for name in others if f"`{place}`" in settings_beside(Settings, name)), None):
+            place, kind = misspelt, "extra_forbidden"
     if kind == "extra_forbidden":
         return f"{_place(profile, place)}: `{place}` is not a setting; {settings_beside(Settings, place)}"
     if kind == "missing":

@@ -1,7 +1,7 @@
 """Settings of what is read from outside: trajectories, their step labels, reference problems, benchmarks.
 
 sources:
-  math_shepherd: {path: "miniature:math_shepherd"}          or a list of sources, read one after the other
+  trajectories: {path: "miniature:math_shepherd"}           or a list of sources, read one after the other
   step_labels:
     my_judge: {path: ./labels.jsonl}          a user-supplied reward type, named `my_judge`
   references:                                 where gold answers are looked up; none where every row has its own
@@ -19,19 +19,25 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, ReadingLimits
 from cpmi_dagster.rewards.registry import is_taken
+from cpmi_dagster.trajectories.forms import FIELD_NAMES
 from cpmi_dagster.trajectories.identifiers import GIVEN
+from cpmi_dagster.trajectories.rows import Reading
+from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
 REFERENCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 KEYS_OF_A_SOURCE = ("path", "hub", "name")
 DUCKDB = ".duckdb"
+EARLIER_NAME = "math_shepherd"
+"""Of the trajectories, in profiles that are older."""
 
 
 class DataSource(Frozen):
     """Where a data set is: a local file or folder, a part of the embedded world, or a hub id with its revision."""
 
     path: str | None = Field(
-        default=None, description="local file (.jsonl, .json, .parquet, .gz, .duckdb), folder, or miniature:NAME"
+        default=None,
+        description="local file (.jsonl, .json, .csv, .parquet, .arrow, .gz, .duckdb), folder, or miniature:NAME",
     )
     relation: str | None = Field(default=None, description="table or view of a DuckDB file, e.g. raw.solutions")
     hub: str | None = Field(default=None, description="hub id, e.g. openai/gsm8k")
@@ -52,6 +58,26 @@ class DataSource(Frozen):
     def place(self) -> str:
         """The path or the hub id, whichever is given, with the relation."""
         return f"{self.path or self.hub}{f', {self.relation}' if self.relation else ''}"
+
+
+class TrajectorySource(DataSource):
+    """Trajectories: how their fields are called, and where solutions that are one text are split into steps."""
+
+    fields: dict[str, str] = Field(default={}, description="the file's name of a field, by ours: {gold_answer: answer}")
+    steps: Splitting = Field(default=AUTO, description="where a solution that is one text is split into steps")
+
+    @field_validator("fields")
+    @classmethod
+    def _are_fields(cls, fields: dict[str, str]) -> dict[str, str]:
+        for name in fields:
+            if name not in FIELD_NAMES:
+                raise ValueError(f"`{name}` is no field of trajectories; choose from {', '.join(FIELD_NAMES)}")
+        return fields
+
+    @property
+    def reading(self) -> Reading:
+        """How its rows are read."""
+        return Reading(self.fields, self.steps, self.place)
 
 
 class ReferenceSource(DataSource):
@@ -76,6 +102,17 @@ class StepLabelSource(DataSource):
     probabilities: bool = Field(default=False, description="they are in [0, 1] and are not normalised, like MC's")
 
 
+def with_trajectories(sources: Any) -> Any:
+    """Sources with the trajectories by their name where they have the earlier one, which wins over it."""
+    if not isinstance(sources, dict) or EARLIER_NAME not in sources:
+        return sources
+    return {
+        "trajectories" if name == EARLIER_NAME else name: value
+        for name, value in sources.items()
+        if name != "trajectories"
+    }
+
+
 def _several(value: Any) -> Any:
     """A single source as a list of one; null as a list of none."""
     if value is None:
@@ -83,14 +120,14 @@ def _several(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-SourceList = Annotated[tuple[DataSource, ...], BeforeValidator(_several)]
+SourceList = Annotated[tuple[TrajectorySource, ...], BeforeValidator(_several)]
 """One source, or several that are read one after the other: the numbers of their rows count on."""
 
 
 class Sources(Frozen):
     """Everything read from outside."""
 
-    math_shepherd: SourceList = Field(min_length=1, description="the trajectories")
+    trajectories: SourceList = Field(min_length=1, description="the trajectories; `math_shepherd` is its earlier name")
     step_truth: SourceList = Field(default=(), description="whether their steps are right, where that is known")
     step_labels: dict[str, StepLabelSource] = Field(default={}, description="user-supplied labels, by name")
     references: tuple[ReferenceSource, ...] = Field(
@@ -98,6 +135,11 @@ class Sources(Frozen):
     )
     benchmarks: dict[str, DataSource] = Field(default={}, description="benchmarks and question sets, by name")
     limits: ReadingLimits = Field(default=DEFAULT_LIMITS, description="how much one line, row or file may hold")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_the_earlier_name(cls, sources: Any) -> Any:
+        return with_trajectories(sources)
 
     @field_validator("step_labels")
     @classmethod

@@ -1,7 +1,7 @@
 """A first profile for trajectories of one's own: a YAML file with a comment for every choice.
 
-    starter_profile(look, "mine", "./rows.jsonl", "Qwen/Qwen3-8B-Base")
-    -> "… shards: 4 # parts that are labelled one by one …\\nsources:\\n  math_shepherd: {path: ./rows.jsonl} # …"
+    starter_profile(look, "mine", {"path": "./rows.jsonl"}, "Qwen/Qwen3-8B-Base")
+    -> "… shards: 4 # parts that are labelled one by one …\\nsources:\\n  trajectories: {path: ./rows.jsonl} # …"
 
 It extends no other profile, so that nothing of the embedded world comes in unseen. Reference problems and benchmarks
 are those of the profile `paper`, each commented out until somebody says that they fit.
@@ -22,15 +22,17 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 TEMPLATE = "starter.yaml.j2"
 SUFFIXES = (".yaml", ".yml")
+CHEAP_TYPES = ["step_surprisal", *(entry.name for entry in REWARD_TYPES.values() if entry.is_free)]
+"""The controls that take one reading of the solutions, or nothing."""
 
 
-def starter_profile(look: FirstLook, name: str, source: str, model: str) -> str:
+def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model: str) -> str:
     """The text of a profile that labels all trajectories with CPMI and trains one reward model on them.
 
     Args:
         look: what the trajectories are.
         name: of the profile.
-        source: path of the trajectories, from the folder of the profile.
+        source: settings of the trajectories; a path is one from the folder of the profile.
         model: labeler and backbone; a folder likewise, a hub id or `miniature:NAME`.
     """
     from jinja2 import Environment, StrictUndefined
@@ -42,12 +44,13 @@ def starter_profile(look: FirstLook, name: str, source: str, model: str) -> str:
         per_shard=TRAJECTORIES_PER_SHARD,
         most_shards=MOST_SHARDS,
         name=_on_one_line({"profile": name}, flow=False),
-        source=_on_one_line({"path": source}),
+        source=_on_one_line(source),
         model=_on_one_line({"name": model, "dtype": "auto"}),
         references=[_on_one_line(reference) for reference in paper["references"]],
         benchmarks=[
             f"{key}: {_on_one_line(place)}" for key, place in paper["benchmarks"].items() if key not in QUESTION_SETS
         ],
+        cheap_types=CHEAP_TYPES,
         rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.policy_steps != 0],
         prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.prover_steps != 0],
     )

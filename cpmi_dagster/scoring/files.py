@@ -34,7 +34,7 @@ from cpmi_dagster.scoring.trajectories import (
     loaded_model,
     score_in_full,
 )
-from cpmi_dagster.trajectories.forms import answer_text
+from cpmi_dagster.trajectories.row_fields import answer_text
 
 OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
 PART_TRAJECTORIES = 64

@@ -23,7 +23,7 @@ import polars as pl
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows, Trajectories
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.trajectories.forms import RawRow
+from cpmi_dagster.trajectories.row_fields import RawRow
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, split_question, split_row
 
 LABEL_OF_MARK = {"+": True, "-": False}

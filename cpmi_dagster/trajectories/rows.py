@@ -10,21 +10,22 @@ rows pass through unchanged, except that lone surrogates, which no text file can
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
-from cpmi_dagster.files.text import cut, encodable
-from cpmi_dagster.trajectories.forms import FORMS, ProcessBenchRow, QuestionRow, RawRow, form_of, id_text
+from cpmi_dagster.files.text import encodable
+from cpmi_dagster.trajectories.forms import NEEDED, columns_of, form_of, refused, renamed
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
+from cpmi_dagster.trajectories.row_fields import RawRow, id_text
+from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
 CACHED_SHARDS = 1 << 15
-NAMES_CHARACTERS = 300
 Form = TypeVar("Form", bound=BaseModel)
 ROW_SCHEMA = {**MathShepherd.create_empty().schema, "shard": pl.String()}
 
@@ -41,14 +42,44 @@ class Unreadable:
 Row = Mapping[str, Any] | Unreadable
 
 
-def number_rows(rows: Iterable[Row], first: int, shards: int, ids: dict[str, int] | None = None) -> pl.DataFrame:
+class Reading(NamedTuple):
+    """How rows of a source are read.
+
+    Attributes:
+        fields: by the name that a form has, the name that the file has.
+        steps: where a solution that is one text is split.
+        place: what errors call the source.
+    """
+
+    fields: Mapping[str, str] = {}
+    steps: Splitting = AUTO
+    place: str = "rows.jsonl"
+
+    def named(self, row: Row) -> Row:
+        """A row by the names of the forms; one that lacks a field to be renamed cannot be read."""
+        if not self.fields or isinstance(row, Unreadable):
+            return row
+        try:
+            return renamed(row, self.fields)
+        except SourceError as error:
+            return Unreadable(str(dict(row)), str(error), self.place)
+
+
+AS_IT_IS = Reading()
+
+
+def number_rows(
+    rows: Iterable[Row], first: int, shards: int, ids: dict[str, int] | None = None, reading: Reading = AS_IT_IS
+) -> pl.DataFrame:
     """A batch of source rows with the columns of `sources.math_shepherd` and their shard.
 
     Args:
+        rows: by the names of the forms.
         first: number of the first of them in the source, from 0.
         shards: how many there are.
         ids: rows by the ids of earlier batches, to which those of this one are added; a row with the id of an earlier
             one gets a defect that names it.
+        reading: of their source.
 
     Raises:
         SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.
@@ -56,9 +87,9 @@ def number_rows(rows: Iterable[Row], first: int, shards: int, ids: dict[str, int
     columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
     ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
-        raw = read_row(row)
-        if number == 0 and raw.defect and isinstance(row, Mapping) and form_of(row) is None:
-            raise SourceError(f"the trajectory source has columns {_names(row)}; it needs {FORMS}")
+        raw = read_row(row, reading.steps)
+        if number == 0 and not isinstance(row, Unreadable) and form_of(row) is None:
+            raise refused(row, reading.place)
         earlier = number if raw.source_id is None or raw.defect else ids.setdefault(raw.source_id, number)
         if earlier != number:
             defect = f'row {earlier} (from 0) has the id "{raw.source_id}" already; give every row its own'
@@ -69,19 +100,19 @@ def number_rows(rows: Iterable[Row], first: int, shards: int, ids: dict[str, int
     return pl.DataFrame(columns, schema=ROW_SCHEMA)
 
 
-def read_row(row: Row) -> RawRow:
+def read_row(row: Row, steps: Splitting = AUTO) -> RawRow:
     """One row of any form. Never raises: what is wrong is the row's defect."""
     if isinstance(row, Unreadable):
-        return RawRow(encodable(row.text), defect=row.reason)
+        return RawRow(encodable(row.text), defect=encodable(row.reason))
     form = form_of(row)
     if form is None:
-        defect = f"the row has columns {_names(row)}; it needs {FORMS}"
+        defect = f"the row has columns {columns_of(row)}; it needs {NEEDED}"
         return RawRow(encodable(str(dict(row))), defect=encodable(defect))
     try:
-        return form.model_validate(row).raw()
+        return form.model.model_validate(row, context=steps).raw()
     except ValidationError as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        source_id = id_text(row.get("id")) if form in (QuestionRow, ProcessBenchRow) else None
+        source_id = id_text(row.get("id")) if "id" in form.model.model_fields else None
         return RawRow(encodable(text), defect=str(first_complaint(error)), source_id=source_id)
 
 
@@ -102,10 +133,6 @@ def validated(what: str, place: int, row: Row, form: type[Form], advice: str) ->
         return form.model_validate(dict(row))
     except ValidationError as error:
         raise SourceError(f"{what}, row {place} (from 0): {first_complaint(error)}; {advice}") from error
-
-
-def _names(row: Mapping[str, Any]) -> str:
-    return cut(", ".join(map(str, row)), NAMES_CHARACTERS)
 
 
 @lru_cache(maxsize=CACHED_SHARDS)

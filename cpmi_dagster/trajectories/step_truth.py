@@ -1,29 +1,32 @@
-"""Whether steps are truly right, as a source of truth has it: by row number, or by the first wrong step (ProcessBench).
+"""Whether steps are truly right, as a source of truth has it: by row number, or by people's judgement of solutions.
 
     {"row_number": 7, "correct": [true, false, true]}                             row 7 of the trajectory source
     {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}       the source's row of the same place
+    {"question": {"problem": …}, "label": {"steps": […]}}                         likewise (PRM800K)
 
     row_number  correct
     7           [true, false, true]
     0           [false, null, null]      people judge a solution up to its first wrong step, and nothing after it
 
 A row may also say what makes each step wrong (`kind`) and how many operations are left to do after it
-(`operations_left`). The file that ProcessBench's trajectories are read from is their truth too.
+(`operations_left`). The file that judged trajectories are read from is their truth too; a row of it that cannot be
+read, or that nobody has judged, has none.
 """
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.trajectories.forms import ProcessBenchRow, form_of
+from cpmi_dagster.trajectories.forms import form_of
+from cpmi_dagster.trajectories.judged_rows import Prm800kRow, ProcessBenchRow
 from cpmi_dagster.trajectories.rows import Row, Unreadable, validated
 
-ADVICE = "give rows of row_number and correct, or of problem, steps and label (ProcessBench)"
+ADVICE = "give rows of row_number and correct, or the judged solutions of ProcessBench or PRM800K"
 
 
 class StepTruthRow(BaseModel):
@@ -42,27 +45,46 @@ class StepTruthRow(BaseModel):
         return self
 
 
-def read_step_truth(rows: Iterable[Row]) -> pl.DataFrame:
-    """The truth about steps, in the order of the rows.
+def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
+    """The truth about steps, in the order of the rows, and how many solutions have none.
 
     Args:
-        rows: objects with `row_number` and `correct`, or ProcessBench's, in the order of the trajectory source.
+        rows: objects with `row_number` and `correct`, or the rows of the trajectory source in their order.
 
     Returns:
         Columns of `sources.step_truth`.
 
     Raises:
-        SourceError: a row is of neither form; the message names it.
+        SourceError: a row is neither; the message names it.
     """
-    read = []
+    read: list[tuple[int, list[bool | None], Any, Any]] = []
+    first_error: SourceError | None = None
+    solutions = count = 0
     for place, row in enumerate(rows):
-        if not isinstance(row, Unreadable) and form_of(row) is ProcessBenchRow:
-            solution = validated("step truth", place, row, ProcessBenchRow, ADVICE)
-            read.append((place, solution.truth(), None, None))
-        else:
+        count += 1
+        form = None if isinstance(row, Unreadable) else form_of(row)
+        if form is not None:
+            solutions += 1
+            if form.is_judged and (judged := _judgement(form.model, row)) is not None:
+                read.append((place, judged, None, None))
+            continue
+        try:
             truth = validated("step truth", place, row, StepTruthRow, ADVICE)
             read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
-    return pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
+        except SourceError as error:
+            first_error = first_error or error
+    if first_error is not None and not solutions:
+        raise first_error
+    return pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row"), count - len(read)
+
+
+def _judgement(form: type[BaseModel], row: Row) -> list[bool | None] | None:
+    """What people say of the steps of a solution; None where the row cannot be read, as its trajectory cannot."""
+    try:
+        solution = form.model_validate(row)
+    except ValidationError:
+        return None
+    return solution.truth() if isinstance(solution, ProcessBenchRow | Prm800kRow) else None
 
 
 def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:

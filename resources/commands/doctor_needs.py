@@ -131,7 +131,7 @@ def _weights(settings: Settings, needed: NeededModel, memory: int) -> Finding:
 def data_sets(settings: Settings) -> Iterator[Finding]:
     """What is found of each data set."""
     sources = settings.sources
-    every = (*sources.math_shepherd, *sources.step_truth, *sources.references)
+    every = (*sources.trajectories, *sources.step_truth, *sources.references)
     named = [*every, *sources.benchmarks.values(), *sources.step_labels.values()]
     for source in {(source.place, source.revision): source for source in named}.values():
         yield _source(settings, source)

@@ -82,7 +82,7 @@ def origins_of(settings: Settings, reward_type: str) -> list[Origin]:
     """The data sets behind a labelled one, each once."""
     sources = settings.sources
     named: list[tuple[str, DataSource]] = [
-        *(("questions and solutions", source) for source in sources.math_shepherd),
+        *(("questions and solutions", source) for source in sources.trajectories),
         *(("gold answers", source) for source in sources.references),
         *(("step labels", source) for name, source in sources.step_labels.items() if name == reward_type),
     ]

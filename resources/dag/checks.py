@@ -30,6 +30,7 @@ from cpmi_dagster.resources.dag.materializations import asset_key, prefixed
 from cpmi_dagster.resources.dag.shard_op import ShardCheck
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import own_rewards
 
@@ -142,7 +143,7 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
         return (
             f"{found}; this benchmark takes questions from training splits: keep that in mind when you read its figures"
         )
-    rows = "remove the rows of these questions from the source at sources.math_shepherd"
+    rows = "remove the rows of these questions from the source at sources.trajectories"
     return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
 
 
@@ -189,14 +190,20 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
 
 
 def soft_labels_vary(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
-    """No reward type gives every step the same label; a model could learn nothing from it."""
+    """No reward type gives every step the same label; a model could learn nothing from it.
+
+    A free control that no model learns from may: `final_answer` does where all solutions end in the gold answer.
+    """
+    trained = {recipe.reward_type for recipe in settings.recipes}
     spread = lake.read(SOFT_LABELS).group_by("reward_type").agg(spread=pl.col("soft_label").std())
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
-    said = f"every step has the same label by {', '.join(constant)}; give more solutions, or solutions of more steps"
+    spared = {name for name, entry in REWARD_TYPES.items() if entry.is_free} - trained
+    wrong = [name for name in constant if name not in spared]
+    said = f"every step has the same label by {', '.join(wrong)}; give more solutions, or solutions of more steps"
     return dg.AssetCheckResult(
-        passed=not constant,
+        passed=not wrong,
         metadata={"constant": ", ".join(constant) or "none"},
-        description=said if constant else None,
+        description=said if wrong else None,
     )
 
 

@@ -1,76 +1,110 @@
 """`cpmi init`: a look at a file of trajectories, and a first profile for it.
 
-write_starter(Path("rows.jsonl"), "Qwen/Qwen3-8B-Base")  ->  rows.yaml, and what the rows hold
+starter_for("rows.jsonl", "Qwen/Qwen3-8B-Base")  ->  what the rows hold, and the text of rows.yaml, not written yet
 """
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cpmi_dagster.errors import SettingsError
+from pydantic import ValidationError
+
+from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.gguf import PACKAGE
 from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.profiles.first_look import FirstLook, look_over
+from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
-from cpmi_dagster.resources.sources.data_files import local_files, read_files
+from cpmi_dagster.resources.sources.data_files import SUFFIXES, local_files, read_files
+from cpmi_dagster.resources.sources.data_sources import hub_rows
 from cpmi_dagster.trajectories.rows import Row
 
 PERCENT = 100
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
 @dataclass(frozen=True)
 class Starter:
-    """A profile that was written, what its trajectories are, and its model, whose place is None for a hub id."""
+    """A profile to be written, what its trajectories are, and its model, whose place is None for a hub id."""
 
     path: Path
-    source: Path
+    text: str
+    source: str
     look: FirstLook
     model: str
     model_place: Path | None
 
+    def write(self) -> None:
+        """Write the profile."""
+        write_whole(self.path, self.text)
 
-def write_starter(
-    source: Path,
+
+def starter_for(
+    source: str | Path,
     model: str,
     output: Path | None = None,
     force: bool = False,
     advance: Callable[[int, int], None] = lambda count, total: None,
+    **settings: Any,
 ) -> Starter:
-    """Look at trajectories, and write a profile that labels them and trains a reward model.
+    """Look at trajectories, for a profile that labels them and trains a reward model.
 
     Args:
-        source: file or folder of the trajectories.
+        source: file or folder of the trajectories, or their hub id.
         model: labeler and backbone: local folder, GGUF file, `package:NAME/FILE.gguf`, hub id or `miniature:NAME`.
         output: where the profile goes; by default the source's name with `.yaml`, in the working folder.
         force: replace a profile that is there.
         advance: called with the percent just read, and 100.
+        settings: of the source, as `TrajectorySource` has them.
 
     Raises:
-        SettingsError: the profile is there already, or its name is none for a profile, such as that of the data.
+        SettingsError: the profile is there already, or its name is none for a profile, such as that of the data; or
+            a setting of the source is wrong.
         ModelError: the model is not a model folder, a GGUF file or a hub id.
         SourceError: there is no such file, it holds no trajectories, or the profile cannot be written.
     """
-    source, output = expanded(source), expanded(output or f"{source.name.partition('.')[0]}.yaml")
+    given = _source(str(source), settings)
+    output = expanded(output or f"{Path(given.place).name.partition('.')[0]}.yaml")
     check_own_name(output)
     if output.is_file() and not force:
         raise SettingsError(f"the profile {output} already exists; give another --output, or --force to replace it")
     check_writable(output)
     model = os.path.expanduser(model)  # a Path would lose the `./` that tells a folder from a hub id
     place = model_on_disk(model)
-    look = look_over(str(source), _rows(source, advance))
+    look = look_over(given.place, _rows(given, advance), given.reading)
     named = model if place is None or model.startswith((MINIATURE, PACKAGE)) else _from(output.parent, place)
-    write_whole(output, starter_profile(look, output.stem, _from(output.parent, source), named))
-    return Starter(output, source, look, model, place)
+    written = given.model_dump(exclude_defaults=True)
+    if given.path is not None:
+        written["path"] = _from(output.parent, Path(given.path))
+    return Starter(output, starter_profile(look, output.stem, written, named), given.place, look, model, place)
 
 
-def _rows(source: Path, advance: Callable[[int, int], None]) -> Iterator[tuple[Row, str]]:
+def _source(place: str, settings: Mapping[str, Any]) -> TrajectorySource:
+    """Where the trajectories are: on the hub, where the place looks like a hub id and there is no such file."""
+    path = expanded(place)
+    is_hub = HUB_ID.fullmatch(place) and not path.exists() and not place.lower().endswith(SUFFIXES)
+    where = {"hub": place} if is_hub else {"path": str(path)}
+    try:
+        return TrajectorySource(**where, **settings)
+    except ValidationError as error:
+        raise SettingsError(first_complaint(error).reason) from error
+
+
+def _rows(source: TrajectorySource, advance: Callable[[int, int], None]) -> Iterator[tuple[Row, str]]:
+    if source.hub is None:
+        rows: Iterable[tuple[Row, float, str]] = read_files(local_files(Path(str(source.path))))
+    else:
+        numbered = enumerate(hub_rows(source, source.revision), start=1)
+        rows = ((row, share, f"row {number}") for number, (row, share) in numbered)
     percent = 0
-    for row, share, place in read_files(local_files(source)):
-        yield row, place
+    for row, share, place in rows:
+        yield source.reading.named(row), place
         if int(PERCENT * share) > percent:
             advance(int(PERCENT * share) - percent, PERCENT)
             percent = int(PERCENT * share)

@@ -1,19 +1,22 @@
-"""Rows of local files, read as a stream: JSON Lines, JSON or Parquet, plain or gzipped.
+"""Rows of local files, read as a stream: JSON Lines, JSON or CSV, plain or gzipped; Parquet, Arrow, saved data sets.
 
     rows.jsonl.gz, line 3: {"input": "Ann …"}    ->  ({"input": "Ann …"}, 0.62, "line 3")     62 % of the file is read
     rows.jsonl.gz, line 4: {"input": "Ann        ->  (Unreadable("{\\"input\\": \\"Ann", "not JSON: …"), 0.63, "line 4")
 
 Lines are read here and not by `datasets`, whose JSON reader refuses a whole file for one broken line, or for one line
-with other types than the first ones.
+with other types than the first ones, and whose CSV reader makes numbers of texts and nulls of the answer `NA`. The
+batches of Parquet and Arrow are read here so that none is held that is larger than the limits allow.
 """
 
+import csv
 import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from cpmi_dagster.errors import RepeatedField, SourceError, first_line
 from cpmi_dagster.files.bounded_reading import (
@@ -31,10 +34,13 @@ from cpmi_dagster.trajectories.rows import Row, Unreadable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".jsonl.gz", ".json.gz")
 # few, since a batch is in memory before its size is known
-PARQUET_BATCH = 16
+BATCH_ROWS = 16
 SHOWN_CHARACTERS = 1_000
+ARROW_MAGIC = b"ARROW1"
+DELIMITERS = ",;\t"
+SPLITS, SAVED = "dataset_dict.json", "state.json"
+"""What `datasets` writes into a folder of splits, and of a data set, beside its files of Arrow."""
 NEXT_SIGN = re.compile(r"[^ \t\n\r]|\Z")
 
 
@@ -49,15 +55,28 @@ class ReadRow(NamedTuple):
 def local_files(path: Path) -> list[Path]:
     """The file, or the data files of the folder in name order, else those of its `data`, where the hub has them.
 
+    Of a data set that `datasets` saved, the files that it names; of one in splits, those of the only split.
+
     Raises:
-        SourceError: there is none.
+        SourceError: there is none, or the folder has several splits.
     """
+    try:
+        if (path / SPLITS).is_file():
+            splits = json.loads((path / SPLITS).read_bytes())["splits"]
+            if len(splits) != 1:
+                raise SourceError(f"{path} has the splits {', '.join(splits)}; give one, such as {path / splits[0]}")
+            return local_files(path / splits[0])
+        if (path / SAVED).is_file():
+            return [path / part["filename"] for part in json.loads((path / SAVED).read_bytes())["_data_files"]]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise SourceError(f"{path} is not a data set that `datasets` saved, or is damaged; save it again") from error
     files = (
         _with_data([path]) if path.is_file() else _with_data(path.glob("[!.]*")) or _with_data(path.glob("data/[!.]*"))
     )
     if not files:
         found = f"{path} ends in none of" if path.is_file() else f"there is no data at {path}; give a file or folder of"
-        raise SourceError(f"{found} {', '.join(SUFFIXES)}{'; rename it' if path.is_file() else ''}")
+        advice = "; write it as one of these, as pandas does" if path.is_file() else ""
+        raise SourceError(f"{found} {', '.join(SUFFIXES)}{advice}")
     return files
 
 
@@ -84,12 +103,7 @@ def read_file(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[Re
     Raises:
         SourceError: the file is truncated, is not what its name says, or holds more than the limits allow.
     """
-    if file.suffix.lower() == ".parquet":
-        yield from _parquet_rows(file, limits)
-    elif ".jsonl" in file.name.lower():
-        yield from _lines(file, limits)
-    else:
-        yield from _json_rows(file, limits)
+    return READERS[Path(file.name.lower().removesuffix(".gz")).suffix](file, limits)
 
 
 def database_files(path: Path) -> list[Path]:
@@ -119,7 +133,7 @@ def read_relation(file: Path, relation: str, limits: ReadingLimits = DEFAULT_LIM
         with duckdb.connect(str(file), read_only=True) as connection:
             found = connection.table(relation)
             total, number = len(found), 0
-            for batch in found.to_arrow_reader(PARQUET_BATCH):
+            for batch in found.to_arrow_reader(BATCH_ROWS):
                 _check_rows(file, batch, number, limits)
                 for row in batch.to_pylist():
                     number += 1
@@ -135,17 +149,53 @@ def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
     try:
         with pq.ParquetFile(file) as parquet:
             _check_groups(file, parquet.metadata, limits)
-            number, held = 0, 0
-            for batch in parquet.iter_batches(PARQUET_BATCH):
-                held += batch.nbytes
-                if held > limits.most_held(file):
-                    raise too_expanded(file, limits)
-                _check_rows(file, batch, number, limits)
-                for row in batch.to_pylist():
-                    number += 1
-                    yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
+            for number, row in _batch_rows(file, parquet.iter_batches(BATCH_ROWS), limits):
+                yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is not a Parquet file, or is damaged ({first_line(error)})") from error
+
+
+def _arrow_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
+    """Rows of Arrow's file format, which polars and pandas write, or of its stream format, which `datasets` writes."""
+    import pyarrow as pa
+
+    size = max(1, file.stat().st_size)
+    try:
+        with file.open("rb") as stream:
+            for number, row in _batch_rows(file, _arrow_batches(stream), limits):
+                yield ReadRow(row, stream.tell() / size, f"row {number}")
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{file} is not an Arrow file, or is damaged ({first_line(error)})") from error
+
+
+def _arrow_batches(stream: BinaryIO) -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa
+
+    is_file = stream.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+    stream.seek(0)
+    if is_file:
+        reader = pa.ipc.open_file(stream)
+        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+    else:
+        batches = iter(pa.ipc.open_stream(stream))
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
+
+
+def _batch_rows(
+    file: Path, batches: Iterable["pa.RecordBatch"], limits: ReadingLimits
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows with their numbers from 1, as long as no more is held than the limits allow."""
+    number, held = 0, 0
+    for batch in batches:
+        held += batch.nbytes
+        if held > limits.most_held(file):
+            raise too_expanded(file, limits)
+        _check_rows(file, batch, number, limits)
+        for row in batch.to_pylist():
+            number += 1
+            yield number, row
 
 
 def _check_groups(file: Path, metadata: Any, limits: ReadingLimits) -> None:
@@ -219,6 +269,47 @@ def _lines(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
                 yield ReadRow(row, _position(stream) / size, place)
 
 
+def _csv_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
+    """Rows of CSV as texts, an empty cell as null; the first line has the names of the columns."""
+    size = max(1, file.stat().st_size)
+    with open_text(file, limits) as stream:
+        lines = (line for line, _ in bounded_lines(stream, limits))
+        first = next(lines, "")
+        delimiter = max(DELIMITERS, key=first.count)
+        reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+        names: list[str] = []
+        is_over = False
+        while not is_over:
+            place = f"line {reader.line_num + 1}"
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                yield ReadRow(Unreadable("", f"not CSV ({error})", f"{file}, {place}"), _position(stream) / size, place)
+                continue
+            is_over = cells is None
+            if cells and not names:
+                names = _column_names(file, cells)
+            elif cells:
+                row = _csv_row(names, cells, f"{file}, {place}")
+                yield ReadRow(row, _position(stream) / size, place)
+
+
+def _column_names(file: Path, cells: Sequence[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise SourceError(f"{file} has the column `{repeated[0]}` twice; rename one")
+    return names
+
+
+def _csv_row(names: Sequence[str], cells: Sequence[str], place: str) -> Row:
+    text = ", ".join(cells)[:SHOWN_CHARACTERS]
+    if len(cells) != len(names):
+        return Unreadable(encodable(text), f"{len(cells)} cells under {len(names)} columns", place)
+    if any(NOT_UTF8.search(cell) for cell in cells):
+        return Unreadable(text, "not UTF-8; save the file as UTF-8", place)
+    return {name: cell or None for name, cell in zip(names, cells, strict=True)}
+
+
 def _cut_off(line: str, place: str, limits: ReadingLimits) -> Row:
     reason = f"longer than {limits.line_characters:,} characters"
     return Unreadable(encodable(line[:SHOWN_CHARACTERS]), reason, place)
@@ -250,3 +341,13 @@ def _row(row: Any, text: str, place: str) -> Row:
 def _position(stream: io.TextIOWrapper) -> int:
     """How far the file on disk has been read, compressed bytes for a gzipped one."""
     return os.lseek(stream.buffer.fileno(), 0, os.SEEK_CUR)
+
+
+READERS: dict[str, Callable[[Path, ReadingLimits], Iterator[ReadRow]]] = {
+    ".jsonl": _lines,
+    ".json": _json_rows,
+    ".csv": _csv_rows,
+    ".parquet": _parquet_rows,
+    ".arrow": _arrow_rows,
+}
+SUFFIXES = (*READERS, ".jsonl.gz", ".json.gz", ".csv.gz")

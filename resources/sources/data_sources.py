@@ -1,7 +1,7 @@
 """Where rows come from: local files and folders, the embedded world, or the hub.
 
-Local files are JSON Lines, JSON or Parquet, plain or gzipped; a folder is all such files in name order. Of a
-DuckDB file, one relation is read.
+Local files are those of `data_files.py`; a folder is all such files in name order, or a data set that `datasets` saved.
+Of a DuckDB file, one relation is read.
 `miniature:NAME` is a file of the embedded world, which is written to `<home>/world/VERSION-seed-N` at its first use.
 """
 
@@ -18,7 +18,7 @@ from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.profiles.sources import DataSource, TrajectorySource
 from cpmi_dagster.resources.sources.data_files import database_files, local_files, read_files, read_relation
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.trajectories.rows import Row, Unreadable
@@ -43,7 +43,9 @@ class DataSources:
         Raises:
             SourceError: there is no such file.
         """
-        read = {"split": source.split, "limit": source.limit}
+        read: dict[str, Any] = {"split": source.split, "limit": source.limit}
+        if isinstance(source, TrajectorySource):
+            read |= source.model_dump(include={"fields", "steps"}, exclude_defaults=True)
         if source.hub is not None:
             return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
         if source.relation is not None:
@@ -53,11 +55,16 @@ class DataSources:
     def stream(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         """Rows one by one, with the share of the source that has been read; a broken line is an `Unreadable` row.
 
+        Fields of trajectories have the names of the forms already.
+
         Raises:
             SourceError: the source does not exist, a file of it is damaged, or somebody writes to it meanwhile.
         """
-        rows = self._hub_rows(source) if source.hub is not None else self._local_rows(source)
-        return islice(rows, source.limit) if source.limit else rows
+        rows = hub_rows(source, self._revision(source)) if source.hub is not None else self._local_rows(source)
+        read = islice(rows, source.limit) if source.limit else rows
+        if isinstance(source, TrajectorySource):
+            return ((source.reading.named(row), share) for row, share in read)
+        return read
 
     def stream_all(self, sources: Sequence[DataSource]) -> Iterator[tuple[Row, float]]:
         """Rows of several sources, one after the other, with the share of all that has been read; see `stream`."""
@@ -128,18 +135,23 @@ class DataSources:
         if [file_state(file) for file in files] != before:
             raise changed_while_read(source.place)
 
-    def _hub_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
-        from datasets import load_dataset
 
-        try:
-            rows = load_dataset(
-                str(source.hub), source.config, split=source.split, revision=self._revision(source)
-            ).with_format("arrow")
-        except (OSError, ValueError) as error:
-            raise SourceError(
-                f"the data set `{source.hub}` cannot be read from the hub: {first_line(error)}"
-            ) from error
-        for start in range(0, len(rows), HUB_BATCH):
-            batch = cast("pa.Table", rows[start : start + HUB_BATCH])
-            for number, row in enumerate(batch.to_pylist(), start=start + 1):
-                yield row, number / len(rows)
+def hub_rows(source: DataSource, revision: str | None) -> Iterator[tuple[Row, float]]:
+    """Rows of a data set of the hub, with the share of it that has been read.
+
+    Args:
+        revision: a commit; today's where None.
+
+    Raises:
+        SourceError: the hub has no such data set, or cannot be reached.
+    """
+    from datasets import load_dataset
+
+    try:
+        rows = load_dataset(str(source.hub), source.config, split=source.split, revision=revision).with_format("arrow")
+    except (OSError, ValueError) as error:
+        raise SourceError(f"the data set `{source.hub}` cannot be read from the hub: {first_line(error)}") from error
+    for start in range(0, len(rows), HUB_BATCH):
+        batch = cast("pa.Table", rows[start : start + HUB_BATCH])
+        for number, row in enumerate(batch.to_pylist(), start=start + 1):
+            yield row, number / len(rows)

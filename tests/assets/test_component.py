@@ -126,7 +126,7 @@ def test_a_profile_and_paths_are_found_from_the_folder_of_the_defs(project):
     attributes = "{home: ./home, profile: mine.yaml, trajectories: {asset: solutions, path: rows.jsonl}}"
     settings = (built(project, attributes).resources or {})["cpmi__settings"]
     assert (settings.profile, settings.shards, settings.home) == ("mine", 3, folder / "home")
-    assert settings.sources.math_shepherd[0].path == str(folder / "rows.jsonl")
+    assert settings.sources.trajectories[0].path == str(folder / "rows.jsonl")
 
 
 @pytest.mark.parametrize("append", [False, True])

@@ -42,7 +42,7 @@ def settings(tmp_path: Path) -> Settings:
     values["sources"]["step_labels"] = {"judge": {"path": "./labels.jsonl", "probabilities": True}}
     profile.write_text(yaml.safe_dump(values))
     settings = load_settings(profile, tmp_path / "home")
-    inputs = DataSources(settings).rows(settings.sources.math_shepherd[0])["input"]
+    inputs = DataSources(settings).rows(settings.sources.trajectories[0])["input"]
     rows = [
         {"row_number": number, "rewards": [1 / (2 + step) for step in range(text.count(MARKER))]}
         for number, text in enumerate(inputs)

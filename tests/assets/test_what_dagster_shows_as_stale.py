@@ -24,7 +24,7 @@ INGEST = ("sources", "alignment", "selection")
 def rows(tmp_path, monkeypatch) -> list[dict]:
     """Rows of the embedded world, written to the file that the profile reads."""
     settings = load_settings("miniature", tmp_path / "world")
-    read = DataSources(settings).stream_all(settings.sources.math_shepherd)
+    read = DataSources(settings).stream_all(settings.sources.trajectories)
     rows = [row for (row, _), _ in zip(read, range(40), strict=False)]
     monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(tmp_path / "rows.jsonl")}))
     return rows

@@ -21,7 +21,7 @@ from cpmi_dagster.resources.sources.data_files import read_file
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
 from cpmi_dagster.resources.web.judge_server import PoolingRequest
 from cpmi_dagster.scoring.files import InputLine
-from cpmi_dagster.trajectories import forms
+from cpmi_dagster.trajectories import judged_rows, step_rows
 from cpmi_dagster.trajectories.own_labels import StepLabelRow
 from cpmi_dagster.trajectories.rows import Unreadable
 from cpmi_dagster.trajectories.step_truth import StepTruthRow
@@ -29,14 +29,14 @@ from cpmi_dagster.trajectories.step_truth import StepTruthRow
 MIB = 2**20
 ALWAYS_ALLOWED = bounded_reading.ALWAYS_ALLOWED
 LISTS = [
-    (forms.MathShepherdRow, {"input": "a"}, "value", "+"),
-    (forms.TrlRow, {"prompt": "a", "labels": []}, "completions", "a"),
-    (forms.TrlRow, {"prompt": "a", "completions": []}, "labels", True),
-    (forms.RatedStep, {}, "completions", {"text": "a"}),
-    (forms.Prm800kLabel, {}, "steps", {}),
-    (forms.QuestionRow, {"question": "a"}, "steps", "a"),
-    (forms.QuestionRow, {"question": "a", "steps": ["a"]}, "labels", "+"),
-    (forms.ProcessBenchRow, {"problem": "a", "label": -1}, "steps", "a"),
+    (step_rows.MathShepherdRow, {"input": "a"}, "value", "+"),
+    (step_rows.TrlRow, {"prompt": "a", "labels": []}, "completions", "a"),
+    (step_rows.TrlRow, {"prompt": "a", "completions": []}, "labels", True),
+    (judged_rows.RatedStep, {}, "completions", {"text": "a"}),
+    (judged_rows.Prm800kLabel, {}, "steps", {}),
+    (step_rows.QuestionRow, {"question": "a"}, "steps", "a"),
+    (step_rows.QuestionRow, {"question": "a", "steps": ["a"]}, "labels", "+"),
+    (judged_rows.ProcessBenchRow, {"problem": "a", "label": -1}, "steps", "a"),
     (StepTruthRow, {"row_number": 1}, "correct", True),
     (StepTruthRow, {"row_number": 1, "correct": []}, "kind", "a"),
     (StepTruthRow, {"row_number": 1, "correct": []}, "operations_left", 1),

@@ -13,7 +13,7 @@ import pytest
 from cpmi_dagster import judge, label, reward_function
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.models.language_models import load_language_model
-from cpmi_dagster.prm.training_rewards import split_steps
+from cpmi_dagster.trajectories.solution_text import split_steps
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_ITS_OWN = ROOT / ".venv-trl" / "bin" / "python"

@@ -46,7 +46,7 @@ def test_forms_answers_labels_ids_and_steps_are_counted():
         "question and steps": 2,
         "Math-Shepherd": 1,
         "TRL": 1,
-        "no JSON object": 1,
+        "unreadable": 1,
         "in none of the forms": 1,
     }
     assert (found.rows, found.trajectories, found.questions) == (6, 4, 1)

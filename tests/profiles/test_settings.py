@@ -93,11 +93,22 @@ def test_a_profile_holds_only_what_differs(tmp_path):
     assert settings.profile == "mine"
 
 
+def test_trajectories_may_have_their_earlier_name(tmp_path, monkeypatch):
+    for name in ("trajectories", "math_shepherd"):
+        text = f"extends: miniature\nsources: {{{name}: {{path: ./rows.jsonl, steps: line}}}}\n"
+        (source,) = load_settings(write(tmp_path, text)).sources.trajectories
+        assert (source.path, source.steps) == (str(tmp_path / "rows.jsonl"), "line")
+    with pytest.raises(SettingsError, match="has `math_shepherd` and `trajectories`, which are one; remove one"):
+        load_settings(write(tmp_path, "sources: {trajectories: {path: a}, math_shepherd: {path: a}}\n"))
+    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD__PATH", "other.jsonl")
+    assert [source.path for source in load_settings("miniature").sources.trajectories] == ["other.jsonl"]
+
+
 def test_paths_count_from_the_profile_they_stand_in(tmp_path):
     (tmp_path / "rows.jsonl").touch()
     text = "extends: miniature\nsources: {math_shepherd: {path: rows.jsonl}}\nmodels: {labeler: {name: ./model}}\n"
     settings = load_settings(write(tmp_path, text))
-    assert [source.path for source in settings.sources.math_shepherd] == [str(tmp_path / "rows.jsonl")]
+    assert [source.path for source in settings.sources.trajectories] == [str(tmp_path / "rows.jsonl")]
     assert settings.models.labeler.name == str(tmp_path / "model")
     assert settings.models.prover.name == "miniature:prover"
 
@@ -107,6 +118,11 @@ def test_paths_count_from_the_profile_they_stand_in(tmp_path):
     [
         ("scoring: {row_token: 5}", r"`scoring\.row_token` is not a setting; did you mean `scoring\.row_tokens`\?"),
         ("soft_labels: {mad: 2}", r"`soft_labels\.mad` is not a setting; `soft_labels` has clip, .*mad_factor"),
+        ("reward: {types: [cpmi]}", r"`reward` is not a setting; did you mean `rewards`\?"),
+        (
+            "sources: {trajectories: {path: a, fields: {gold: b}}}",
+            "`gold` is no field of trajectories; choose from inp",
+        ),
         ("softlabels: {}", r"`softlabels` is not a setting; did you mean `soft_labels`\?"),
         ("qqq: 1", "`qqq` is not a setting; remove it or check its spelling"),
     ],
@@ -346,7 +362,7 @@ def test_a_sample_of_rollouts_is_shared_out_among_the_shards(tmp_path):
 def test_solutions_that_people_have_judged_are_labelled_and_no_model_is_trained():
     settings = load_settings("human-steps")
     assert settings.recipes == ()
-    assert settings.sources.step_truth == settings.sources.math_shepherd
+    assert settings.sources.step_truth == settings.sources.trajectories
     controls = ("step_surprisal", "other_gold", "other_step", "judge_token", "answer_distribution")
     assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None, controls=controls)
 
@@ -355,9 +371,9 @@ def test_one_source_or_several_may_hold_the_trajectories(tmp_path):
     one, two = ("{hub: a/b}", "[{hub: a/b}, {hub: c/d}]")
     for given, places in ((one, ["a/b"]), (two, ["a/b", "c/d"])):
         settings = load_settings(write(tmp_path, f"extends: miniature\nsources: {{math_shepherd: {given}}}\n"))
-        assert [source.place for source in settings.sources.math_shepherd] == places
+        assert [source.place for source in settings.sources.trajectories] == places
         assert [source.place for source in settings.sources.step_truth] == ["miniature:step_truth"]
-    with pytest.raises(SettingsError, match=r"`sources\.math_shepherd` is wrong: Tuple should have at least 1 item"):
+    with pytest.raises(SettingsError, match=r"`sources\.trajectories` is wrong: Tuple should have at least 1 item"):
         load_settings(write(tmp_path, "extends: miniature\nsources: {math_shepherd: []}\n"))
 
 

@@ -7,20 +7,31 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datasets import Dataset, DatasetDict
 
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.profiles.sources import DataSource, TrajectorySource
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.trajectories.rows import Unreadable
 
 ROWS = [{"question": "1 + 1?", "answer": "#### 2"}, {"question": "Wie heißt sie?", "answer": "#### ñ"}]
+FORMATS = [
+    "jsonl", "jsonl.gz", "json", "parquet", "csv", "csv.gz", "arrow", "stream.arrow", "saved", "splits",
+]  # fmt: skip
 LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
 
 
 @pytest.fixture
 def sources(tmp_path) -> DataSources:
     return DataSources(load_settings("miniature", home=tmp_path / "home"))
+
+
+def as_stream(path, rows) -> None:
+    """As `datasets` writes it."""
+    table = pa.Table.from_pylist(rows)
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
 
 
 def write(path, kind: str):
@@ -30,12 +41,24 @@ def write(path, kind: str):
         path.write_bytes(gzip.compress(LINES.encode()))
     elif kind == "json":
         path.write_text(json.dumps(ROWS), encoding="utf-8")
+    elif kind.startswith("csv"):
+        text = "\ufeffquestion,answer\r\n" + "".join(f'"{row["question"]}",{row["answer"]}\r\n' for row in ROWS)
+        path.write_bytes(gzip.compress(text.encode()) if kind == "csv.gz" else text.encode())
+    elif kind == "arrow":
+        pl.DataFrame(ROWS).write_ipc(path, compression="zstd")
+    elif kind == "stream.arrow":
+        as_stream(path, ROWS)
+    elif kind == "saved":
+        Dataset.from_list(ROWS).save_to_disk(path, num_shards=2)
+        as_stream(path / "cache-1.arrow", [{"a": "what `map` leaves there"}])
+    elif kind == "splits":
+        DatasetDict({"train": Dataset.from_list(ROWS)}).save_to_disk(path)
     else:
         pl.DataFrame(ROWS).write_parquet(path)
     return DataSource(path=str(path))
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "json", "parquet"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_gives_the_same_rows(tmp_path, sources, kind):
     assert sources.rows(write(tmp_path / f"rows.{kind}", kind)).to_dicts() == ROWS
 
@@ -46,6 +69,48 @@ def test_a_folder_is_its_files_in_the_order_of_their_names(tmp_path, sources):
     for name, row in zip(("b", "a"), ROWS, strict=True):
         (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert sources.rows(DataSource(path=str(folder))).to_dicts() == ROWS[::-1]
+
+
+def test_a_saved_data_set_of_several_splits_names_their_folders(tmp_path, sources):
+    one = Dataset.from_list(ROWS)
+    DatasetDict({"train": one, "test": one}).save_to_disk(tmp_path / "saved")
+    with pytest.raises(SourceError, match=r"has the splits train, test; give one, such as .*saved/train"):
+        sources.files(DataSource(path=str(tmp_path / "saved")))
+    assert sources.rows(DataSource(path=str(tmp_path / "saved" / "test"))).to_dicts() == ROWS
+
+
+def test_a_damaged_saved_data_set_is_named(tmp_path, sources):
+    (tmp_path / "state.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(SourceError, match="is not a data set that `datasets` saved, or is damaged; save it again"):
+        sources.files(DataSource(path=str(tmp_path)))
+
+
+def test_cells_of_csv_are_texts_and_broken_rows_are_named_by_line_and_passed_over(tmp_path, sources):
+    lines = ["a;b", "007;NA", '"x', 'y";', "1;2;3", "", '"c"d;e', b"\xff;1", "2;"]
+    text = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
+    (tmp_path / "rows.csv").write_bytes(text)
+    rows = [row for row, _ in sources.stream(DataSource(path=str(tmp_path / "rows.csv")))]
+    assert [(row.place[-6:], row.reason) if isinstance(row, Unreadable) else row for row in rows] == [
+        {"a": "007", "b": "NA"},
+        {"a": "x\ny", "b": None},
+        ("line 5", "3 cells under 2 columns"),
+        ("line 7", "not CSV (';' expected after '\"')"),
+        ("line 8", "not UTF-8; save the file as UTF-8"),
+        {"a": "2", "b": None},
+    ]
+
+
+def test_a_csv_file_with_a_column_twice_is_refused(tmp_path, sources):
+    (tmp_path / "rows.csv").write_text("a,b,a\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(SourceError, match=r"rows\.csv has the column `a` twice; rename one"):
+        sources.rows(DataSource(path=str(tmp_path / "rows.csv")))
+
+
+def test_trajectories_come_by_the_names_of_the_profile_and_only_then_the_version_has_them(tmp_path, sources):
+    plain = write(tmp_path / "rows.jsonl", "jsonl")
+    same, mapped = (TrajectorySource(path=plain.path, fields=fields) for fields in ({}, {"gold_answer": "answer"}))
+    assert sources.version(same) == sources.version(plain) != sources.version(mapped)
+    assert next(sources.stream(mapped))[0] == {"question": "1 + 1?", "gold_answer": "#### 2"}
 
 
 def test_limit_takes_the_first_rows(tmp_path, sources):
@@ -101,10 +166,10 @@ def test_a_line_that_is_no_object_is_named(tmp_path, sources):
         sources.rows(DataSource(path=str(tmp_path / "rows.jsonl")))
 
 
-@pytest.mark.parametrize("name", ["rows.json", "rows.parquet", "rows.jsonl.gz"])
+@pytest.mark.parametrize("name", ["rows.json", "rows.parquet", "rows.jsonl.gz", "rows.arrow"])
 def test_a_file_that_is_not_what_its_name_says_is_named(tmp_path, sources, name):
     (tmp_path / name).write_bytes(b"\x1f\x8b no such thing")
-    with pytest.raises(SourceError, match=rf"{name} is (not JSON|not a Parquet file|damaged)"):
+    with pytest.raises(SourceError, match=rf"{name} is (not JSON|not a Parquet file|not an Arrow file|damaged)"):
         sources.rows(DataSource(path=str(tmp_path / name)))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.settings import PROFILES, load_settings
 from cpmi_dagster.profiles.starter import starter_profile
-from cpmi_dagster.resources.dag.starter import Starter, write_starter
+from cpmi_dagster.resources.dag.starter import Starter, starter_for
 
 ROWS = [
     {"id": f"q{number}", "question": f"{number} + 1?", "steps": [f"It is {number + 1}."], "gold_answer": number + 1}
@@ -27,6 +28,12 @@ def write_rows(path: Path, rows=ROWS) -> Path:
     return path
 
 
+def write_starter(*arguments, **options) -> Starter:
+    starter = starter_for(*arguments, **options)
+    starter.write()
+    return starter
+
+
 @pytest.fixture
 def starter(tmp_path) -> Starter:
     return write_starter(write_rows(tmp_path / "rows.jsonl"), HUB_MODEL, tmp_path / "mine.yaml")
@@ -35,7 +42,8 @@ def starter(tmp_path) -> Starter:
 def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(starter):
     loaded = load_settings(starter.path)
     assert (loaded.profile, loaded.shards, loaded.recipe_names) == ("mine", 1, ["cpmi_bce"])
-    assert loaded.rewards.types == ("cpmi",)
+    cheap = ("step_surprisal", "position", "final_answer", "final_answer_position", "step_length")
+    assert loaded.rewards.types == ("cpmi", *cheap)
     assert set(dict(loaded.selection).values()) == {None, False}
     assert loaded.models.labeler.name == loaded.models.backbone.name == HUB_MODEL
     assert loaded.models.policy is loaded.models.prover is starter.model_place is None
@@ -57,6 +65,39 @@ def test_sets_of_gold_answers_and_benchmarks_wait_for_a_confirmation(tmp_path):
     assert sources.references[-1].source == "mine"
     assert sources.benchmarks == {name: paper.benchmarks[name] for name in sources.benchmarks}
     assert {"processbench_gsm8k", "prmbench"} <= set(sources.benchmarks)
+
+
+def test_how_the_rows_are_read_is_shown_and_written_into_the_profile(tmp_path):
+    rows = [{"prompt": "2 + 3?", "completion": "I add.\n\n2 + 3\n= 5.", "answer": 5, "level": 1}]
+    told = {"fields": {"gold_answer": "answer"}, "steps": "line"}
+    starter = write_starter(write_rows(tmp_path / "rows.jsonl", rows), HUB_MODEL, tmp_path / "mine.yaml", **told)
+    first = starter.look.first
+    assert (first.place, first.form, first.question) == ("line 1", "question and solution", "2 + 3?")
+    assert (first.steps, first.gold_answer, first.unread) == (["I add.", "2 + 3", "= 5."], "5", ["level"])
+    (source,) = load_settings(starter.path).sources.trajectories
+    assert (source.fields, source.steps) == (told["fields"], told["steps"])
+
+
+def test_judged_solutions_are_their_own_truth(tmp_path):
+    row = {"problem": "2 + 3?", "steps": ["6"], "label": 0, "gold_answer": 5}
+    starter = write_starter(write_rows(tmp_path / "rows.jsonl", [row]), HUB_MODEL, tmp_path / "mine.yaml")
+    sources = load_settings(starter.path).sources
+    assert sources.step_truth == sources.trajectories
+    assert (starter.look.judged, starter.look.labelled) == (1, 0)
+
+
+def test_a_hub_id_is_read_from_the_hub(tmp_path, monkeypatch):
+    asked = []
+
+    def load_dataset(*place, **options) -> Dataset:
+        asked.append((*place, options["split"]))
+        return Dataset.from_list(ROWS)
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    starter = write_starter("me/rows", HUB_MODEL, tmp_path / "mine.yaml", config="main", split="test")
+    assert (asked, starter.look.first.place) == ([("me/rows", "main", "test")], "row 1")
+    (source,) = load_settings(starter.path).sources.trajectories
+    assert (source.hub, source.config, source.split) == ("me/rows", "main", "test")
 
 
 def test_a_profile_that_is_there_is_replaced_only_by_force(starter):
@@ -89,7 +130,7 @@ def test_paths_are_those_from_the_folder_of_the_profile(tmp_path, monkeypatch):
     assert "{path: ../rows.jsonl}" in path.read_text(encoding="utf-8")
     monkeypatch.chdir("/")
     loaded = load_settings(tmp_path / path)
-    assert Path(str(loaded.sources.math_shepherd[0].path)).samefile(tmp_path / "rows.jsonl")
+    assert Path(str(loaded.sources.trajectories[0].path)).samefile(tmp_path / "rows.jsonl")
     assert Path(loaded.models.backbone.name).samefile(tmp_path / model)
 
 
@@ -97,9 +138,9 @@ def test_paths_are_those_from_the_folder_of_the_profile(tmp_path, monkeypatch):
 @given(st.text(st.characters(exclude_categories=("C",), exclude_characters="/\\"), min_size=1, max_size=20))
 def test_any_name_of_file_and_model_is_written_so_that_it_is_read_back(name):
     look = look_over("rows.jsonl", [(row, "") for row in ROWS])
-    values = yaml.safe_load(starter_profile(look, f"p{name}p", f"./{name}", f"org/{name}"))
+    values = yaml.safe_load(starter_profile(look, f"p{name}p", {"path": f"./{name}"}, f"org/{name}"))
     assert values["profile"] == f"p{name}p"
-    assert values["sources"]["math_shepherd"] == {"path": f"./{name}"}
+    assert values["sources"]["trajectories"] == {"path": f"./{name}"}
     assert values["models"]["labeler"] == {"name": f"org/{name}", "dtype": "auto"} == values["models"]["backbone"]
 
 
@@ -119,6 +160,7 @@ def test_the_profile_has_the_name_of_the_trajectories_where_none_is_given(tmp_pa
         (("rows.jsonl", "a/b/c"), ModelError, "`a/b/c` is neither a folder here nor a hub id"),
         (("rows.jsonl", "rows.jsonl"), ModelError, r"`rows\.jsonl` is a file, but not GGUF"),
         (("rows.jsonl", "miniature:none"), ModelError, "has no model `none`"),
+        (("notes.txt", HUB_MODEL), SourceError, r"notes\.txt ends in none of .*\.csv.*; write it as one of these"),
         (("none.jsonl", HUB_MODEL), SourceError, r"there is no data at none\.jsonl"),
         (("rows.jsonl", HUB_MODEL, "paper.yaml"), SettingsError, "`paper` is the name of a shipped profile"),
     ],
@@ -127,6 +169,7 @@ def test_mistakes_are_named_and_nothing_is_written(tmp_path, monkeypatch, argume
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "rows.jsonl")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").touch()
     source, model, *output = arguments
     with pytest.raises(error, match=message):
         write_starter(Path(source), model, *map(Path, output))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.trajectories.forms import RawRow
 from cpmi_dagster.trajectories.math_shepherd import (
     PARSED_COLUMNS,
     REJECTED_COLUMNS,
@@ -20,6 +19,7 @@ from cpmi_dagster.trajectories.math_shepherd import (
     render_row,
     without_duplicates,
 )
+from cpmi_dagster.trajectories.row_fields import RawRow
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "math_shepherd"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folder is not beside the repository")

@@ -1,6 +1,9 @@
 """Source rows of every form are numbered and dealt to shards; what cannot be read is kept with its defect."""
 
 import json
+from itertools import cycle
+from pathlib import Path
+from textwrap import dedent
 
 import polars as pl
 import pytest
@@ -8,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import parse_row, parse_rows
 from cpmi_dagster.trajectories.question_text import question_id
-from cpmi_dagster.trajectories.rows import Unreadable, number_rows, read_row
+from cpmi_dagster.trajectories.rows import Reading, Unreadable, number_rows, read_row
+from cpmi_dagster.trajectories.text_rows import ROLES
 
 ROW = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
 TRL = {"prompt": "1 + 1?", "completions": ["It is 2.", "Step 2: So 3."], "labels": [True, False]}
@@ -24,7 +29,7 @@ QUESTION = {"question": " 1 + 1? ", "steps": [" It is 2.\n", "Step 2: The answer
 PROCESSBENCH = {"id": "gsm8k-7", "generator": "m", "problem": " 1 + 1? ", "steps": ["It is 2.", "So 3."], "label": 1}
 FIELDS = (
     "input", "label", "task", "value", "prompt", "completions", "labels", "question", "steps", "id", "gold_answer",
-    "split", "problem",
+    "split", "problem", "messages", "solution", "label",
 )  # fmt: skip
 
 
@@ -40,12 +45,60 @@ def prm800k(*steps: dict) -> dict:
     return {"question": {"problem": "1 + 1?", "ground_truth_answer": "2"}, "label": {"steps": list(steps)}}
 
 
-def labelled_steps(row: dict) -> list[tuple[str, bool]]:
-    raw = read_row(row)
-    assert raw.defect is None
-    trajectory = parse_row(raw.input, raw.label, raw.value)
-    assert trajectory.question == "1 + 1?"
-    return list(zip(trajectory.steps, trajectory.shepherd_labels, strict=True))
+def chat(*contents: object) -> dict:
+    return {"messages": [{"role": role, "content": text} for role, text in zip(cycle(ROLES), contents)]}
+
+
+def test_every_form_reads_its_example_and_no_other_form_takes_it():
+    for form in FORMS:
+        assert form_of(form.example) is form
+        assert read_row(form.example).defect is None
+        assert unread(form.example) == []
+
+
+def test_the_page_lists_every_form():
+    page = (Path(__file__).parents[2] / "docs" / "own_trajectories.md").read_text(encoding="utf-8")
+    for form in FORMS:
+        fields = ", ".join(" or ".join(f"`{name}`" for name in field.split("|")) for field in form.fields)
+        assert f"| {form.name} | {fields} |" in page
+
+
+def test_a_solution_that_is_one_text_is_split_into_steps():
+    solution = "I add.\n\n1 + 1 = 2.\nSo 2."
+    for row in (chat("1 + 1?", solution), {"problem": "1 + 1?", "response": solution}):
+        assert (read_row(row).question, read_row(row).steps) == ("1 + 1?", ["I add.", "1 + 1 = 2.\nSo 2."])
+        assert read_row(row, "line").steps == ["I add.", "1 + 1 = 2.", "So 2."]
+    with_system = [{"role": "system", "content": "Be brief."}, *chat("1 + 1?", solution)["messages"]]
+    assert read_row({"messages": with_system}) == read_row(chat("1 + 1?", solution))
+
+
+@given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=3), st.sampled_from([json.dumps, repr]))
+def test_a_list_that_a_cell_holds_as_text_is_the_list(steps, written):
+    row = {"question": "1 + 1?", "labels": [True] * len(steps)}
+    cells = {"question": "1 + 1?", "labels": written(row["labels"]), "steps": written(steps)}
+    assert read_row(cells) == read_row({**row, "steps": steps})
+
+
+def test_fields_have_the_names_that_the_profile_gives_them():
+    reading = Reading({"question": "prompt", "prompt": "question", "gold_answer": "answer"})
+    assert reading.named({"prompt": 1, "question": 2, "answer": 3, "a": 4}) == {
+        "a": 4, "question": 1, "prompt": 2, "gold_answer": 3,
+    }  # fmt: skip
+    lacking = reading.named({"prompt": 1, "question": 2})
+    assert isinstance(lacking, Unreadable)
+    assert lacking.reason == "it has no field `answer` to read as `gold_answer`"
+
+
+def test_the_lines_that_convert_a_file_of_another_kind_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    row = {"instruction": "1 + 1?", "level": 3, "input": "", "output": "I add.\n\nSo 2."}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(SourceError) as refusal:
+        number_rows([row], first=0, shards=1, reading=Reading(place="rows.jsonl"))
+    exec(dedent(str(refusal.value).partition("\n")[2]))
+    converted = json.loads((tmp_path / "converted.jsonl").read_text(encoding="utf-8"))
+    assert read_row(converted).steps == ["I add.", "So 2."]
 
 
 def test_math_shepherd_rows_keep_their_text_and_order():
@@ -58,7 +111,10 @@ def test_math_shepherd_rows_keep_their_text_and_order():
 
 
 def test_trl_rows_become_marked_steps():
-    assert labelled_steps(TRL) == [("It is 2.", True), ("So 3.", False)]
+    raw = read_row(TRL)
+    trajectory = parse_row(raw.input, raw.label, raw.value)
+    read = (trajectory.question, trajectory.steps, trajectory.shepherd_labels)
+    assert read == ("1 + 1?", ("It is 2.", "So 3."), (True, False))
 
 
 def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
@@ -69,21 +125,33 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         prm800k_step(("fine", 1), ("wrong", -1)),
         prm800k_step(("unrated", None)),
     )
-    assert labelled_steps(row) == [("good", True), ("by hand", True), ("neutral", True), ("wrong", False)]
+    raw = read_row(row)
+    assert (raw.question, raw.steps) == ("1 + 1?", ["good", "by hand", "neutral", "wrong"])
+    # what people say of the steps is a truth, and no label of the source
+    assert (raw.gold_answer, raw.value, raw.label) == ("2", None, "")
 
 
 @pytest.mark.parametrize(
     ("row", "defect"),
     [
         ({"input": None, "label": "x"}, "`input`: it must be text"),
-        ({"input": "x"}, "neither `label` nor `value`"),
-        ({"input": ""}, "neither `label` nor `value`"),
+        ({"input": "x"}, "the row has columns input; it needs input, label or value (Math-Shepherd)"),
+        ({"input": "x", "label": None}, "neither `label` nor `value`"),
         ({**ROW, "value": ["+", 3]}, "`value.1`"),
         ({**TRL, "labels": [True]}, "2 completions but 1 labels"),
         ({**TRL, "completions": ["ки", "b"]}, "reserved to mark the ends of steps"),
         ({**TRL, "labels": [True, "perhaps"]}, "`labels.1`"),
         ({"question": {"problem": "1 + 1?"}, "label": {"steps": 3}}, "`label.steps`"),
-        ({"a": 1}, "the row has columns a; it needs input and label"),
+        (prm800k(prm800k_step(("unrated", None))), "no step of it was chosen, written or rated -1"),
+        ({"messages": "Hello"}, "`messages` must be a list of objects with role and content"),
+        ({"messages": [{"role": "user", "content": "1 + 1?"}]}, "`messages` must be one of the user and then one"),
+        (chat("1 + 1?", "2", "2 + 2?", "4"), "of the assistant, and has user, assistant, user, assistant; give"),
+        (chat("1 + 1?", " "), "`solution`: it is empty"),
+        (chat(["1 + 1?"], "2"), "`question`: it must be text"),
+        ({"prompt": "1 + 1?", "completion": ["2"]}, "`completion`: it must be text"),
+        ({"prompt": "1 + 1?", "completion": None}, "`completion`: it must be text"),
+        ({"problem": "1 + 1?", "solution": "a\n\nb", "labels": [1]}, "2 steps but 1 labels"),
+        ({"a": 1}, "the row has columns a; it needs input, label or value"),
         (Unreadable("{", "not JSON", "rows.jsonl, line 2"), "not JSON"),
         ({**QUESTION, "question": "\u200b "}, "`question`: it is empty"),
         ({**QUESTION, "question": None}, "`question`"),
@@ -175,8 +243,11 @@ def test_a_question_of_any_text_stays_in_its_shard(question, shards):
 @pytest.mark.parametrize(
     ("row", "named"),
     [
-        ({"problem": "1 + 1?", "answer": "2"}, r"has columns problem, answer; it needs input and label .*PRM800K"),
-        ({f"c{number}": 1 for number in range(100_000)}, r"has columns c0, c1, .*…; it needs input and label"),
+        (
+            {"problem": "1 + 1?", "answer": "2"},
+            r"has columns problem, answer; it needs .*PRM800K.*as --map question=problem --map solution=answer, or",
+        ),
+        ({f"c{number}": 1 for number in range(100_000)}, r"has columns c0, c1, .*…; it needs input, label"),
     ],
     ids=["another kind", "very many columns"],
 )

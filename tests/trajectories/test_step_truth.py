@@ -6,15 +6,16 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.forms import NO_ERROR
+from cpmi_dagster.trajectories.judged_rows import NO_ERROR
 from cpmi_dagster.trajectories.rows import Unreadable
 from cpmi_dagster.trajectories.step_truth import read_step_truth
 
+NUMBERED = {"row_number": 0, "correct": [True]}
 SOLUTION = {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 + 0 = 6", "6"], "label": 0}
 
 
 def test_steps_are_true_up_to_the_first_error_and_unknown_after_it():
-    truth = read_step_truth([SOLUTION, {**SOLUTION, "label": 2}, {**SOLUTION, "label": NO_ERROR}])
+    truth, _ = read_step_truth([SOLUTION, {**SOLUTION, "label": 2}, {**SOLUTION, "label": NO_ERROR}])
     judged = [[False, None, None], [True, True, False], [True, True, True]]
     assert truth.rows() == [(number, steps, None, None) for number, steps in enumerate(judged)]
 
@@ -22,7 +23,8 @@ def test_steps_are_true_up_to_the_first_error_and_unknown_after_it():
 @given(st.integers(1, 9).flatmap(lambda size: st.tuples(st.just(size), st.integers(NO_ERROR, size - 1))))
 def test_people_judge_every_step_up_to_the_first_error_and_none_after_it(case):
     size, label = case
-    (correct,) = read_step_truth([{**SOLUTION, "steps": ["a"] * size, "label": label}])["correct"].to_list()
+    truth, _ = read_step_truth([{**SOLUTION, "steps": ["a"] * size, "label": label}])
+    (correct,) = truth["correct"].to_list()
     judged = [step for step in correct if step is not None]
     assert len(correct) == size
     assert correct[: len(judged)] == judged == [True] * (len(judged) - (label != NO_ERROR)) + [False] * (label != -1)
@@ -32,10 +34,10 @@ def test_people_judge_every_step_up_to_the_first_error_and_none_after_it(case):
 def test_truth_by_row_number_stays_as_it_is():
     rows = [{"row_number": 7, "correct": [True, False]}, {"row_number": 2, "correct": [None, True]}]
     unsaid = {"kind": None, "operations_left": None}
-    assert read_step_truth(rows).to_dicts() == [{**row, **unsaid} for row in rows]
+    assert read_step_truth(rows)[0].to_dicts() == [{**row, **unsaid} for row in rows]
     said = {"row_number": 3, "correct": [True, False], "kind": [None, "operator"], "operations_left": [1, 0]}
-    assert read_step_truth([said]).to_dicts() == [said]
-    assert read_step_truth([]).schema == StepTruth.create_empty().schema
+    assert read_step_truth([said])[0].to_dicts() == [said]
+    assert read_step_truth([])[0].schema == StepTruth.create_empty().schema
 
 
 @pytest.mark.parametrize(
@@ -43,12 +45,31 @@ def test_truth_by_row_number_stays_as_it_is():
     [
         ({"correct": [True]}, r"row 1 \(from 0\): `row_number`: it is missing; give rows of row_number and correct"),
         ({"row_number": 1, "correct": [True], "kind": []}, "`kind` has 0 entries for the 1 steps of `correct`"),
-        ({**SOLUTION, "label": 3}, "`label` is step 3 .from 0. of 3 steps"),
-        ({**SOLUTION, "label": -2}, "`label`"),
-        ({**SOLUTION, "label": "0"}, "`label`"),
         (Unreadable("{", "not JSON", "truth.jsonl, line 2"), r"truth\.jsonl, line 2: not JSON; correct or remove it"),
     ],
 )
 def test_a_row_that_is_no_truth_is_named(row, message):
     with pytest.raises(SourceError, match=message):
-        read_step_truth([SOLUTION, row])
+        read_step_truth([NUMBERED, row])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**SOLUTION, "label": 3},
+        {**SOLUTION, "label": -2},
+        {"question": "2 + 3?", "steps": ["5"]},
+        {"a": 1},
+        Unreadable("{", "not JSON", "rows.jsonl, line 1"),
+    ],
+)
+def test_a_solution_that_cannot_be_read_or_that_nobody_has_judged_has_no_truth_and_is_counted(row):
+    truth, without = read_step_truth([row, SOLUTION])
+    assert (truth["row_number"].to_list(), without) == ([1], 1)
+
+
+def test_ratings_of_people_are_the_truth_of_the_steps_that_were_taken():
+    step = {"completions": [{"text": "bad", "rating": -1}, {"text": "fine", "rating": 0}], "chosen_completion": 1}
+    last = {"completions": [{"text": "wrong", "rating": -1}], "chosen_completion": None}
+    row = {"question": {"problem": "2 + 3?"}, "label": {"steps": [step, last]}}
+    assert read_step_truth([row])[0].select("row_number", "correct").rows() == [(0, [True, False])]

@@ -1,0 +1,93 @@
+"""What rows of every form share: the raw row that each becomes, and the types of its fields.
+
+gold_answer  5, "5", null, ""        ->  "5", "5", None, None
+labels       [true, 0, "+"]          ->  ["+", "-", "+"]
+steps        "['2 + 3 = 5.']"        ->  ["2 + 3 = 5."]       a list that a cell of CSV holds as text
+"""
+
+import ast
+import json
+from collections.abc import Sequence
+from math import isfinite
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator
+
+from cpmi_dagster.files.bounded_reading import BoundedList
+from cpmi_dagster.files.text import Text, encodable, number_text
+from cpmi_dagster.trajectories.step_segments import clean
+
+MARKS = {True: "+", False: "-", "+": "+", "-": "-"}
+Item = TypeVar("Item")
+
+
+class RawRow(NamedTuple):
+    """A row as `sources.math_shepherd` holds it; `defect` says why it cannot become a trajectory, if that is known.
+
+    `question` and `steps` are of rows that have them apart; those of Math-Shepherd and TRL have them in `input` alone.
+    """
+
+    input: str
+    label: str = ""
+    task: str = ""
+    value: Sequence[str] | None = None
+    defect: str | None = None
+    source_id: str | None = None
+    question: str | None = None
+    steps: Sequence[str] | None = None
+    gold_answer: str | None = None
+    split: str | None = None
+
+
+def answer_text(value: Any) -> str | None:
+    """A gold answer as text; a number is an answer too, a blank text is none.
+
+    Raises:
+        ValueError: it is neither, as a truth value, a list, or what is not a finite number.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return clean(encodable(value)) or None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or (isinstance(value, float) and not isfinite(value))
+    ):
+        raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write text or a number")
+    return number_text(value)
+
+
+def id_text(value: Any) -> str | None:
+    """The id of a row, as text; None for none, and for what is not an id."""
+    is_id = isinstance(value, str | int) and not isinstance(value, bool)
+    return (clean(encodable(str(value))) or None) if is_id else None
+
+
+def listed(value: Any) -> Any:
+    """A list that a cell holds as text, as JSON or Python writes it; anything else as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                return read(value.strip())
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+    return value
+
+
+def _mark(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str) or value not in MARKS:
+        raise ValueError("a label is true, false, 1, 0, `+` or `-`")
+    return MARKS[value]
+
+
+def _filled(text: str) -> str:
+    if not clean(text):
+        raise ValueError("it is empty")
+    return text
+
+
+Answer = Annotated[str | None, BeforeValidator(answer_text)]
+Filled = Annotated[Text, AfterValidator(_filled)]
+Mark = Annotated[str, BeforeValidator(_mark)]
+Listed = Annotated[BoundedList[Item], BeforeValidator(listed)]

@@ -1,0 +1,98 @@
+r"""Steps of a solution that is one text, as people and thinking models write it.
+
+    "### Setup\n\nShe has 3 hats.\n\nSo it is 5."     paragraph   ["### Setup\n\nShe has 3 hats.", "So it is 5."]
+    "Let me see.\nStep 1: 2 + 3.\nStep 2: So 5."      marker      ["Let me see.", "Step 1: 2 + 3.", "Step 2: So 5."]
+
+Steps are pieces of the text in its order, which join back to it but for the white space between them. What only opens
+something, such as a heading, `---` or `<think>`, goes with what follows it. Nothing is cut inside code and displayed
+formulas.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from cpmi_dagster.trajectories.step_segments import clean
+
+Splitting = Literal["auto", "line", "paragraph", "marker"]
+AUTO: Splitting = "auto"
+
+_HEADING = r"[ \t]*(?:#{1,6}[ \t]+\S|\*\*(?=[^*\n]+\*\*:?[ \t\r]*$))"
+_HEADINGS = re.compile(f"^{_HEADING}", re.MULTILINE)
+# at the start of a line, also as a heading or in bold; or after the end of a sentence
+_STEPS = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*|[-*][ \t]+)?(?:\*\*)?step[ \t]*(\d+)(?=[ \t]*[:.)*]|[ \t\r]*$)"
+    r"|(?<=[.!?)\]]\s)step[ \t]*(\d+)(?=:)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FIRST_STEPS = (0, 1)
+_PARAGRAPHS = re.compile(r"\n(?:[ \t\r]*\n)+")
+_LINES = re.compile(r"\n")
+_OPENING = re.compile(rf"{_HEADING}.*|[ \t]*(?:</?\w+>|[-*_]{{3,}})?[ \t\r]*", re.MULTILINE)
+# bounded, so that no text takes long
+_WHOLE = re.compile(r"```.{0,20000}?```|\$\$.{0,4000}?\$\$|\\\[.{0,4000}?\\\]", re.DOTALL)
+
+
+def split_steps(text: str, how: Splitting = AUTO) -> list[str]:
+    """The steps of a solution.
+
+    Args:
+        how: at lines, at paragraphs, at markers (`Step i:` in their order, and headings), or `auto`: at markers if that
+            gives two steps or more, else at paragraphs if that does, else at lines.
+    """
+    pieces: list[str] = []
+    for name, begins in BEGINS.items():
+        if how in (AUTO, name):
+            pieces = _pieces(text, begins(text))
+        if how == name or (how == AUTO and len(pieces) > 1):
+            break
+    return pieces
+
+
+def _at_markers(text: str) -> list[int]:
+    """Where steps begin: at `Step i:` that count on from the first, and at headings."""
+    places, expected = {found.start() for found in _outside(text, _HEADINGS)}, _FIRST_STEPS
+    for found in _outside(text, _STEPS):
+        if (number := int(found[1] or found[2])) in expected:
+            places.add(found.start())
+            expected = (number + 1,)
+    return sorted(places)
+
+
+def _at_paragraphs(text: str) -> list[int]:
+    return [found.end() for found in _outside(text, _PARAGRAPHS)]
+
+
+def _at_lines(text: str) -> list[int]:
+    return [found.end() for found in _outside(text, _LINES)]
+
+
+# in the order in which `auto` tries them
+BEGINS: dict[Splitting, Callable[[str], list[int]]] = {
+    "marker": _at_markers,
+    "paragraph": _at_paragraphs,
+    "line": _at_lines,
+}
+
+
+def _outside(text: str, sign: re.Pattern[str]) -> list[re.Match[str]]:
+    """Where a sign is, outside code and displayed formulas."""
+    inside = bytearray(len(text) + 1)
+    for whole in _WHOLE.finditer(text):
+        inside[whole.start() + 1 : whole.end()] = b"\1" * (len(whole[0]) - 1)
+    return [found for found in sign.finditer(text) if not inside[found.start()]]
+
+
+def _pieces(text: str, begins: list[int]) -> list[str]:
+    """The text cut at some places, without blank pieces; what only opens something goes with the next, or the last."""
+    pieces: list[str] = []
+    start = last = 0
+    for end in (*begins, len(text)):
+        only_opens = all(_OPENING.fullmatch(line) for line in clean(text[last:end]).split("\n"))
+        last = end
+        if not only_opens:
+            pieces.append(text[start:end])
+            start = end
+    if pieces:
+        pieces[-1] += text[start:]
+    return [clean(piece) for piece in pieces or [text] if clean(piece)]
