@@ -86,7 +86,7 @@ def test_a_question_of_a_benchmark_is_not_trained_on_however_it_is_set(tmp_path:
     assert result.description == (
         "reward models would be trained on 1 of the problems of math500 (asked by 1 of 1 selected trajectories), for "
         r"example on `Find the sum \(\frac{1}{2}+x\) if \(x = 3\)`; remove the rows of these questions from the source "
-        "at sources.math_shepherd, or math500 from sources.benchmarks"
+        "at sources.trajectories, or math500 from sources.benchmarks"
     )
 
 
