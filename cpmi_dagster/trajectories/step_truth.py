@@ -1,10 +1,12 @@
-"""Whether steps are truly right, as a source of truth has it: by row number, or by the first wrong step (ProcessBench).
+"""Whether steps are truly right, as a source of truth has it: by row number, by trajectory, or by the first wrong step.
 
     {"row_number": 7, "correct": [true, false, true]}                             row 7 of the trajectory source
-    {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}       the source's row of the same place
+    {"trajectory_id": "t000000003", "rewards": [0.9, 0.0], "judged": [1]}         the label explorer's judgements
+    {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}       ProcessBench: the row at its place
 
     row_number  correct
     7           [true, false, true]
+    3           [null, false]            only steps in `judged` count, 1 for right and 0 for wrong
     0           [false, null, null]      people judge a solution up to its first wrong step, and nothing after it
 
 A row may also say what makes each step wrong (`kind`) and how many operations are left to do after it
@@ -21,9 +23,13 @@ from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.forms import ProcessBenchRow, form_of
+from cpmi_dagster.trajectories.identifiers import TRAJECTORY_ID
 from cpmi_dagster.trajectories.rows import Row, Unreadable, validated
 
-ADVICE = "give rows of row_number and correct, or of problem, steps and label (ProcessBench)"
+ADVICE = (
+    "give rows of row_number and correct, of problem, steps and label (ProcessBench), or of trajectory_id, rewards and "
+    "judged (own_labels.jsonl of the label explorer)"
+)
 
 
 class StepTruthRow(BaseModel):
@@ -42,27 +48,61 @@ class StepTruthRow(BaseModel):
         return self
 
 
+class JudgedRow(BaseModel):
+    """A row that the label explorer writes: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
+
+    trajectory_id: Annotated[str, Field(pattern=TRAJECTORY_ID)]
+    rewards: BoundedList[float | None]
+    judged: BoundedList[int]
+
+    @model_validator(mode="after")
+    def _judgements_are_clear(self) -> "JudgedRow":
+        for step in self.judged:
+            if not (0 <= step < len(self.rewards) and self.rewards[step] in (0, 1)):
+                raise ValueError(f"`judged` names step {step} (from 0), where `rewards` has neither 1 nor 0")
+        return self
+
+    @property
+    def row_number(self) -> int:
+        """The row of the trajectory source."""
+        return int(self.trajectory_id.removeprefix("t"))
+
+    @property
+    def correct(self) -> list[bool | None]:
+        """Whether each step is right; null where nobody has judged it, or annotators are split evenly."""
+        judged = set(self.judged)
+        return [reward == 1 if step in judged else None for step, reward in enumerate(self.rewards)]
+
+
 def read_step_truth(rows: Iterable[Row]) -> pl.DataFrame:
     """The truth about steps, in the order of the rows.
 
     Args:
-        rows: objects with `row_number` and `correct`, or ProcessBench's, in the order of the trajectory source.
+        rows: objects with `row_number` and `correct`, or the label explorer's, or ProcessBench's in the order of the
+            trajectory source.
 
     Returns:
         Columns of `sources.step_truth`.
 
     Raises:
-        SourceError: a row is of neither form; the message names it.
+        SourceError: a row is of none of these forms, or a row of the source has two truths; the message names it.
     """
-    read = []
+    read: list[tuple[int, list[bool | None], list[str | None] | None, list[int] | None]] = []
     for place, row in enumerate(rows):
         if not isinstance(row, Unreadable) and form_of(row) is ProcessBenchRow:
             solution = validated("step truth", place, row, ProcessBenchRow, ADVICE)
             read.append((place, solution.truth(), None, None))
+        elif not isinstance(row, Unreadable) and "judged" in row:
+            judged = validated("step truth", place, row, JudgedRow, ADVICE)
+            read.append((judged.row_number, judged.correct, None, None))
         else:
             truth = validated("step truth", place, row, StepTruthRow, ADVICE)
             read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
-    return pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
+    truth = pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
+    again = truth["row_number"].filter(~truth["row_number"].is_first_distinct())
+    if len(again):
+        raise SourceError(f"step truth: two rows are about row {again[0]} of the trajectory source; remove one of them")
+    return truth
 
 
 def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
