@@ -19,7 +19,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap, share
+from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap, bootstrap_mean, share
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 from cpmi_dagster.trajectories.step_truth import with_truth
@@ -43,13 +43,14 @@ class WithinSolutions(NamedTuple):
         pairs: the share of pairs of a right and a wrong step of one solution that are ranked so, ties half; None where
             there is no pair.
         found: how often the lowest label of all steps is on the first wrong one; of equal labels the earliest counts,
-            as a step is flagged before those behind it.
-        blind: how often a blind pick of a step is.
+            as a step is flagged before those behind it. None where every solution has a step before its first wrong one
+            that nobody has judged; such solutions are left out.
+        blind: how often a blind pick of a step is, over the same solutions.
     """
 
     pairs: Resampled | None
-    found: Resampled
-    blind: Resampled
+    found: Resampled | None
+    blind: Resampled | None
 
 
 def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
@@ -155,24 +156,26 @@ def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, 
     """
     figures = {}
     for (name,), own in steps.group_by("reward_type", maintain_order=True):
-        questions, sums = [], []
+        questions, sums, is_known = [], [], []
         for _, solution in own.group_by("trajectory_id", maintain_order=True):
             if not solution["correct"].all():
                 rewards = solution["reward"].to_numpy()
                 right, wrong = (solution["correct"].eq(known).fill_null(False).to_numpy() for known in (True, False))
                 apart = rewards[right][:, None] - rewards[wrong][None, :]
                 ranked_right = (apart > 0).sum() + (apart == 0).sum() / 2
-                found = rewards.argmin() == wrong.argmax()
+                first_wrong = wrong.argmax()
                 questions.append(solution["question_id"][0])
-                sums.append([ranked_right, apart.size, found, 1 / len(rewards), 1])
+                sums.append([ranked_right, apart.size, rewards.argmin() == first_wrong, 1 / len(rewards)])
+                is_known.append(right[:first_wrong].all())
         if sums:
-            table = np.array(sums, dtype=np.float64)
+            table, known, asked = np.array(sums, dtype=np.float64), np.array(is_known), np.array(questions)
             with np.errstate(invalid="ignore"):
-                pairs, found, blind = (
-                    bootstrap(table[:, columns], share, samples, seed, questions)
-                    for columns in ([0, 1], [2, 4], [3, 4])
-                )
-            figures[str(name)] = WithinSolutions(pairs if table[:, 1].any() else None, found, blind)
+                pairs = bootstrap(table[:, :2], share, samples, seed, asked) if table[:, 1].any() else None
+            found, blind = (
+                bootstrap_mean(table[known, column], samples, seed, asked[known]) if known.any() else None
+                for column in (2, 3)
+            )
+            figures[str(name)] = WithinSolutions(pairs, found, blind)
     return figures
 
 

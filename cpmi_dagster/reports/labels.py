@@ -107,7 +107,7 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
 
 def first_errors_found(steps: pl.DataFrame, inputs: ReportInputs) -> dict[str, Resampled]:
     """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
-    return {name: figure.found for name, figure in within_solutions(steps, *inputs.draws).items()}
+    return {name: figure.found for name, figure in within_solutions(steps, *inputs.draws).items() if figure.found}
 
 
 def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
@@ -116,7 +116,7 @@ def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
     figures = {} if steps.is_empty() else within_solutions(steps, *inputs.draws)
     if not figures:
         return measured_frame([])
-    found = {name: figure.found for name, figure in figures.items()}
+    found = {name: figure.found for name, figure in figures.items() if figure.found}
     control = best_free_control(found)
     measure = partial(first_errors_found, inputs=inputs)
     differences = paired_differences(steps, found, control, measure) if control else {}
@@ -124,10 +124,11 @@ def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
     for name in in_order(figures):
         row, pairs = reward_label(name), figures[name].pairs
         measured += [measurement(row, PAIRS, pairs.estimate())] if pairs else []
-        measured.append(measurement(row, FOUND, found[name].estimate()))
+        measured += [measurement(row, FOUND, found[name].estimate())] if name in found else []
         measured += [measurement(row, TO_CONTROL, differences[name])] if name in differences else []
-    blind = max((figure.blind for figure in figures.values()), key=lambda figure: figure.n)
-    return measured_frame([*measured, Measurement(BLIND, PAIRS, 0.5), measurement(BLIND, FOUND, blind.estimate())])
+    measured.append(Measurement(BLIND, PAIRS, 0.5))
+    blind = max((figure.blind for figure in figures.values() if figure.blind), key=lambda each: each.n, default=None)
+    return measured_frame([*measured, measurement(BLIND, FOUND, blind.estimate())] if blind else measured)
 
 
 def measure_reward_distribution(inputs: ReportInputs) -> pl.DataFrame:

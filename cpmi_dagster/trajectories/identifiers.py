@@ -16,6 +16,10 @@ def shard_key(question_id: str, shards: int) -> str:
     return shard_name(int(question_id, 16) % shards)
 
 
+TRAJECTORY_ID = r"^t[0-9]{9,18}$"
+"""What `trajectory_id_of` gives."""
+
+
 def trajectory_id_of(row_number: str) -> pl.Expr:
     """`t000000042` for row 42 of the source."""
     return pl.format("t{}", pl.col(row_number).cast(pl.String).str.zfill(9))

@@ -1,11 +1,13 @@
-"""Whether steps are truly right, as a source of truth has it: by row number, or by people's judgement of solutions.
+"""Whether steps are truly right, as a source of truth has it: by row number or trajectory, or by judged solutions.
 
     {"row_number": 7, "correct": [true, false, true]}                             row 7 of the trajectory source
+    {"trajectory_id": "t000000003", "rewards": [0.9, 0.0], "judged": [1]}         the label explorer's judgements
     {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}       the source's row of the same place
     {"question": {"problem": …}, "label": {"steps": […]}}                         likewise (PRM800K)
 
     row_number  correct
     7           [true, false, true]
+    3           [null, false]            only steps in `judged` count, 1 for right and 0 for wrong
     0           [false, null, null]      people judge a solution up to its first wrong step, and nothing after it
 
 A row may also say what makes each step wrong (`kind`) and how many operations are left to do after it
@@ -23,10 +25,14 @@ from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.forms import form_of
+from cpmi_dagster.trajectories.identifiers import TRAJECTORY_ID
 from cpmi_dagster.trajectories.judged_rows import Prm800kRow, ProcessBenchRow
 from cpmi_dagster.trajectories.rows import Row, Unreadable, validated
 
-ADVICE = "give rows of row_number and correct, or the judged solutions of ProcessBench or PRM800K"
+ADVICE = (
+    "give rows of row_number and correct, of trajectory_id, rewards and judged (own_labels.jsonl of the label "
+    "explorer), or the judged solutions of ProcessBench or PRM800K"
+)
 
 
 class StepTruthRow(BaseModel):
@@ -45,17 +51,44 @@ class StepTruthRow(BaseModel):
         return self
 
 
+class JudgedRow(BaseModel):
+    """A row that the label explorer writes: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
+
+    trajectory_id: Annotated[str, Field(pattern=TRAJECTORY_ID)]
+    rewards: BoundedList[float | None]
+    judged: BoundedList[int]
+
+    @model_validator(mode="after")
+    def _judgements_are_clear(self) -> "JudgedRow":
+        for step in self.judged:
+            if not (0 <= step < len(self.rewards) and self.rewards[step] in (0, 1)):
+                raise ValueError(f"`judged` names step {step} (from 0), where `rewards` has neither 1 nor 0")
+        return self
+
+    @property
+    def row_number(self) -> int:
+        """The row of the trajectory source."""
+        return int(self.trajectory_id.removeprefix("t"))
+
+    @property
+    def correct(self) -> list[bool | None]:
+        """Whether each step is right; null where nobody has judged it, or annotators are split evenly."""
+        judged = set(self.judged)
+        return [reward == 1 if step in judged else None for step, reward in enumerate(self.rewards)]
+
+
 def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
     """The truth about steps, in the order of the rows, and how many solutions have none.
 
     Args:
-        rows: objects with `row_number` and `correct`, or the rows of the trajectory source in their order.
+        rows: objects with `row_number` and `correct`, or the label explorer's, or the rows of the trajectory source in
+            their order.
 
     Returns:
         Columns of `sources.step_truth`.
 
     Raises:
-        SourceError: a row is neither; the message names it.
+        SourceError: a row is of none of these forms, or a row of the source has two truths; the message names it.
     """
     read: list[tuple[int, list[bool | None], Any, Any]] = []
     first_error: SourceError | None = None
@@ -69,13 +102,21 @@ def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
                 read.append((place, judged, None, None))
             continue
         try:
-            truth = validated("step truth", place, row, StepTruthRow, ADVICE)
-            read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
+            if not isinstance(row, Unreadable) and "judged" in row:
+                judged = validated("step truth", place, row, JudgedRow, ADVICE)
+                read.append((judged.row_number, judged.correct, None, None))
+            else:
+                truth = validated("step truth", place, row, StepTruthRow, ADVICE)
+                read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
         except SourceError as error:
             first_error = first_error or error
     if first_error is not None and not solutions:
         raise first_error
-    return pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row"), count - len(read)
+    found = pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
+    again = found["row_number"].filter(~found["row_number"].is_first_distinct())
+    if len(again):
+        raise SourceError(f"step truth: two rows are about row {again[0]} of the trajectory source; remove one of them")
+    return found, count - len(read)
 
 
 def _judgement(form: type[BaseModel], row: Row) -> list[bool | None] | None:

@@ -4,8 +4,9 @@ model     labeler Qwen/Qwen3-8B-Base: 15.3 GiB of weights, in 79.1 GiB          
 source    openai/gsm8k: not in the cache, and the hub does not answer (ConnectError)    problem: give a local path
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,8 +22,12 @@ from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.lake.queries import GIB
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.sources.hub import HubLock
+from cpmi_dagster.trajectories.own_labels import read_step_labels
+from cpmi_dagster.trajectories.rows import Row
+from cpmi_dagster.trajectories.step_truth import read_step_truth
 
 State = Literal["fine", "warning", "problem"]
+Reader = Callable[[Iterable[Row]], object]
 TRAINING_BYTES = 16
 """Of a parameter in full training: weights, gradients and Adam's two moments in float32."""
 HUB_SECONDS = 5.0
@@ -133,14 +138,21 @@ def data_sets(settings: Settings) -> Iterator[Finding]:
     sources = settings.sources
     every = (*sources.trajectories, *sources.step_truth, *sources.references)
     named = [*every, *sources.benchmarks.values(), *sources.step_labels.values()]
+    readers: dict[str, Reader] = {source.place: read_step_truth for source in sources.step_truth}
+    for name, source in sources.step_labels.items():
+        readers[source.place] = partial(read_step_labels, name, probabilities=source.probabilities)
     for source in {(source.place, source.revision): source for source in named}.values():
-        yield _source(settings, source)
+        yield _source(settings, source, readers.get(source.place))
 
 
-def _source(settings: Settings, source: DataSource) -> Finding:
+def _source(settings: Settings, source: DataSource, read: Reader | None) -> Finding:
+    """What is found of a data set; people write judgements by hand, so those on this disk are read."""
     if source.hub is None:
         try:
-            DataSources(settings).files(source)
+            reading = DataSources(settings)
+            reading.files(source)
+            if read:
+                read(row for row, _ in reading.stream(source))
         except (CpmiError, OSError) as error:
             return Finding("source", source.place, "problem", first_line(error))
         return Finding("source", source.place)

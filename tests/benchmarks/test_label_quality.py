@@ -170,8 +170,22 @@ WITHIN = pl.DataFrame({
 def test_within_a_solution_pairs_are_of_known_steps_and_the_lowest_label_of_all_steps(rewards, correct, pairs, found):
     steps = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series(rewards))
     figures = within_solutions(steps, samples=20, seed=0)["mc"]
-    assert (figures.pairs.value if figures.pairs else None, figures.found.value) == (pairs, found)
-    assert (figures.found.n, figures.blind.value) == (1, pytest.approx(1 / 3))
+    assert (figures.pairs.value if figures.pairs else None) == pairs
+    assert figures.found and figures.blind
+    assert (figures.found.value, figures.found.n, figures.blind.value) == (found, 1, pytest.approx(1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("correct", "found"),
+    [([None, False, True, True, False], 1), ([None, False, True, True, None], None)],
+    ids=["the first wrong step of one solution is known", "of none"],
+)
+def test_a_solution_with_an_unjudged_step_before_a_wrong_one_has_pairs_and_no_first_wrong_step(correct, found):
+    steps = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series([0.5, 0.4, 0.9, 0.2, 0.1]))
+    figures = within_solutions(steps, samples=20, seed=0)["mc"]
+    assert figures.pairs and figures.pairs.value == 1
+    assert (figures.found.value if figures.found else None) == found
+    assert (figures.blind.value if figures.blind else None) == (found and 0.5)
 
 
 def test_steps_that_the_truth_leaves_out_enter_no_auc():

@@ -24,7 +24,7 @@ from cpmi_dagster.scoring.files import InputLine
 from cpmi_dagster.trajectories import judged_rows, step_rows
 from cpmi_dagster.trajectories.own_labels import StepLabelRow
 from cpmi_dagster.trajectories.rows import Unreadable
-from cpmi_dagster.trajectories.step_truth import StepTruthRow
+from cpmi_dagster.trajectories.step_truth import JudgedRow, StepTruthRow
 
 MIB = 2**20
 ALWAYS_ALLOWED = bounded_reading.ALWAYS_ALLOWED
@@ -47,6 +47,8 @@ LISTS = [
     (JudgedLine, {"id": 1}, "probabilities", 0.5),
     (PoolingRequest, {}, "messages", {"role": "user", "content": "a"}),
     (PoolingRequest, {}, "input", "a"),
+    (JudgedRow, {"trajectory_id": "t000000001", "judged": []}, "rewards", 0.5),
+    (JudgedRow, {"trajectory_id": "t000000001", "rewards": [1.0]}, "judged", 0),
     (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "judged": []}, "rewards", 0.5),
     (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "rewards": []}, "judged", 1),
 ]

@@ -27,7 +27,7 @@ def write(lake: Lake, key: str, shard: str | None, rows: list[dict]) -> None:
     lake.write(schema.cast(frame), FileRecord(key, shard, "run", "model", "1"))
 
 
-def made_up_home(home: Path | str, labelled: bool = True) -> Settings:
+def made_up_home(home: Path | str, labelled: bool = True, soft: bool = True) -> Settings:
     """Write 100 trajectories of three steps and publish them; number 7 has hostile text."""
     lake = Lake(home, "miniature")
     for shard in range(SHARDS):
@@ -37,7 +37,7 @@ def made_up_home(home: Path | str, labelled: bool = True) -> Settings:
             for key, rows in _labels(numbers).items():
                 write(lake, f"labels/{key}", f"{shard:03d}", rows)
     write(lake, "selection/selected_trajectories", None, [_selected(number) for number in range(COUNT)])
-    if labelled:
+    if labelled and soft:
         write(lake, "dataset/soft_labels", None, _soft_labels())
     settings = load_settings("miniature", home)
     Database(lake, settings).publish()

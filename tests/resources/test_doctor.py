@@ -38,6 +38,28 @@ def test_a_file_that_is_not_there_is_a_problem(tmp_path):
     assert list(problems(found(tmp_path, sources={"math_shepherd": {"path": missing}}))) == [missing]
 
 
+OF_THE_EXPLORER = {"trajectory_id": "t000000007", "rewards": [0.9, 0.0], "judged": [1], "reward_type": "cpmi"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "row", "advice"),
+    [
+        ("truth", OF_THE_EXPLORER, None),
+        ("truth", {"trajectory_id": "t000000007", "rewards": [0.9, 0.0]}, "give rows of row_number and correct"),
+        ("labels", OF_THE_EXPLORER, None),
+        ("labels", {"trajectory_id": "t000000007", "rewards": [0.9, None]}, "correct or remove the row"),
+    ],
+)
+def test_judgements_are_read_and_a_file_of_another_form_is_a_problem(tmp_path, setting, row, advice):
+    file = tmp_path / "own_labels.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    source = {"path": str(file)}
+    sources = {"step_truth": source} if setting == "truth" else {"step_labels": {"mine": source}}
+    found_problems = problems(found(tmp_path, sources=sources))
+    assert list(found_problems) == ([str(file)] if advice else [])
+    assert not advice or advice in found_problems[str(file)]
+
+
 def test_a_key_that_is_not_in_the_environment_is_a_problem(tmp_path, monkeypatch):
     policy = {"name": "m", "engine": "endpoint", "endpoint": "http://127.0.0.1:1/v1", "api_key_variable": "MY_KEY"}
     models = {"policy": policy}

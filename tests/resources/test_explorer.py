@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections import Counter
 from dataclasses import replace
 from html import unescape
 from urllib.parse import quote
@@ -10,14 +11,18 @@ from urllib.parse import quote
 import polars as pl
 import pytest
 from explorer_home import HOSTILE, STEPS, identifier, made_up_home, soft_label
+from sklearn.metrics import cohen_kappa_score
 from starlette.testclient import TestClient
 
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import measure_label_quality
 from cpmi_dagster.resources.lake.database import query
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.store_files import LOOK_SECONDS
 from cpmi_dagster.resources.web.explorer.app import explorer, serve_explorer
 from cpmi_dagster.trajectories.own_labels import own_rewards, read_step_labels
+from cpmi_dagster.trajectories.step_truth import read_step_truth
 
 OWN = "http://127.0.0.1:3100"
 
@@ -110,7 +115,7 @@ def test_alike_rollouts_are_shown_once_with_their_number(client):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", f"/trajectory/{identifier(7)}", "/disagreement/figures", "/distributions/figures"]
+    "path", ["/", f"/trajectory/{identifier(7)}", "/disagreement/figures", "/distributions/figures", "/own-figures"]
 )
 def test_hostile_text_is_shown_and_never_run(client, path):
     text = page(client, path)
@@ -140,6 +145,8 @@ def test_a_hostile_id_leads_to_its_trajectory_and_to_no_file(client):
         ("/disagreement/figures?first=nothing", 400, "there is no `nothing`"),
         ("/disagreement/figures?position=1;drop", 400, "whole number"),
         ("/own-labels.jsonl?base=nothing", 400, "there is no `nothing`"),
+        ("/own-labels/nothing.json", 400, "choose from argilla, label-studio"),
+        ("/queue?place=x", 400, "whole number"),
         ("/nowhere", 404, "Not Found"),
     ],
 )
@@ -176,7 +183,14 @@ def test_distributions_lead_to_the_steps_with_the_lowest_and_highest_rewards(cli
 
 
 @pytest.mark.parametrize(
-    "path", ["/?search=eggs", f"/trajectory/{identifier(7)}?step=1", "/disagreement/figures", "/distributions/figures"]
+    "path",
+    [
+        "/?search=eggs",
+        f"/trajectory/{identifier(7)}?step=1",
+        "/disagreement/figures",
+        "/distributions/figures",
+        "/queue",
+    ],
 )
 def test_the_sql_that_a_view_shows_can_be_run(client, settings, path):
     shown = re.findall(r"<pre>(.*?)</pre>", page(client, path), re.DOTALL)
@@ -247,6 +261,186 @@ def test_the_whole_file_labels_every_selected_trajectory(client, settings):
     assert rewards.filter(trajectory_id=identifier(3))["reward"].to_list() == [0.8, 0.0, 0.8]
     assert rewards.filter(trajectory_id=identifier(90))["reward"].to_list() == [
         soft_label(90, step, "mc") for step in range(STEPS)
+    ]
+
+
+def as_annotator(client: TestClient, name: str) -> TestClient:
+    answer = client.post("/annotator", data={"annotator": name}, headers={"Origin": OWN}, follow_redirects=False)
+    assert answer.headers["location"] == "/queue", answer.text
+    return client
+
+
+def asked(text: str) -> tuple[int, int, int]:
+    """Trajectory and step that a page of the queue asks about, and its place in the queue."""
+    found = re.search(r'data-step="t(\d+)-(\d+)"', text), re.search(r'name="place" value="(\d+)"', text)
+    assert found[0] and found[1], text
+    return int(found[0][1]), int(found[0][2]), int(found[1][1])
+
+
+def judge_queue(client: TestClient, count: int, is_right) -> list[tuple[int, int, int]]:
+    """Judge the next steps of the queue; they are returned."""
+    steps, path = [], "/queue"
+    for _ in range(count):
+        step = asked(page(client, path))
+        data = {"step": step[1], "place": step[2], "verdict": "right" if is_right(*step[:2]) else "wrong"}
+        answer = client.post(
+            f"/verdict/{identifier(step[0])}", data=data, headers={"Origin": OWN}, follow_redirects=False
+        )
+        path = answer.headers["location"]
+        steps.append(step)
+    return steps
+
+
+def is_right(number: int, step: int) -> bool:
+    """A judgement that goes with the reward, which is `step / 4`, but for every fifth trajectory."""
+    return (step > 0) != (number % 5 == 0)
+
+
+def test_every_annotator_gets_the_same_queue_which_has_its_share_of_every_stratum(client, settings, labels, tmp_path):
+    steps = judge_queue(as_annotator(client, "ann"), 50, is_right)
+    other = TestClient(explorer(settings, tmp_path / "other.jsonl"), base_url=OWN)
+    assert judge_queue(as_annotator(other, "Böb"), 20, is_right) == steps[:20]
+    assert len(set(steps)) == 50
+    drawn = Counter((number % 10 == 0, step) for number, step, _ in steps)
+    for of_math, size in ((False, 90), (True, 10)):
+        for step in range(STEPS):
+            assert abs(drawn[of_math, step] - size * 50 / 300) < 2
+
+
+def test_the_queue_asks_who_judges_and_shows_no_label(client):
+    assert 'name="annotator"' in page(client, "/queue") and "data-step" not in page(client, "/queue")
+    text = page(as_annotator(client, "ann"), "/queue")
+    number, step, _ = asked(text)
+    shown = unescape(text[: text.index("SQL of this view")])
+    assert f"Question {number}: how many eggs?" in shown
+    assert ("There are" in shown, "So $" in shown, "The answer is" in shown) == (True, step > 0, step > 1)
+    assert not re.search("cpmi|shade-|gold|truth|0\\.9|>4<", shown)
+
+
+def test_a_judgement_can_be_undone_and_a_step_skipped(client, labels):
+    (first, second) = judge_queue(as_annotator(client, "ann"), 2, is_right)
+    text = page(client, "/queue?place=2")
+    assert asked(text)[2] == 2 and asked(page(client, "/queue?place=3"))[2] == 3
+    for step, left in ((second, 1), (first, 0)):
+        fields = r'action="/verdict/(\w+)"><input[^>]*name="step" value="(\d)"><input[^>]*name="place" value="(\d+)">'
+        form = re.search(f'{fields}<button name="verdict" value="clear"', text)
+        assert form and form.groups() == (identifier(step[0]), str(step[1]), str(step[2]))
+        data = {"step": form[2], "place": form[3], "verdict": "clear"}
+        text = client.post(f"/verdict/{form[1]}", data=data, headers={"Origin": OWN}).text
+        assert asked(text) == step and len(labels.read_text().splitlines()) == left
+    assert "undo the last" not in text
+
+
+@pytest.mark.parametrize("name", ["", "x" * 41, "a\u2028b"])
+def test_a_bad_name_is_refused(client, name):
+    answer = client.post("/annotator", data={"annotator": name}, headers={"Origin": OWN})
+    assert answer.status_code == 400 and "annotator" in answer.text and not client.cookies
+
+
+def test_the_end_of_the_queue_leads_to_what_was_skipped(client):
+    as_annotator(client, "ann")
+    assert "You have skipped 300 steps" in page(client, "/queue?place=300")
+
+
+def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, labels):
+    for name, verdicts in {"ann": "rr", "bob": "rw", "cem": "w"}.items():
+        as_annotator(client, name)
+        for step, verdict in enumerate(verdicts):
+            judged(client, 3, step, {"r": "right", "w": "wrong"}[verdict])
+    (row,) = map(json.loads, labels.read_text().splitlines())
+    assert row["by"] == {
+        "ann": {"0": True, "1": True}, "bob": {"0": True, "1": False}, "cem": {"0": False},
+    }  # fmt: skip
+    assert (row["rewards"], row["judged"]) == ([1.0, 0.9, 0.9], [0])
+    assert read_step_truth([row])[0]["correct"].to_list() == [[True, None, None]]
+    assert 'value="wrong" aria-pressed="true"' in page(client, f"/trajectory/{identifier(3)}")
+    assert "0 right, 1 split" in page(client, "/own-labels")
+
+
+def test_a_file_without_annotators_is_read_as_of_one_without_a_name(client, labels):
+    labels.write_text(
+        json.dumps({**json.loads(OWN_LABEL % b"0.9, 0.0, 0.9"), "trajectory_id": identifier(3), "judged": [1]})
+    )
+    assert 'value="wrong" aria-pressed="true"' in page(client, f"/trajectory/{identifier(3)}")
+    judged(as_annotator(client, "ann"), 3, 1, "right")
+    assert json.loads(labels.read_text())["by"] == {"unnamed": {"1": False}, "ann": {"1": True}}
+
+
+def cells(text: str, table: str) -> list[list[str]]:
+    """The rows of a table of a page, without its head."""
+    found = re.search(f'id="{table}".*?</table>', text, re.DOTALL)
+    assert found, text
+    return [re.findall("<td[^>]*>(.*?)</td>", row) for row in found[0].split("<tr>")[2:]]
+
+
+def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client, settings, labels):
+    judge_queue(as_annotator(client, "ann"), 40, is_right)
+    judge_queue(as_annotator(client, "bob"), 30, lambda number, step: is_right(number, step) or number % 7 == 0)
+    judged(client, 3, 0, "right")
+    text = page(client, "/own-figures")
+    truth, _ = read_step_truth(json.loads(line) for line in labels.read_text().splitlines())
+    frames = {key: Lake.of(settings).read(key) for key in ("labels/step_rewards", "alignment/trajectories")}
+    inputs = ReportInputs(
+        {**frames, "sources/step_truth": truth},
+        bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed,
+    )  # fmt: skip
+    (mc,) = measure_label_quality(inputs).filter(row="MC", column="Label AUC").to_dicts()
+    shown_auc, steps = cells(text, "aucs")[0][1:3]
+    assert shown_auc == f"{mc['measured']:.3f} [{mc['low']:.3f}, {mc['high']:.3f}]" and int(steps) == mc["n"]
+    rows = [json.loads(line) for line in labels.read_text().splitlines()]
+    pairs = [
+        (said["ann"][step], said["bob"][step])
+        for said in (row["by"] for row in rows) if len(said) == 2
+        for step in said["ann"].keys() & said["bob"].keys()
+    ]  # fmt: skip
+    (agreement,) = cells(text, "agreement")
+    assert agreement[:2] == ["ann, bob", str(len(pairs))] and len(pairs) >= 30
+    assert agreement[2].startswith(f"{sum(one == other for one, other in pairs) / len(pairs):.3f} [")
+    assert agreement[3].startswith(f"{cohen_kappa_score(*zip(*pairs, strict=True)):.3f} [")
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "at least one step judged right"), (12, "at least 10 right and 10")])
+def test_few_judgements_are_said_to_be_few(client, count, words):
+    judge_queue(as_annotator(client, "ann"), count, is_right)
+    assert words in page(client, "/own-figures")
+
+
+def test_steps_are_exported_in_the_forms_of_annotation_tools(client):
+    judged(as_annotator(client, "ann"), 3, 1, "wrong")
+    judged(as_annotator(client, "bob"), 3, 1, "right")
+    judged(client, 4, 0, "right")
+    split, agreed, *more = json.loads(page(client, "/own-labels/argilla.json?more=2"))
+    texts = {
+        "question": "Question 3: how many eggs?",
+        "before": "There are 3 + 1 eggs.",
+        "step": "So $2 \\cdot 3$ of them.",
+    }
+    place = {"trajectory_id": identifier(3), "step_index": 1}
+    said = ["ann: wrong", "bob: right"]
+    assert split == {"id": f"{identifier(3)}-1", "fields": texts, "metadata": {**place, "annotators": said}}
+    assert agreed["suggestions"] == {"verdict": {"value": "right", "score": 1.0, "agent": "majority"}}
+    assert all(agreed["fields"].values()), "a required field of Argilla is not empty"
+    assert len(more) == 2 and all(each["metadata"]["annotators"] == [] for each in more)
+    task, *others = json.loads(page(client, "/own-labels/label-studio.json"))
+    assert len(others) == 1 and task["data"] == {**place, **texts}
+    assert [annotation["result"] for annotation in task["annotations"]] == [
+        [
+            {"from_name": "verdict", "to_name": "step", "type": "choices", "value": {"choices": [verdict]}},
+            {"from_name": "annotator", "to_name": "step", "type": "textarea", "value": {"text": [name]}},
+        ]
+        for name, verdict in (("ann", "wrong"), ("bob", "right"))
+    ]
+
+
+def test_steps_without_soft_labels_can_be_judged(tmp_path, labels):
+    settings = made_up_home(tmp_path / "pilot", soft=False)
+    client = TestClient(explorer(settings, labels), base_url=OWN)
+    judge_queue(as_annotator(client, "ann"), 1, is_right)
+    (row,) = map(json.loads, labels.read_text().splitlines())
+    assert sorted(row["rewards"], key=str) == [
+        float(is_right(int(row["trajectory_id"][1:]), row["judged"][0])),
+        None,
+        None,
     ]
 
 

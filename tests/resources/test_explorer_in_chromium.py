@@ -18,10 +18,15 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on th
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def labels(tmp_path_factory):
+    """The file of the annotators' labels."""
+    return tmp_path_factory.mktemp("labels") / "own_labels.jsonl"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, labels):
     """Where an explorer of made-up labels is served."""
-    folder = tmp_path_factory.mktemp("explorer")
-    app = explorer(made_up_home(folder / "home"), folder / "own_labels.jsonl")
+    app = explorer(made_up_home(tmp_path_factory.mktemp("explorer")), labels)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],))
@@ -131,6 +136,60 @@ def test_a_verdict_is_kept_and_shown_without_leaving_the_step(page, address):
     playwright.expect(page).to_have_url(f"{address}/trajectory/{identifier(3)}?types=mc&step=1")
     page.reload()
     playwright.expect(page.locator("[aria-pressed=true]")).to_have_count(1)
+
+
+def say_name(page, name: str) -> None:
+    page.goto("/queue")
+    page.locator("summary", has_text="has judged").click() if page.locator("#asked").count() else None
+    page.locator("#annotator").fill(name)
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("#judged")).to_have_text("0")
+
+
+def judge(page, count: int, key_of, judged: int = 0) -> dict[tuple[int, int], str]:
+    """Judge the next steps of the queue by keys alone; the key that was pressed at each."""
+    pressed = {}
+    for number in range(count):
+        name, _, step = (page.locator("#asked").get_attribute("data-step") or "").partition("-")
+        key = pressed[int(name[1:]), int(step)] = key_of(int(name[1:]), int(step))
+        page.keyboard.press(key)
+        page.keyboard.press(key)  # the second is of no effect, or it would judge the next step
+        playwright.expect(page.locator("#judged")).to_have_text(str(judged + number + 1))
+    return pressed
+
+
+def test_fifty_judged_steps_give_the_figures_that_one_computes_by_hand(page, labels):
+    labels.unlink(missing_ok=True)
+
+    def noisy(number: int, step: int) -> str:
+        return "y" if (step > 0) != (number % 4 == 0) else "n"
+
+    say_name(page, "ann")
+    page.keyboard.press(" ")
+    playwright.expect(page.locator("form.verdict a")).to_have_attribute("href", "/queue?place=2")
+    said = judge(page, 50, noisy)
+    last = page.locator("#asked").get_attribute("data-step")
+    page.keyboard.press("u")
+    playwright.expect(page.locator("#judged")).to_have_text("49")
+    assert page.locator("#asked").get_attribute("data-step") != last
+    assert judge(page, 1, noisy, judged=49).items() <= said.items()
+    say_name(page, "bob")
+    other = judge(page, 12, lambda number, step: "y" if step else "n")
+    page.locator("header a", has_text="Your figures").click()
+    heading(page, "What your judgements say")
+    # by hand: rewards are step / 4; a judged step that only bob has, and the skipped one, count as he says
+    both = {step: {said.get(step, key), key} for step, key in other.items()}
+    words = {**{step: {key} for step, key in said.items()}, **both}
+    rewards = {key: [step / 4 for (_, step), of in words.items() if of == {key}] for key in "yn"}
+    pairs = [(right > wrong) + (right == wrong) / 2 for right in rewards["y"] for wrong in rewards["n"]]
+    auc = sum(pairs) / len(pairs)
+    first = page.locator("#aucs tbody tr").first
+    playwright.expect(first.locator("td").nth(1)).to_contain_text(f"{auc:.3f} [")
+    playwright.expect(first.locator("td").nth(2)).to_have_text(str(len(rewards["y"]) + len(rewards["n"])))
+    shared = said.keys() & other.keys()
+    alike = sum(said[step] == other[step] for step in shared) / len(shared)
+    playwright.expect(page.locator("#agreement tbody td").nth(1)).to_have_text(str(len(shared)))
+    playwright.expect(page.locator("#agreement tbody td").nth(2)).to_contain_text(f"{alike:.3f} [")
 
 
 def test_figures_follow_the_page(page):

@@ -40,11 +40,29 @@ def test_truth_by_row_number_stays_as_it_is():
     assert read_step_truth([])[0].schema == StepTruth.create_empty().schema
 
 
+def test_judgements_of_the_label_explorer_are_truth_where_somebody_has_judged():
+    row = {
+        "trajectory_id": "t000000042",
+        "rewards": [0.93, 0.0, None, 1.0],
+        "judged": [3, 1],
+        "by": {"ann": {"1": False}},
+    }
+    unsaid = {"kind": None, "operations_left": None}
+    assert read_step_truth([row])[0].to_dicts() == [{"row_number": 42, "correct": [None, False, None, True], **unsaid}]
+
+
+JUDGED = {"trajectory_id": "t000000001", "rewards": [0.5, 1.0], "judged": [1]}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"correct": [True]}, r"row 1 \(from 0\): `row_number`: it is missing; give rows of row_number and correct"),
         ({"row_number": 1, "correct": [True], "kind": []}, "`kind` has 0 entries for the 1 steps of `correct`"),
+        ({**JUDGED, "trajectory_id": "mine-1"}, "`trajectory_id`"),
+        ({**JUDGED, "judged": [0]}, r"`judged` names step 0 .from 0., where `rewards` has neither 1 nor 0"),
+        ({**JUDGED, "judged": [2]}, "`judged` names step 2"),
+        ({"row_number": 0, "correct": [True]}, "two rows are about row 0 of the trajectory source; remove one of them"),
         (Unreadable("{", "not JSON", "truth.jsonl, line 2"), r"truth\.jsonl, line 2: not JSON; correct or remove it"),
     ],
 )

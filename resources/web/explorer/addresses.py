@@ -6,11 +6,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
+from cpmi_dagster.resources.web.explorer.own_labels import UNNAMED
 from cpmi_dagster.resources.web.explorer.snapshot import Snapshot
 
 Name = TypeVar("Name", bound=str)
@@ -18,6 +20,8 @@ LONGEST = 300
 LARGEST = 10**6
 SHOWN_AT_FIRST = 4
 MOST_TYPES = 12
+ANNOTATOR = "annotator"
+LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,11 @@ def choice_of(query: QueryParams, snapshot: Snapshot) -> Choice:
     if task:
         known("task", task, snapshot.tasks)
     return Choice(text_of(query, "search").strip(), task, types, text_of(query, "conditioning"))
+
+
+def annotator_of(request: Request) -> str:
+    """Who judges steps, as a cookie has it."""
+    return unquote(request.cookies.get(ANNOTATOR, UNNAMED))[:LONGEST_NAME]
 
 
 def text_of(query: QueryParams, name: str) -> str:

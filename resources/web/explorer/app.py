@@ -1,13 +1,13 @@
 """The explorer as a web application on 127.0.0.1, which answers its own pages only and loads nothing from elsewhere."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -19,13 +19,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.whole_files import check_writable
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.web.explorer.judging import Judging
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
-from cpmi_dagster.resources.web.explorer.pages import LONGEST_BODY, Pages
+from cpmi_dagster.resources.web.explorer.pages import Pages
 from cpmi_dagster.resources.web.own_pages_only import LOCALHOST, guard
 
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 FILE_NAME = "own_labels.jsonl"
+LONGEST_BODY = 2_000
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "
     "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -43,17 +45,7 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
         labels: the file of the reader's own labels; by default `own_labels.jsonl` in the home's folder of this machine.
     """
     pages = Pages(settings, OwnLabels(labels or settings.folder / FILE_NAME))
-
-    async def judge(request: Request) -> Response:
-        """Keep what a form of the explorer's own pages says of a step."""
-        if not request.headers.get("origin"):
-            raise HTTPException(403, "labels can be changed only from the explorer's own pages")
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LONGEST_BODY:
-                break
-        return await run_in_threadpool(pages.judge, request, body)
+    judging = Judging(pages, settings)
 
     def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -66,13 +58,17 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
         routes=[
             Route("/", pages.trajectories),
             Route("/trajectory/{name:path}", pages.trajectory),
-            Route("/verdict/{name}", judge, methods=["POST"]),
+            Route("/queue", judging.queue),
+            Route("/annotator", sent_to(judging.name), methods=["POST"]),
+            Route("/verdict/{name}", sent_to(judging.judge), methods=["POST"]),
             Route("/disagreement", pages.disagreement),
             Route("/disagreement/figures", pages.disagreement_figures),
             Route("/distributions", pages.distributions),
             Route("/distributions/figures", pages.distribution_figures),
-            Route("/own-labels", pages.own_labels),
-            Route("/own-labels.jsonl", pages.whole_labels),
+            Route("/own-figures", judging.figures),
+            Route("/own-labels", judging.own_labels),
+            Route("/own-labels.jsonl", judging.whole_labels),
+            Route("/own-labels/{form}.json", judging.exported),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(SafeHeaders)],
@@ -80,6 +76,22 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
     )
     app.state.pages = pages
     return guard(app)
+
+
+def sent_to(answer: Callable[[Request, QueryParams], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that has a function answer a form, which only the explorer's own pages can send."""
+
+    async def read(request: Request) -> Response:
+        if not request.headers.get("origin"):
+            raise HTTPException(403, "labels can be changed only from the explorer's own pages")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_BODY:
+                raise HTTPException(400, f"send a form of at most {LONGEST_BODY:,} bytes")
+        return await run_in_threadpool(answer, request, QueryParams(body.decode(errors="replace")))
+
+    return read
 
 
 class SafeHeaders:

@@ -168,6 +168,36 @@ DISTRIBUTIONS = """
     group by all order by reward_type, bin
 """
 
+# every first part of the queue has its share of each stratum, and each step the same chance to be in it, so that a
+# figure over this part is one of all steps; lots are by md5, which every version of DuckDB draws alike
+QUEUE = """
+    with steps as (
+        select trajectory_id, step_index, t.task,
+               case step_index when 0 then 'first' when len(t.steps) - 1 then 'last' else 'middle' end as place,
+               ntile(3) over (order by reward, trajectory_id, step_index) as third,
+               md5(concat($seed, ' ', trajectory_id, ' ', step_index)) as lot
+        from labels.step_rewards join alignment.trajectories t using (trajectory_id)
+        where reward_type = $base
+    ),
+    dealt as (
+        select *, row_number() over (partition by task, place, third order by lot) - 1 as dealt,
+               md5_number_lower(concat($seed, ' ', task, ' ', place, ' ', third)) / 18446744073709551616.0 as start,
+               count(*) over (partition by task, place, third) as held
+        from steps
+    )
+    select trajectory_id, step_index from dealt order by (dealt + start) / held, lot limit $most
+"""
+
+JUDGED_TRAJECTORIES = """
+    select trajectory_id, row_number, question_id, question, steps, shepherd_labels
+    from alignment.trajectories where trajectory_id in (select unnest($ids))
+"""
+
+JUDGED_REWARDS = """
+    select trajectory_id, step_index, reward_type, reward
+    from labels.step_rewards where trajectory_id in (select unnest($ids))
+"""
+
 WHOLE_LABELS = """
     select trajectory_id, list(soft_label order by step_index) as rewards
     from dataset.soft_labels where reward_type = $base group by trajectory_id order by trajectory_id

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
@@ -68,6 +69,10 @@ class View:
     shown: list[Shown] = field(default_factory=list)
 
     def rows(self, sql: str, shard: str | None = None, **params: Any) -> list[Row]:
+        """The rows of a query, as `frame` has them."""
+        return self.frame(sql, shard, **params).to_dicts()
+
+    def frame(self, sql: str, shard: str | None = None, **params: Any) -> pl.DataFrame:
         """The rows of a query.
 
         Args:
@@ -79,7 +84,7 @@ class View:
         """
         used = {name: params[name] for name in PARAMETER.findall(sql)}
         self.shown.append(Shown(written_out(sql, used)))
-        return ask(self.connection, self.snapshot.faster(sql, shard), used, MOST_SECONDS).to_dicts()
+        return ask(self.connection, self.snapshot.faster(sql, shard), used, MOST_SECONDS)
 
     def kept_rows(self, sql: str, **params: Any) -> list[Row]:
         """The rows of a query over the whole set, which is answered once, until labels change."""

@@ -22,7 +22,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Step:
-    """A step: its text, what its source says of it, its labels in the order of the chosen types, the reader's word."""
+    """A step: its text, what its source says of it, its labels in the order of the chosen types, a judgement."""
 
     index: int
     text: str
@@ -80,8 +80,8 @@ def found_trajectory(view: View, name: str) -> Row:
     return rows[0]
 
 
-def steps_of(view: View, trajectory: Row, types: list[str], own: OwnLabel | None) -> list[Step]:
-    """The steps of a trajectory, with the labels of some reward types."""
+def steps_of(view: View, trajectory: Row, types: list[str], own: OwnLabel | None, annotator: str) -> list[Step]:
+    """The steps of a trajectory, with the labels of some reward types and what an annotator says of them."""
     name, texts = trajectory["trajectory_id"], trajectory["steps"]
     rewards = view.rows(queries.REWARDS, shard=trajectory["shard"], id=name, types=types)
     soft = view.rows(queries.SOFT_LABELS, id=name, types=types)
@@ -96,7 +96,7 @@ def steps_of(view: View, trajectory: Row, types: list[str], own: OwnLabel | None
             _at(truth.get("kind"), index),
             _at(trajectory["shepherd_labels"], index),
             [Cell(reward.get((index, each)), soft_label.get((index, each))) for each in types],
-            own.verdict(index) if own else None,
+            own.verdict(index, annotator) if own else None,
         )
         for index, text in enumerate(texts)
     ]

@@ -81,10 +81,23 @@ const KEYS = {
   Enter: () => document.querySelector("tr[data-row].on a")?.click(),
 };
 
+// once: until the next page is there, a key would judge the same step again
+function press(control) {
+  for (const each of document.querySelectorAll("[data-key]")) delete each.dataset.key;
+  control.click();
+}
+
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input:not([type=checkbox]), select, textarea, dialog");
   if (event.key === "Escape" && typing) event.target.blur();
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(KEYS, event.key)) return;
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const control = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (control) {
+    event.preventDefault();
+    if (!event.repeat) press(control);
+    return;
+  }
+  if (!Object.hasOwn(KEYS, event.key)) return;
   if (event.key === "Enter" && event.target !== document.body) return;
   event.preventDefault();
   KEYS[event.key]();

@@ -1,0 +1,39 @@
+"""Agreement of two people, against scikit-learn's, and how many steps a figure lacks."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, cohen_kappa_score
+
+from cpmi_dagster.benchmarks.agreement import agreement, steps_lacking
+from cpmi_dagster.benchmarks.resampling import Estimate
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40))
+def test_agreement_is_that_of_scikit_learn(judged):
+    one, other = (list(said) for said in zip(*judged, strict=True))
+    found = agreement(one, other, range(len(one)), samples=10, seed=0)
+    assert found.alike.value == pytest.approx(accuracy_score(one, other))
+    if len({*one, *other}) > 1:
+        assert found.kappa and found.kappa.value == pytest.approx(cohen_kappa_score(one, other))
+    else:
+        assert found.kappa is None
+
+
+def test_a_question_is_drawn_with_all_its_steps():
+    found = agreement([True] * 4, [True, True, False, False], [0, 0, 1, 1], samples=200, seed=0)
+    assert set(found.alike.draws) == {0, 0.5, 1}
+
+
+def test_a_quarter_of_the_width_takes_sixteen_times_the_steps():
+    assert steps_lacking(Estimate(0.7, 0.5, 0.9, n=50)) == 16 * 50 - 50
+    assert steps_lacking(Estimate(0.7, 0.66, 0.74, n=50)) == 0
+    assert steps_lacking(Estimate(1.0, 1.0, 1.0, n=50)) is None
+
+
+@given(st.integers(20, 400), st.floats(0.06, 0.3))
+def test_the_steps_that_are_lacking_would_bring_the_interval_down(count, half):
+    more = steps_lacking(Estimate(0.7, 0.7 - half, 0.7 + half, n=count))
+    assert more is not None
+    assert half * np.sqrt(count / (count + more)) <= 0.05 + 1e-9 < half * np.sqrt(count / (count + more - 1)) + 1e-6
