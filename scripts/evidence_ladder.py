@@ -172,8 +172,8 @@ def by_task(rung: Rung) -> Iterator[Rung]:
 
 def label_table(rung: Rung) -> Table:
     """Every label of a home: AUC, the same without last steps, first wrong steps found."""
-    count, cost = rung.steps["trajectory_id"].n_unique(), rung.costs.select("wall_seconds", "forward_tokens").max()
-    table = Table(title=f"{rung.name}: {count:,} solutions, {cost['forward_tokens'][0]:,} tokens at most for a label")
+    count = rung.steps["trajectory_id"].n_unique()
+    table = Table(title=f"{rung.name}: {count:,} solutions, {_most_tokens(rung.costs):,} tokens at most for a label")
     for column in ("label", "AUC", "Without last steps", "First wrong step found"):
         table.add_column(column)
     measured = (
@@ -185,6 +185,11 @@ def label_table(rung: Rung) -> Table:
         cells = [shown(figures[name].estimate()) if name in figures else "" for figures in measured]
         table.add_row(reward_label(name), *cells)
     return table
+
+
+def _most_tokens(costs: pl.DataFrame) -> int:
+    """Tokens read for the reward type that takes most, of all shards together."""
+    return max(costs.group_by("reward_type").agg(pl.col("forward_tokens").sum())["forward_tokens"], default=0)
 
 
 def answer_table(found: Sequence[Answer], title: str, is_asked: bool) -> Table:
