@@ -74,7 +74,7 @@ class HeadlineColumn:
 
 
 BEST_FREE, MAJORITY, CEILING = "Best free label", BOUNDS["majority"], "Ceiling"
-BARS = (BASELINE, METHOD, *GOLDLESS_ROWS, BEST_FREE)
+BARS = (BASELINE, METHOD, reward_label("step_surprisal"), BEST_FREE)
 """Rows of the first card's chart."""
 PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_ROW: CHANCE_AUC}
 BLIND_PICK = {BLIND: CHANCE_ROW}
