@@ -5,6 +5,7 @@ import re
 import time
 from dataclasses import replace
 from html import unescape
+from inspect import signature
 from urllib.parse import quote
 
 import polars as pl
@@ -12,7 +13,9 @@ import pytest
 from explorer_home import HOSTILE, STEPS, identifier, made_up_home, soft_label
 from starlette.testclient import TestClient
 
+from cpmi_dagster.cli.results import explore
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.reports.html import EXPLORER, suspicious_table
 from cpmi_dagster.resources.lake.database import query
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.store_files import LOOK_SECONDS
@@ -45,6 +48,15 @@ def page(client: TestClient, path: str, status: int = 200) -> str:
     answer = client.get(path)
     assert answer.status_code == status, answer.text
     return answer.text
+
+
+def test_the_reports_links_to_steps_open_here(client):
+    steps = pl.DataFrame(
+        {"trajectory_id": [identifier(1)], "step_index": [1], "question": ["q"], "step": ["s"], "cpmi": [0.0]}
+    )
+    (_, [[where, *_]]) = suspicious_table(steps)
+    assert f":{signature(explore).parameters['port'].default}" in EXPLORER == OWN
+    assert identifier(1) in page(client, where.link.removeprefix(EXPLORER))
 
 
 def listed(text: str) -> list[str]:
