@@ -133,7 +133,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="9",
+    code_version="10",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

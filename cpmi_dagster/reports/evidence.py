@@ -59,7 +59,9 @@ OPERATION_ROWS = tuple(
     f"{OPERATIONS}: {words}" for words in (*(f"{count} left" for count in range(MOST_LEFT)), f"{MOST_LEFT} or more")
 )
 THIRDS = ("Lowest third", "Middle third", "Highest third")
-MEDIAN, UNSURE = "Median p(gold among candidates)", "Between 0.05 and 0.95 (%)"
+HALF_KNOWN = (0.05, 0.95)
+"""Probabilities of the gold answer between which CPMI can work: it can still rise, and fall."""
+MEDIAN, UNSURE = "Median p(gold among candidates)", f"Between {HALF_KNOWN[0]} and {HALF_KNOWN[1]} (%)"
 LABELERS = {
     "Labeler": (LOGPROBS, {"MC": "mc", "CPMI": "cpmi", "CPMI (logsumexp)": "cpmi_logsumexp"}),
     "Prover": (BY_PROVER, {"MC": "mc_prover", "CPMI": "cpmi_prover", "CPMI (logsumexp)": "cpmi_logsumexp_prover"}),
@@ -142,7 +144,7 @@ def measure_label_auc(inputs: ReportInputs) -> pl.DataFrame:
         known = gold_probabilities(inputs, table)["knowledge"].to_numpy()
         if not len(known):
             continue
-        unsure = float(np.mean((known > 0.05) & (known < 0.95)))
+        unsure = float(np.mean((known > HALF_KNOWN[0]) & (known < HALF_KNOWN[1])))
         measured += [
             Measurement(f"{LABELER}: {model}", MEDIAN, float(np.median(known)), n=len(known)),
             Measurement(f"{LABELER}: {model}", UNSURE, 100 * unsure, n=len(known)),
@@ -171,9 +173,9 @@ def measure_templates(inputs: ReportInputs) -> pl.DataFrame:
     measured: list[Measurement] = []
     for row, chosen in rows.items():
         rewards = template_mean(scores.filter(pl.col("template").is_in(chosen)), pl.col("cpmi"))
-        both = rewards.join(everything, on=STEP, suffix="_all").join(_questions(inputs), on="trajectory_id")
-        correlation = _correlation(both["reward"].rank(), both["reward_all"].rank(), both["question_id"], inputs)
-        measured.append(measurement(row, "Rank correlation with all", correlation))
+        both = rewards.join(everything, on=STEP, suffix="_all").join(questions_of(inputs), on="trajectory_id")
+        alike = correlation(both["reward"].rank(), both["reward_all"].rank(), both["question_id"], inputs)
+        measured.append(measurement(row, "Rank correlation with all", alike))
         if truth.height:
             steps = rewards.join(truth, on=STEP).with_columns(reward_type=pl.lit(row))
             for column, part in ((LABEL_AUC, steps), (WITHOUT_LAST, steps.filter(~IS_LAST))):
@@ -194,24 +196,25 @@ def measure_jeffreys(inputs: ReportInputs) -> pl.DataFrame:
         )
         for logprobs in inputs.by_shard(LOGPROBS)
     )
-    joined = rewards.join(divergences, on=STEP).join(_questions(inputs), on="trajectory_id")
+    joined = rewards.join(divergences, on=STEP).join(questions_of(inputs), on="trajectory_id")
     if joined.is_empty():
         return measured_frame([])
     divergence, questions = joined["divergence"], joined["question_id"]
     measured: list[Measurement] = []
     for row, term in ((METHOD, joined["reward"]), (SIZE, joined["reward"].abs())):
-        spearman = _correlation(term.rank(), divergence.rank(), questions, inputs)
-        pearson = _correlation(term, divergence, questions, inputs)
+        spearman = correlation(term.rank(), divergence.rank(), questions, inputs)
+        pearson = correlation(term, divergence, questions, inputs)
         measured += [measurement(row, RANKS, spearman), measurement(row, "Pearson", pearson)]
     is_negative = bootstrap_mean((joined["reward"] < 0).to_numpy(), *inputs.draws, questions.to_numpy())
     return measured_frame([*measured, measurement(METHOD, NEGATIVE, is_negative.estimate())])
 
 
-def _questions(inputs: ReportInputs) -> pl.DataFrame:
+def questions_of(inputs: ReportInputs) -> pl.DataFrame:
+    """trajectory_id, question_id."""
     return inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
 
 
-def _correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
+def correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
     """Pearson's correlation, resampled over questions."""
     x, y = (values.to_numpy().astype(np.float64) - float(np.mean(values.to_numpy())) for values in (one, other))
     sums = np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.reports import evidence
+from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
+from cpmi_dagster.reports import evidence, label_trust
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.headline import best_free
 from cpmi_dagster.reports.label_increment import GAIN, WITH
-from cpmi_dagster.reports.labels import BLIND, FOUND, WITHOUT_LAST
+from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,
     COMPARISON_SCHEMA,
@@ -65,6 +66,41 @@ class Finding(NamedTuple):
     def text(self) -> str:
         """The answer and its figures."""
         return f"{self.answer} {self.figures}"
+
+
+def _trust(frames: Frames) -> Finding | None:
+    """Without truth: does the labeler half know the answers, and do labels tell right final answers from wrong ones?"""
+    table, quality = frames.get("label_trust", NOTHING), frames.get("label_quality", NOTHING)
+    half = _figure(table, label_trust.HALF, label_trust.QUESTIONS)
+    if half is None or quality.filter(column=LABEL_AUC)["measured"].count():
+        return None
+    answer = f"The labeler half knows {_percent(half)} of the answers"
+    shares = (
+        f"{words} for {_percent(figure)}"
+        for row, words in ((label_trust.TOO_LITTLE, "too little"), (label_trust.ALREADY, "the answer already"))
+        if (figure := _figure(table, row, label_trust.QUESTIONS))
+    )
+    figures = f"Of {half['n']:,} questions, it knows {' and '.join(shares)}."
+    prefix, column = f"{label_trust.ANSWERS}: ", label_trust.MEAN + label_trust.INNER
+    answers = table.filter(pl.col("row").str.starts_with(prefix)).with_columns(pl.col("row").str.strip_prefix(prefix))
+    ours, verdict = _figure(answers, METHOD, column), None
+    if ours is not None:
+        verdict = _verdict({name: ours[name] and ours[name] - CHANCE_AUC for name in ("measured", "low", "high")})
+        words = {
+            True: "tell right from wrong final answers",
+            False: "are lower where the final answer is right",
+            None: "cannot be shown to tell right from wrong final answers",
+        }
+        answer += f"; {METHOD}'s labels {words[verdict]}, with AUC {_shown(ours)}"
+        beside = [row for row in (*GOLDLESS_ROWS, best_free(answers, column)) if row]
+        others = [f"{row} {_shown(figure)}" for row in beside if (figure := _figure(answers, row, column))]
+        answer += f"; {', '.join(others)}" if others else ""
+        figures += f" The AUC is over {ours['n']:,} solutions, by their mean label, without last steps."
+    for row in GOLDLESS_ROWS:
+        if alike := _figure(table, f"{label_trust.AGREEMENT}: {row}", METHOD):
+            figures += f" The rank correlation of {METHOD} and {row} over {alike['n']:,} steps is {_shown(alike)}."
+    figures += " None of this says which steps are right."
+    return Finding("Trust without truth", verdict is not None, f"{answer}.", figures)
 
 
 def _free_labels(frames: Frames) -> Finding | None:
@@ -249,7 +285,7 @@ def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
 
 def findings(frames: Frames) -> list[Finding]:
     """The findings that have figures, from comparison frames (`tables.PaperComparison`) by artifact name."""
-    every = (_free_labels, _increment, _rollouts, _knowledge, _divergence, _models)
+    every = (_trust, _free_labels, _increment, _rollouts, _knowledge, _divergence, _models)
     return [found for find in every if (found := find(frames))]
 
 

@@ -10,6 +10,7 @@ A comparison with more than `WIDEST` columns and fewer rows is transposed, so th
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import polars as pl
 from jinja2 import Environment, StrictUndefined
@@ -19,13 +20,14 @@ from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports import evidence, label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.coverage import Coverage, unmeasured
-from cpmi_dagster.reports.evidence import GROUPINGS
 from cpmi_dagster.reports.figure_style import to_svg
 from cpmi_dagster.reports.findings import findings
 from cpmi_dagster.reports.headline import headline_table, headline_texts, label_bars, shown_columns
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,
     COMPARISON_SCHEMA,
@@ -42,13 +44,18 @@ from cpmi_dagster.reports.paper import (
 )
 from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.reports.quality import other_rule_rows
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 OF_MODELS = ("differences", "training_seeds", "label_and_model_quality")
 """Artifacts that compare reward models of the profile."""
 OPEN = ("label_evidence", "label_quality", "label_and_model_quality")
 """Artifacts that are not folded."""
-OPEN_WITHOUT_TRUTH = ("reward_distribution",)
+OPEN_WITHOUT_TRUTH = ("label_trust", "reward_distribution")
 """Those where nobody knows which steps are right: what there is to look at."""
+GROUPINGS = {"label_auc": evidence.GROUPINGS, "label_trust": label_trust.GROUPINGS}
+"""Artifacts of several tables: what begins the label of a row, and the title of its table."""
+EXPLORER = "http://127.0.0.1:3100"
+"""Where `cpmi explore` serves the label explorer, if it is not told otherwise."""
 WIDEST = 8
 LONGEST = 90
 """Characters of a text in a plain table."""
@@ -79,11 +86,12 @@ class Table(NamedTuple):
 
 
 class PlainCell(NamedTuple):
-    """The text of one cell; `whole` is the full text where it is cut, `number` aligns it to the right."""
+    """The text of one cell and what it links to; `whole` is the full text where it is cut, `number` aligns it right."""
 
     text: str
     whole: str = ""
     number: bool = False
+    link: str = ""
 
 
 def render_report(
@@ -117,7 +125,7 @@ def render_report(
         for row in headline.iter_rows(named=True)
     ]
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
-    has_truth = bool(frames["label_quality"]["measured"].count())
+    has_truth = bool(frames["label_quality"].filter(column=LABEL_AUC)["measured"].count())
     absent = {name: unmeasured(artifact, frames[name], shipped) for name, artifact in ARTIFACTS.items()}
     papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
     labels = [name for name in ARTIFACTS if name not in (*papers, *OF_MODELS)]
@@ -167,6 +175,7 @@ def render_report(
         ),
         has_truth=has_truth,
         opened=OPEN if has_truth else OPEN_WITHOUT_TRUTH,
+        suspicious=suspicious_table(label_trust.suspicious_steps(inputs)),
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
         conditionings=conditionings[0].upper() + conditionings[1:],
         provenance=plain_table(provenance),
@@ -180,8 +189,8 @@ def render_report(
 
 def _parts(name: str, comparison: pl.DataFrame, recipes: Sequence[Recipe]) -> Iterator[tuple[str, bool, pl.DataFrame]]:
     """The tables of an artifact: a title, whether it is folded, and rows of the comparison."""
-    if name == "label_auc":
-        for grouping, title in GROUPINGS.items():
+    if name in GROUPINGS:
+        for grouping, title in GROUPINGS[name].items():
             own = comparison.filter(pl.col("row").str.starts_with(f"{grouping}: "))
             yield title, False, own.with_columns(pl.col("row").str.strip_prefix(f"{grouping}: "))
         return
@@ -248,6 +257,22 @@ def _cell(figure: Mapping[str, Any], table: PaperTable) -> TableCell:
         paper=format_figure(figure["paper"], printed),
         within_noise=is_difference and is_noise,
     )
+
+
+def suspicious_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
+    """Steps of `label_trust.suspicious_steps` as text, each with a link into the explorer."""
+    types = [name for name in steps.columns if name in REWARD_TYPES]
+    shown = steps.select(
+        pl.format("{}\u00a0step\u00a0{}", "trajectory_id", "step_index").alias("where"),
+        "question",
+        "step",
+        *(pl.col(name).alias(reward_label(name)) for name in types),
+    )
+    headings, rows = plain_table(shown)
+    asked = [("types", name) for name in types]
+    for cells, (trajectory, step) in zip(rows, steps.select("trajectory_id", "step_index").iter_rows(), strict=True):
+        cells[0] = cells[0]._replace(link=f"{EXPLORER}/trajectory/{trajectory}?{urlencode([*asked, ('step', step)])}")
+    return headings, rows
 
 
 def plain_table(frame: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:

@@ -95,6 +95,7 @@ class RewardType:
             against other negatives, for `comparison`; or what comes with the `corpus`. Only methods are billed.
         in_main_tables: has a row in the paper's main tables.
         is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
+        takes_final_answer: whether it is higher where the final answer is right, by definition.
         own_scale: of rewards that are neither probabilities nor differences of log-probabilities.
     """
 
@@ -107,6 +108,7 @@ class RewardType:
     kind: Literal["method", "control", "comparison", "corpus"] = "method"
     in_main_tables: bool = False
     is_free: bool = False
+    takes_final_answer: bool = False
     own_scale: Scale | None = None
 
     @property
@@ -153,10 +155,21 @@ def _control(
     needs: Needs = Needs(),
     is_probability: bool = False,
     is_free: bool = False,
+    takes_final_answer: bool = False,
     own_scale: Scale | None = None,
 ) -> RewardType:
     """A label that a method has to beat."""
-    return RewardType(name, label, compute, needs, is_probability, kind="control", is_free=is_free, own_scale=own_scale)
+    return RewardType(
+        name,
+        label,
+        compute,
+        needs,
+        is_probability,
+        kind="control",
+        is_free=is_free,
+        takes_final_answer=takes_final_answer,
+        own_scale=own_scale,
+    )
 
 
 def _by_prover(
@@ -269,13 +282,21 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
             partial(formulas.by_prover, contrast="logsumexp"),
         ),
         _control("position", "Position", controls.position, is_probability=True, is_free=True),
-        _control("final_answer", "Final answer", controls.final_answer, is_probability=True, is_free=True),
+        _control(
+            "final_answer",
+            "Final answer",
+            controls.final_answer,
+            is_probability=True,
+            is_free=True,
+            takes_final_answer=True,
+        ),
         _control(
             "final_answer_position",
             "Final answer × position",
             controls.final_answer_position,
             is_probability=True,
             is_free=True,
+            takes_final_answer=True,
         ),
         _control("step_length", "Step length", controls.step_length, is_free=True),
         _control("step_surprisal", "Step surprisal", controls.step_surprisal, Needs(controls=("step_surprisal",))),

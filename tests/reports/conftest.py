@@ -145,7 +145,8 @@ def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
     ids = [f"t{number:09d}" for number in range(80)]
     trajectories = pl.DataFrame({
         "trajectory_id": ids, "question_id": [f"q{number // 2}" for number in range(80)], "row_number": range(80),
-        "steps": [["s"] * STEPS] * 80, "shepherd_labels": truth.tolist(),
+        "steps": [["s"] * STEPS] * 80, "shepherd_labels": truth.tolist(), "question": ["q"] * 80,
+        "gold_answer": ["1"] * 80, "final_answer": [str(int(right)) for right in truth[:, -1]],
     })  # fmt: skip
     rewards = [
         {"trajectory_id": ids[number], "step_index": step, "reward_type": reward_type,

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from html import unescape
+from inspect import signature
 from urllib.parse import quote
 
 import polars as pl
@@ -14,7 +15,9 @@ from explorer_home import HOSTILE, STEPS, identifier, made_up_home, soft_label
 from sklearn.metrics import cohen_kappa_score
 from starlette.testclient import TestClient
 
+from cpmi_dagster.cli.results import explore
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.reports.html import EXPLORER, suspicious_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import measure_label_quality
 from cpmi_dagster.resources.lake.database import query
@@ -50,6 +53,15 @@ def page(client: TestClient, path: str, status: int = 200) -> str:
     answer = client.get(path)
     assert answer.status_code == status, answer.text
     return answer.text
+
+
+def test_the_reports_links_to_steps_open_here(client):
+    steps = pl.DataFrame(
+        {"trajectory_id": [identifier(1)], "step_index": [1], "question": ["q"], "step": ["s"], "cpmi": [0.0]}
+    )
+    (_, [[where, *_]]) = suspicious_table(steps)
+    assert f":{signature(explore).parameters['port'].default}" in EXPLORER == OWN
+    assert identifier(1) in page(client, where.link.removeprefix(EXPLORER))
 
 
 def listed(text: str) -> list[str]:

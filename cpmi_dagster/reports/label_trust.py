@@ -1,0 +1,120 @@
+"""What can be said of labels where nobody knows which steps are right: `label_trust`, and the steps to look at first.
+
+    row                                       column                            measured
+    Knowledge: Half, 0.05 to 0.95             Share of questions                0.62   [0.55, 0.69]
+    Final answers: CPMI                       Mean step, without last steps     0.74   [0.69, 0.79]
+    Agreement: Step surprisal                 CPMI                              0.21   [0.15, 0.27]
+
+CPMI can work where the labeler half knows the answer. A label that says something of the steps should rank solutions
+with a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are
+not two witnesses where one would be enough.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
+from cpmi_dagster.benchmarks.resampling import bootstrap_mean
+from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.reports.evidence import HALF_KNOWN, correlation, gold_probabilities, questions_of
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.labels import TRUE_LABELS, auc_figures, in_order
+from cpmi_dagster.reports.reward_rows import METHOD_TYPE
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
+
+KNOWLEDGE, ANSWERS, AGREEMENT = "Knowledge", "Final answers", "Agreement"
+GROUPINGS = {
+    KNOWLEDGE: "What the labeler knows of the answers before any step",
+    ANSWERS: "AUC of solutions with a right final answer against those with a wrong one",
+    AGREEMENT: "Agreement of labels: Spearman's rank correlation over steps",
+}
+"""What begins the label of a row, and the title of its rows."""
+LEAST, MOST = HALF_KNOWN
+TOO_LITTLE, HALF, ALREADY = (
+    f"{KNOWLEDGE}: Too little, to {LEAST}",
+    f"{KNOWLEDGE}: Half, {LEAST} to {MOST}",
+    f"{KNOWLEDGE}: Already, from {MOST}",
+)
+QUESTIONS = "Share of questions"
+MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
+BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if entry.takes_final_answer]
+"""Reward types that tell final answers apart by definition."""
+MOST_SUSPICIOUS = 20
+
+
+def measure_label_trust(inputs: ReportInputs) -> pl.DataFrame:
+    """What the labeler knows, whether labels tell right final answers from wrong ones, and whether they agree."""
+    rewards = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
+    return measured_frame([*_knowledge(inputs), *_final_answers(inputs, rewards), *_agreement(inputs, rewards)])
+
+
+def _knowledge(inputs: ReportInputs) -> Iterator[Measurement]:
+    """Shares of questions by the probability of the gold answer, as mean over a question's solutions."""
+    known = gold_probabilities(inputs).join(questions_of(inputs), on="trajectory_id")
+    by_question = known.group_by("question_id", maintain_order=True).agg(pl.col("knowledge").mean())["knowledge"]
+    for row, is_there in (
+        (TOO_LITTLE, by_question <= LEAST),
+        (HALF, (by_question > LEAST) & (by_question < MOST)),
+        (ALREADY, by_question >= MOST),
+    ):
+        if len(by_question):
+            yield measurement(row, QUESTIONS, bootstrap_mean(is_there, *inputs.draws).estimate())
+
+
+def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurement]:
+    """AUC of a solution's mean and lowest reward; solutions that state no final answer are left out."""
+    stated = inputs.table(TRAJECTORIES).join(rewards, on="trajectory_id", how="semi").drop_nulls("final_answer")
+    right = inputs.comparison.each(stated["gold_answer"].to_list(), stated["final_answer"].to_list())
+    solutions = stated.select("trajectory_id", "question_id", step_count=pl.col("steps").list.len()).with_columns(
+        correct=pl.Series(right, dtype=pl.Boolean)
+    )
+    judged = rewards.filter(~pl.col("reward_type").is_in(BY_FINAL_ANSWER)).join(solutions, on="trajectory_id")
+    for suffix, steps in ((INNER, judged.filter(~IS_LAST)), ("", judged)):
+        by_solution = steps.group_by("reward_type", *solutions.columns, maintain_order=True)
+        for column, reward in ((MEAN, pl.col("reward").mean()), (LOWEST, pl.col("reward").min())):
+            for figure in auc_figures(label_aucs(by_solution.agg(reward), *inputs.draws), column + suffix):
+                yield figure._replace(row=f"{ANSWERS}: {figure.row}")
+
+
+def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurement]:
+    """Spearman's correlation of each pair over the steps that both label; without merges, which are parts of others."""
+    of_questions = rewards.join(questions_of(inputs), on="trajectory_id")
+    names = in_order(rewards["reward_type"].unique())
+    labels = {
+        name: of_questions.filter(reward_type=name).drop("reward_type")
+        for name in names
+        if name not in REWARD_TYPES or not REWARD_TYPES[name].merge
+    }
+    for other, one in combinations(labels, 2):
+        both = labels[one].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
+        if both["reward"].n_unique() > 1 and both["other"].n_unique() > 1:
+            alike = correlation(both["reward"].rank(), both["other"].rank(), both["question_id"], inputs)
+            yield measurement(f"{AGREEMENT}: {reward_label(one)}", reward_label(other), alike)
+
+
+def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
+    """The steps that labels find worst: those with the lowest mean rank, over all steps that are not last ones.
+
+    Labels are CPMI and those that the labeler makes without the gold answer, such as step surprisal, of which the
+    profile has any.
+
+    Returns:
+        trajectory_id, step_index, question, step, and a column of rewards by reward type; from the most suspicious.
+    """
+    rewards = inputs.table(STEP_REWARDS)
+    judges = [METHOD_TYPE, *(name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold)]
+    trajectories = inputs.table(TRAJECTORIES).select(
+        "trajectory_id", "question", "steps", step_count=pl.col("steps").list.len()
+    )
+    steps = rewards.filter(pl.col("reward_type").is_in(judges)).join(trajectories, on="trajectory_id").filter(~IS_LAST)
+    ranked = steps.with_columns(rank=pl.col("reward").rank().over("reward_type"))
+    worst = ranked.group_by(STEP).agg(pl.col("rank").mean()).sort("rank", *STEP).head(MOST_SUSPICIOUS)
+    shown = worst.join(trajectories, on="trajectory_id", maintain_order="left").select(
+        *STEP, "question", step=pl.col("steps").list.get(pl.col("step_index"))
+    )
+    for name in in_order(steps["reward_type"].unique()):
+        own = rewards.filter(reward_type=name).select(*STEP, pl.col("reward").alias(name))
+        shown = shown.join(own, on=STEP, how="left", maintain_order="left")
+    return shown

@@ -1,0 +1,160 @@
+"""What is said of labels without step truth: shares, AUCs, correlations and suspicious steps, counted by hand."""
+
+import math
+import re
+from html import unescape
+
+import polars as pl
+import pytest
+from scipy import stats
+
+from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
+from cpmi_dagster.reports.findings import findings
+from cpmi_dagster.reports.html import EXPLORER, render_report
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.label_trust import measure_label_trust, suspicious_steps
+
+FINALS = {"t0": "7", "t1": "8", "t2": "7.0", "t3": "9", "t4": None}
+QUESTIONS = {"t0": "q0", "t1": "q0", "t2": "q1", "t3": "q1", "t4": "q2"}
+KNOWN = {"t0": 0.5, "t1": 0.5, "t2": 0.99, "t3": 0.95, "t4": 0.01}
+REWARDS = {
+    "cpmi": {"t0": [3, 1, -4], "t1": [0, 2, 4], "t2": [1, 1, 4], "t3": [-3, 0, 3], "t4": [-9, 5, 5]},
+    "step_surprisal": {"t0": [-1, -2, 0], "t1": [-9, -3, 0], "t2": [-4, -5, 0], "t3": [-6, -7, 0], "t4": [-8, -0.5, 0]},
+    "final_answer": {"t0": [1] * 3, "t1": [0] * 3, "t2": [1] * 3, "t3": [0] * 3, "t4": [0] * 3},
+    "uniform": {"t0": [0.5] * 3},
+}
+
+
+def inputs(**changed: object) -> ReportInputs:
+    trajectories = pl.DataFrame(
+        {
+            "trajectory_id": list(FINALS),
+            "question_id": list(QUESTIONS.values()),
+            "question": [f"Question of {name}?" for name in FINALS],
+            "steps": [[f"{name} says <{step}>." for step in range(3)] for name in FINALS],
+            "final_answer": list(FINALS.values()),
+            "gold_answer": ["7"] * len(FINALS),
+        }
+    )
+    rewards = [
+        {"trajectory_id": name, "step_index": step, "reward_type": reward_type, "reward": float(reward)}
+        for reward_type, by_solution in REWARDS.items()
+        for name, own in by_solution.items()
+        for step, reward in enumerate(own)
+    ]
+    logprobs = [
+        (name, 0, "question", -1, rank, math.log(share), 1)
+        for name, known in KNOWN.items()
+        for rank, share in enumerate((known, 1 - known))
+    ]
+    frames = {
+        "alignment/trajectories": trajectories,
+        "labels/step_rewards": pl.DataFrame(rewards),
+        "labels/answer_logprobs": AnswerLogprobs.cast(
+            pl.DataFrame(logprobs, schema=AnswerLogprobs.column_names(), orient="row")
+        ),
+    }
+    return ReportInputs(frames | changed, bootstrap_samples=200)
+
+
+def cells(prefix: str) -> dict[tuple[str, str], float]:
+    table = measure_label_trust(inputs()).filter(pl.col("row").str.starts_with(f"{prefix}: "))
+    rows = table.select(pl.col("row").str.strip_prefix(f"{prefix}: "), "column", "measured").iter_rows()
+    return {(row, column): value for row, column, value in rows}
+
+
+def test_questions_are_shared_out_by_what_the_labeler_knows_of_them():
+    """q0 is half known, q1 already (0.97 as mean of its solutions), q2 too little."""
+    assert list(cells("Knowledge").values()) == pytest.approx([1 / 3] * 3)
+    assert [row for row, _ in cells("Knowledge")] == ["Too little, to 0.05", "Half, 0.05 to 0.95", "Already, from 0.95"]
+
+
+def test_labels_rank_solutions_by_their_final_answers_and_those_that_state_none_are_left_out():
+    """Means of t0 and t2 (right) are 0 and 2, of t1 and t3 (wrong) 2 and 0; 2 and 1 against 1 and -1.5 without last."""
+    aucs = cells("Final answers")
+    assert aucs["CPMI", "Mean step"] == (0.5 + 0.5 + 0 + 1) / 4
+    assert aucs["CPMI", "Mean step, without last steps"] == (1 + 1 + 0.5 + 1) / 4
+    assert aucs["CPMI", "Lowest step"] == (0 + 0 + 1 + 1) / 4
+    assert aucs["CPMI", "Lowest step, without last steps"] == 1
+    assert aucs["Step surprisal", "Mean step"] == 1
+    assert {row for row, _ in aucs} == {"CPMI", "Step surprisal"}  # the final answer itself is no label to ask
+
+
+def test_agreement_is_spearmans_correlation_over_the_steps_that_both_have():
+    alike = cells("Agreement")
+    cpmi, surprisal = ([each for own in REWARDS[name].values() for each in own] for name in ("cpmi", "step_surprisal"))
+    assert alike["Step surprisal", "CPMI"] == pytest.approx(stats.spearmanr(cpmi, surprisal).statistic)
+    assert not any("Uniform random" in pair for pair in alike)  # it is the same at every step
+
+
+def test_the_most_suspicious_steps_have_the_lowest_mean_rank_without_last_steps():
+    """Of ten steps, by CPMI and surprisal: t4 0 has ranks 1 and 2, t3 0 has 2 and 5, t1 0 has 3.5 and 1."""
+    worst = suspicious_steps(inputs())
+    assert worst.height == 10 and worst.columns[4:] == ["cpmi", "step_surprisal"]
+    assert worst.head(2).rows() == [
+        ("t4", 0, "Question of t4?", "t4 says <0>.", -9, -8), ("t1", 0, "Question of t1?", "t1 says <0>.", 0, -9),
+    ]  # fmt: skip
+
+
+def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
+    frames = {"label_trust": build_artifact(ARTIFACTS["label_trust"], inputs(), "mine")}
+    html = render_report("mine", "2026-01-31", frames, inputs(), profile_option=" -p mine.yaml")
+    assert "<h2>Trust without truth" in html and "t4 says &lt;0&gt;." in html
+    links = re.findall(r'<a href="(http[^"]*)">([^<]*)</a>', unescape(html))
+    assert links[0] == (f"{EXPLORER}/trajectory/t4?types=cpmi&types=step_surprisal&step=0", "t4\u00a0step\u00a00")
+    assert "10 steps with the lowest mean rank over CPMI and Step surprisal" in html
+
+
+@pytest.mark.parametrize("absent", ["labels/step_rewards", "labels/answer_logprobs", "alignment/trajectories"])
+def test_what_has_no_table_is_not_said(absent):
+    whole, rest = measure_label_trust(inputs()), inputs(**{absent: inputs().table(absent).clear()})
+    assert set(measure_label_trust(rest)["row"]) < set(whole["row"])
+    assert suspicious_steps(rest).is_empty() == (absent != "labels/answer_logprobs")
+
+
+CARD = [
+    ("Knowledge: Too little, to 0.05", "Share of questions", 0.2, 0.15, 0.25),
+    ("Knowledge: Half, 0.05 to 0.95", "Share of questions", 0.62, 0.55, 0.69),
+    ("Knowledge: Already, from 0.95", "Share of questions", 0.18, 0.12, 0.24),
+    ("Final answers: Position", "Mean step, without last steps", 0.55, 0.5, 0.6),
+    ("Final answers: Step surprisal", "Mean step, without last steps", 0.65, 0.6, 0.7),
+    ("Agreement: Step surprisal", "CPMI", 0.2, 0.1, 0.3),
+]
+
+
+def card(*rows: tuple) -> dict[str, pl.DataFrame]:
+    schema = ["row", "column", "measured", "low", "high"]
+    return {"label_trust": pl.DataFrame(rows, schema=schema, orient="row", strict=False).with_columns(n=100)}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tells", "words"),
+    [
+        (0.6, 0.8, True, "labels tell right from wrong final answers, with AUC 0.70 [0.60, 0.80]"),
+        (0.4, 0.6, False, "labels cannot be shown to tell right from wrong final answers, with AUC 0.50 [0.40, 0.60]"),
+        (0.2, 0.4, True, "labels are lower where the final answer is right, with AUC 0.30 [0.20, 0.40]"),
+    ],
+)
+def test_labels_tell_final_answers_apart_where_the_interval_leaves_out_chance(low, high, tells, words):
+    ours = ("Final answers: CPMI", "Mean step, without last steps", (low + high) / 2, low, high)
+    (finding,) = findings(card(*CARD, ours))
+    assert finding.tells == tells
+    assert finding.answer == (
+        f"The labeler half knows 62 % [55, 69] of the answers; CPMI's {words}; "
+        "Step surprisal 0.65 [0.60, 0.70], Position 0.55 [0.50, 0.60]."
+    )
+    assert "it knows too little for 20 % [15, 25] and the answer already for 18 % [12, 24]." in finding.figures
+    assert "CPMI and Step surprisal over 100 steps is 0.20 [0.10, 0.30]." in finding.figures
+
+
+def test_where_all_final_answers_are_alike_the_card_says_what_the_labeler_knows():
+    (finding,) = findings(card(*CARD[:3]))
+    assert (finding.tells, finding.answer) == (False, "The labeler half knows 62 % [55, 69] of the answers.")
+
+
+def test_there_is_no_such_card_where_step_truth_is_known():
+    truth = card(("CPMI", "Label AUC", 0.7, 0.6, 0.8))["label_trust"]
+    assert findings({**card(*CARD), "label_quality": truth}) == []
+    against_corpus = truth.with_columns(column=pl.lit("AUC against the corpus's labels"))
+    assert len(findings({**card(*CARD), "label_quality": against_corpus})) == 1
