@@ -188,8 +188,8 @@ def label_table(rung: Rung) -> Table:
 
 
 def _most_tokens(costs: pl.DataFrame) -> int:
-    """Tokens read for the reward type that takes most, of all shards together."""
-    return max(costs.group_by("reward_type").agg(pl.col("forward_tokens").sum())["forward_tokens"], default=0)
+    """Tokens read for the method that takes most, of all shards together."""
+    return max(costs.group_by("method").agg(pl.col("forward_tokens").sum())["forward_tokens"], default=0)
 
 
 def answer_table(found: Sequence[Answer], title: str, is_asked: bool) -> Table:

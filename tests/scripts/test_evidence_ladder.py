@@ -1,10 +1,11 @@
 """The ladder's table: the primary question first, pairs over the same steps, a rung against itself no different."""
 
+import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.label_increment import regression_auc, steps_with_labels
 from cpmi_dagster.benchmarks.label_quality import IS_LAST
-from scripts.evidence_ladder import answers, by_task, looked_at_afterwards, rung_of
+from scripts.evidence_ladder import answers, by_task, label_table, looked_at_afterwards, rung_of
 
 pytestmark = pytest.mark.whole_run
 
@@ -46,6 +47,12 @@ def test_what_is_added_to_labels_without_the_answer_is_the_gain_of_a_regression(
     assert found[f"{incremental} less CPMI"].apart.value == pytest.approx(
         found[f"{incremental} less CPMI"].ours.value - found[f"{incremental} less CPMI"].other.value
     )
+
+
+def test_the_table_of_a_home_counts_the_tokens_of_all_shards(rung):
+    by_method = rung.costs.group_by("method").agg(tokens=pl.col("forward_tokens").sum())["tokens"]
+    assert f"{by_method.max():,} tokens" in str(label_table(rung).title)
+    assert by_method.max() > rung.costs["forward_tokens"].max()
 
 
 def test_the_origins_of_a_home_have_all_its_solutions_between_them(rung):
