@@ -22,7 +22,7 @@ evidence: $(STAMP)-evidence
 		$(BIN)/cpmi plan -p $$rung --hardware laptop-cpu; \
 		$(BIN)/cpmi run -p $$rung; \
 	done
-	$(BIN)/python scripts/evidence_ladder.py .cpmi/evidence $(EVIDENCE_MODELS)
+	$(BIN)/python -m scripts.evidence_ladder .cpmi/evidence $(EVIDENCE_MODELS)
 
 ui: $(STAMP)
 	$(BIN)/cpmi ui

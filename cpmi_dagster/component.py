@@ -63,8 +63,10 @@ class Trajectories(dg.Model, dg.Resolvable):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     asset: dg.ResolvedAssetKey = Field(description="the asset that writes them")
-    path: str = Field(description="its file or folder: .parquet, .jsonl, .json, or .duckdb with a `relation`")
+    path: str = Field(description="its file or folder, as `cpmi init` reads it, or .duckdb with a `relation`")
     relation: str | None = Field(default=None, description="table or view of a DuckDB file, e.g. raw.solutions")
+    fields: dict[str, str] = Field(default={}, description="the file's name of a field, by ours: {gold_answer: answer}")
+    steps: str | None = Field(default=None, description="where a solution that is one text is split into steps")
 
 
 @dg.scaffold_with(Starter)
@@ -106,5 +108,6 @@ class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
         if named := {"trajectories", EARLIER_NAME} & set(sources):
             raise SettingsError(f"{file} names `trajectories` and `settings.sources.{named.pop()}`; remove one of them")
         path = str((file.parent / expanded(self.trajectories.path)).absolute())
-        source = {"path": path, "relation": self.trajectories.relation}
+        asked = self.trajectories.model_dump(include={"relation", "fields", "steps"}, exclude_defaults=True)
+        source = {"path": path, **asked}
         return {**self.settings, "sources": {**sources, "trajectories": source}}

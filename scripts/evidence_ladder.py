@@ -1,6 +1,6 @@
 """Answer the questions of docs/evidence.md from finished homes, one for each labeler of the ladder.
 
-    python scripts/evidence_ladder.py .cpmi/evidence human-steps human-steps-0.5b human-steps-1.5b
+    python -m scripts.evidence_ladder .cpmi/evidence human-steps human-steps-0.5b human-steps-1.5b
 
     label (human-steps-1.5b)    AUC                 Without last steps  First wrong step found
     CPMI (incremental)          0.66 [0.58, 0.75]   0.64 [0.57, 0.73]   0.33 [0.22, 0.46]
@@ -9,13 +9,13 @@
     (a) CPMI (incremental), best free label         0.64   0.83    -0.19 [-0.22, -0.15]  0.002
 
 Rungs go from the smallest labeler to the largest; (a), (b), (d) and (e) are asked of the last. A profile whose hard
-negatives are sampled follows `--negatives`. Homes may label different solutions: figures are over the steps of both.
-Of the last rung two more tables follow, for each origin of its gold answers (GSM8K, MATH), and the differences that
-were looked at after the run.
+negatives are sampled follows `--negatives`, profile and home of reward models on real text `--heads` (f). Homes may
+label different solutions: figures are over the steps of both. Of the last rung two more tables follow, for each origin
+of its gold answers (GSM8K, MATH), and the differences that were looked at after the run.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import best_anew, best_free_control, first_errors_found, in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
+from scripts.heads_table import FLOOR, TO_BEAT, ModelFigures, figures_of_models
 
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, QUESTION = "step_surprisal", "mc", "cpmi_question_negatives"
@@ -112,6 +113,14 @@ def answers(rungs: Sequence[Rung], sampled: Rung | None = None) -> Iterator[Answ
         for name, sight in (("cpmi", "the solution"), (QUESTION, "the question")):
             question = f"(e) CPMI, negatives sampled from {sight}, by rules"
             yield from _paired(question, sampled.steps.filter(~IS_LAST), inner, (name, "cpmi"), draws)
+
+
+def heads_answers(found: Mapping[str, ModelFigures]) -> Iterator[Answer]:
+    """Question (f): reward models on our labels against those on uniform labels and on final answers."""
+    for other in (FLOOR, TO_BEAT):
+        for name in OURS:
+            question = f"(f) head on {reward_label(name)}, on {reward_label(other)}"
+            yield _against(question, found[name].auc, found[other].auc)
 
 
 def looked_at_afterwards(rung: Rung) -> Iterator[Answer]:
@@ -211,6 +220,7 @@ def main() -> None:
     parser.add_argument("homes", type=Path, help="folder of the homes, each named as its profile")
     parser.add_argument("profiles", nargs="+", help="profiles or their files, the smallest labeler first")
     parser.add_argument("--negatives", metavar="PROFILE", help="the largest labeler with sampled negatives")
+    parser.add_argument("--heads", nargs=2, metavar=("PROFILE", "HOME"), help="as scripts/heads_on_solutions.py has it")
     chosen = parser.parse_args()
 
     def rung(profile: str) -> Rung:
@@ -223,6 +233,9 @@ def main() -> None:
     for each in (*rungs, *by_task(rungs[-1])):
         console.print(label_table(each))
     asked = list(answers(rungs, rung(chosen.negatives) if chosen.negatives else None))
+    if chosen.heads:
+        profile, home = chosen.heads
+        asked += heads_answers(dict(figures_of_models(load_settings(profile, home))))
     console.print(answer_table(asked, "Questions of docs/evidence.md", is_asked=True))
     afterwards = list(looked_at_afterwards(rungs[-1]))
     console.print(answer_table(afterwards, "Looked at after the run", is_asked=False))

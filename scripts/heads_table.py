@@ -32,8 +32,8 @@ from cpmi_dagster.rewards.registry import reward_label
 FLOOR, TO_BEAT = "uniform", "final_answer"
 
 
-class Judge(NamedTuple):
-    """A reward model's figures on ProcessBench.
+class ModelFigures(NamedTuple):
+    """Of a reward model on ProcessBench.
 
     Attributes:
         f1: cross-fitted, by benchmark, as a share.
@@ -46,7 +46,7 @@ class Judge(NamedTuple):
     inner: Resampled
 
 
-def judge_of(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Judge:
+def judge_of(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> ModelFigures:
     """The figures of one reward model.
 
     Args:
@@ -74,10 +74,10 @@ def judge_of(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, se
             part["probability"].to_numpy(), correct.to_numpy(), part["question"].to_numpy(), samples, seed
         )
 
-    return Judge(f1, auc(known), auc(known.filter(pl.col("step_index") < pl.col("last"))))
+    return ModelFigures(f1, auc(known), auc(known.filter(pl.col("step_index") < pl.col("last"))))
 
 
-def judges(settings: Settings) -> Iterator[tuple[str, Judge]]:
+def figures_of_models(settings: Settings) -> Iterator[tuple[str, ModelFigures]]:
     """Each label of the profile's reward models with the figures of its model."""
     lake = Lake.of(settings)
     predictions, problems = lake.read(PROCESSBENCH), lake.read(PROBLEMS)
@@ -86,7 +86,7 @@ def judges(settings: Settings) -> Iterator[tuple[str, Judge]]:
         yield recipe.reward_type, judge_of(own, problems, settings.benchmarks.bootstrap_samples, settings.seed)
 
 
-def table_of(found: dict[str, Judge], chance: pl.DataFrame) -> Table:
+def table_of(found: dict[str, ModelFigures], chance: pl.DataFrame) -> Table:
     """A row for each reward model, then chance."""
     table, names = Table(), list(next(iter(found.values())).f1)
     for column in (
@@ -120,7 +120,7 @@ def main() -> None:
     problems = Lake.of(settings).read(PROBLEMS)
     subsets = [SUBSETS[name] for name in SUBSETS if name in problems["benchmark"]]
     chance = processbench_chance(problems, "official", settings.seed, subsets)
-    Console(width=200).print(table_of(dict(judges(settings)), chance))
+    Console(width=200).print(table_of(dict(figures_of_models(settings)), chance))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,13 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerBase, PreTrai
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.models.language_models import check_device, load_tokenizer, model_identity, model_snapshot
+from cpmi_dagster.models.language_models import (
+    LoadedModel,
+    check_device,
+    load_tokenizer,
+    model_identity,
+    model_snapshot,
+)
 from cpmi_dagster.models.model_files import check_weights_index, weights_files
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 from cpmi_dagster.prm.judge_forms import FORMS, Layers, form_of
@@ -29,6 +35,25 @@ from cpmi_dagster.prm.shared_prefix import check_causal
 
 HEADS = ("score.", "classifier.", "lm_head.", "v_head.")
 PROBE = ("1 + 1?", ["1 + 1 = 2.", "So 2."])
+
+
+def loaded_judge(
+    model: str | Path | LoadedRewardModel | LoadedModel,
+    device: str = "auto",
+    dtype: str = "auto",
+    form: str | None = None,
+    revision: str | None = None,
+) -> LoadedRewardModel:
+    """The reward model itself, or the one that is loaded by name; otherwise as `load_judge`.
+
+    Raises:
+        ModelError: it is a language model without a head; or as for `load_judge`.
+    """
+    if isinstance(model, LoadedRewardModel):
+        return model
+    if not isinstance(model, str | Path):
+        raise ModelError(f"{model.identity} is a language model, which judges no steps; give a reward model")
+    return load_judge(str(model), device, dtype, form, revision)
 
 
 def load_judge(

@@ -96,7 +96,7 @@ class JudgedFile:
 
 def judge(
     trajectories: Any,
-    prm: "str | LoadedRewardModel",
+    prm: "str | Path | LoadedRewardModel",
     threshold: float = 0.5,
     device: str = "auto",
     dtype: str = "auto",
@@ -132,10 +132,10 @@ def judge(
     """
     from tqdm.auto import tqdm
 
-    from cpmi_dagster.prm.judge_models import load_judge
+    from cpmi_dagster.prm.judge_models import loaded_judge
 
     solutions = [_solution(number, row) for number, row in enumerate(as_frame(trajectories).iter_rows(named=True))]
-    model = load_judge(prm, device, dtype, form, revision) if isinstance(prm, str) else prm
+    model = loaded_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
 
         def advance(count: int) -> None:

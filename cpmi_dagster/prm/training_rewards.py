@@ -19,20 +19,21 @@ from typing import Any, NamedTuple, Unpack
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.extraction import announced_answer, extract_answer
 from cpmi_dagster.answers.verdicts import equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.prm.judge_models import load_judge
+from cpmi_dagster.prm.judge_models import loaded_judge
 from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ReadingOptions, loaded_model
 from cpmi_dagster.trajectories.row_fields import answer_text
 from cpmi_dagster.trajectories.solution_text import split_steps
+from cpmi_dagster.trajectories.text_rows import message_text
 
 PRM = "prm"
 """In the place of a reward type: the model is a process reward model."""
@@ -126,7 +127,7 @@ class RewardFunction:
         if len({len(values) for values in given.values()}) > 1:
             counts = ", ".join(f"{len(values)} `{name}`" for name, values in given.items())
             raise ScoringError(f"the reward function was called with {counts}; give as many of each")
-        texts, golds = list(map(text_of, completions)), [answer_text(gold) or "" for gold in used[self.answers]]
+        texts, golds = list(map(text_of, completions)), list(map(_gold_answer, used[self.answers]))
         found = [extract_answer(text) for text in texts]
         same = equivalent(golds, [answer or "" for answer in found])
         rows = [
@@ -188,6 +189,7 @@ def reward_function(
     step_weight: float = 1.0,
     answers: str = "gold_answer",
     default_conditioning: Conditioning = PAPERS,
+    form: str | None = None,
     **options: Unpack[ReadingOptions],
 ) -> RewardFunction:
     """A reward function for reinforcement learning, of the outcome and of the steps; loads the model once.
@@ -205,6 +207,7 @@ def reward_function(
         step_weight: of the steps taken together.
         answers: the column of the data set that has the gold answers.
         default_conditioning: as for `label`.
+        form: of a reward model of others, as its files say by default.
         options: as for `label`; of a reward model, device, dtype and revision.
 
     Raises:
@@ -229,8 +232,8 @@ def reward_function(
     if reward == PRM or isinstance(model, LoadedRewardModel):
         names = {"device", "dtype", "revision"}
         own: Any = {name: value for name, value in options.items() if name in names}
-        judge = model if isinstance(model, LoadedRewardModel) else load_judge(str(model), **own)
-        score_steps = partial(_judged, model=judge)
+        reward = PRM
+        score_steps = partial(_judged, model=loaded_judge(model, form=form, **own))
     else:
         labeler_demand([reward], default_conditioning, options)
         labeler = model if isinstance(model, LoadedModel) else loaded_model(model, options)
@@ -240,22 +243,22 @@ def reward_function(
     return RewardFunction(f"{reward}_reward", score_steps, OVER_STEPS[over_steps], outcome_weight, step_weight, answers)
 
 
+def _gold_answer(value: Any) -> str:
+    """The answer that a column has, or announces in a worked solution."""
+    text = answer_text(value) or ""
+    return announced_answer(text) or text
+
+
 def text_of(text: Text) -> str:
     """A text as it is; of messages, their contents one after the other."""
-    return text if isinstance(text, str) else "\n".join(_content(message) for message in text)
+    return text if isinstance(text, str) else "\n".join(message_text(message) or "" for message in text)
 
 
 def question_of(prompt: Text) -> str:
     """A text as it is; of a chat, the last message of the user."""
     if isinstance(prompt, str):
         return prompt
-    return next((_content(message) for message in reversed(prompt) if message["role"] == "user"), "")
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    """The text of a message, whose content may be in parts."""
-    content = message["content"]
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
+    return next((message_text(message) or "" for message in reversed(prompt) if message["role"] == "user"), "")
 
 
 def _labelled(

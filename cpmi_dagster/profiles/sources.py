@@ -11,6 +11,7 @@ sources:
     math500: {hub: HuggingFaceH4/MATH-500, split: test}
 """
 
+import json
 import re
 from typing import Annotated, Any
 
@@ -106,11 +107,11 @@ def with_trajectories(sources: Any) -> Any:
     """Sources with the trajectories by their name where they have the earlier one, which wins over it."""
     if not isinstance(sources, dict) or EARLIER_NAME not in sources:
         return sources
-    return {
-        "trajectories" if name == EARLIER_NAME else name: value
-        for name, value in sources.items()
-        if name != "trajectories"
-    }
+    given = sources[EARLIER_NAME]
+    # of a variable of the environment it is text: only values of known names are read as JSON there
+    given = json.loads(given) if isinstance(given, str) else given
+    others = {name: value for name, value in sources.items() if name not in (EARLIER_NAME, "trajectories")}
+    return {"trajectories": given, **others}
 
 
 def _several(value: Any) -> Any:

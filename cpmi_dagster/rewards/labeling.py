@@ -145,6 +145,9 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
     Raises:
         SettingsError: as `label`.
     """
+    if unknown := sorted(set(options) - set(ReadingOptions.__annotations__)):
+        known = ", ".join(ReadingOptions.__annotations__)
+        raise SettingsError(f"there is no option `{unknown[0]}`; choose from {known}")
     settings_of(Rewards, {"types": (), "default_conditioning": conditioning})
     count = options.get("negatives", Negatives().count)
     for entry in map(reward_type, rewards):

@@ -117,8 +117,13 @@ FIELD_NAMES = tuple(
 
 
 def form_of(row: Mapping[str, Any]) -> Form | None:
-    """The form of a row, by its fields; None for none of them."""
-    return next((form for form in FORMS if all(_has(row, field) for field in form.fields)), None)
+    """The form of a row, by its fields; None for none of them.
+
+    Every row of a table has all its columns, so those without a value count only where no form has all of its own.
+    """
+    filled = {name: value for name, value in row.items() if value is not None}
+    forms = (form for given in (filled, row) for form in FORMS if all(_has(given, field) for field in form.fields))
+    return next(forms, None)
 
 
 def _has(row: Mapping[str, Any], field: str) -> bool:

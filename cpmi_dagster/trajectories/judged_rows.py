@@ -68,7 +68,7 @@ class Completion(BaseModel):
 
 
 class RatedStep(BaseModel):
-    """The completions that PRM800K's labeler saw at one step, and the one that the solution continues with."""
+    """The completions that PRM800K's annotator saw at one step, and the one that the solution continues with."""
 
     completions: BoundedList[Completion] | None = None
     chosen_completion: int | None = None
@@ -99,7 +99,7 @@ class Prm800kLabel(BaseModel):
 
 
 class Prm800kRow(BaseModel):
-    """A PRM800K row: the labeler's path through sampled steps, which ends where nothing right was found."""
+    """A PRM800K row: the annotator's path through sampled steps, which ends where nothing right was found."""
 
     question: Prm800kQuestion
     label: Prm800kLabel

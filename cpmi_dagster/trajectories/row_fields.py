@@ -8,7 +8,11 @@ steps        "['2 + 3 = 5.']"        ->  ["2 + 3 = 5."]       a list that a cell
 import ast
 import json
 from collections.abc import Sequence
+from io import StringIO
+from itertools import pairwise
 from math import isfinite
+from token import NL, STRING
+from tokenize import generate_tokens
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator
@@ -65,14 +69,27 @@ def id_text(value: Any) -> str | None:
 
 
 def listed(value: Any) -> Any:
-    """A list that a cell holds as text, as JSON or Python writes it; anything else as it is."""
+    """A list that a cell holds as text, as JSON or Python writes it; anything else as it is.
+
+    Raises:
+        ValueError: it has texts without a comma between them, which Python would join.
+    """
     if isinstance(value, str) and value.lstrip().startswith("["):
         for read in (json.loads, ast.literal_eval):
             try:
-                return read(value.strip())
+                found = read(value.strip())
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 continue
+            if read is ast.literal_eval and _joins(value.strip()):
+                raise ValueError("a list without commas, as numpy writes it; write lists as JSON")
+            return found
     return value
+
+
+def _joins(text: str) -> bool:
+    """Whether a Python expression has two texts with nothing but white space between them."""
+    kinds = [token.type for token in generate_tokens(StringIO(text).readline) if token.type != NL]
+    return (STRING, STRING) in pairwise(kinds)
 
 
 def _mark(value: Any) -> Any:

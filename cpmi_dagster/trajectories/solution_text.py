@@ -37,15 +37,17 @@ def split_steps(text: str, how: Splitting = AUTO) -> list[str]:
     """The steps of a solution.
 
     Args:
-        how: at lines, at paragraphs, at markers (`Step i:` in their order, and headings), or `auto`: at markers if that
-            gives two steps or more, else at paragraphs if that does, else at lines.
+        how: at lines, at paragraphs, at markers (`Step i:` in their order, and headings), or `auto`: at markers if
+            there are two or more, else at paragraphs if that gives two steps, else at lines.
     """
     pieces: list[str] = []
     for name, begins in BEGINS.items():
         if how in (AUTO, name):
-            pieces = _pieces(text, begins(text))
-        if how == name or (how == AUTO and len(pieces) > 1):
-            break
+            places = begins(text)
+            pieces = _pieces(text, places)
+            # a heading alone is that of the final answer
+            if how == name or (len(pieces) > 1 and (name != "marker" or len(places) > 1)):
+                break
     return pieces
 
 

@@ -112,6 +112,8 @@ def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
             first_error = first_error or error
     if first_error is not None and not solutions:
         raise first_error
+    if count and not read:
+        raise SourceError(f"step truth: none of the {count:,} rows says which steps are right; {ADVICE}")
     found = pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
     again = found["row_number"].filter(~found["row_number"].is_first_distinct())
     if len(again):

@@ -33,6 +33,14 @@ class SolutionRow(QuestionRow):
     )
 
 
+def message_text(message: Mapping[str, Any]) -> Any:
+    """The content of a message; of one in parts, the texts of these."""
+    content = message.get("content")
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        return "".join(str(part.get("text") or "") for part in content)
+    return content
+
+
 class ChatRow(SolutionRow):
     """A chat of one question and one solution; what a system message says is left out."""
 
@@ -50,5 +58,5 @@ class ChatRow(SolutionRow):
                 f"`messages` must be one of the user and then one of the assistant, and has {named}; give the question "
                 "and the solution alone"
             )
-        question, solution = (message.get("content") for message in said)
+        question, solution = map(message_text, said)
         return {**row, "question": question, "solution": solution}

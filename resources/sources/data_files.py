@@ -273,14 +273,17 @@ def _csv_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
     """Rows of CSV as texts, an empty cell as null; the first line has the names of the columns."""
     size = max(1, file.stat().st_size)
     with open_text(file, limits) as stream:
-        lines = (line for line, _ in bounded_lines(stream, limits))
+        cut: list[int] = []
+        lines = _noting_cuts(bounded_lines(stream, limits), cut)
         first = next(lines, "")
         delimiter = max(DELIMITERS, key=first.count)
         reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+        csv.field_size_limit(limits.line_characters)
         names: list[str] = []
         is_over = False
         while not is_over:
-            place = f"line {reader.line_num + 1}"
+            begins = reader.line_num + 1
+            place = f"line {begins}"
             try:
                 cells = next(reader, None)
             except csv.Error as error:
@@ -290,8 +293,18 @@ def _csv_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
             if cells and not names:
                 names = _column_names(file, cells)
             elif cells:
-                row = _csv_row(names, cells, f"{file}, {place}")
+                is_whole = not any(begins <= number <= reader.line_num for number in cut)
+                read = f"{file}, {place}"
+                row = _csv_row(names, cells, read) if is_whole else _cut_off(", ".join(cells), read, limits)
                 yield ReadRow(row, _position(stream) / size, place)
+
+
+def _noting_cuts(lines: Iterable[tuple[str, bool]], cut: list[int]) -> Iterator[str]:
+    """The lines, while the numbers of those that were too long to read whole are added to a list."""
+    for number, (line, is_whole) in enumerate(lines, start=1):
+        if not is_whole:
+            cut.append(number)
+        yield line
 
 
 def _column_names(file: Path, cells: Sequence[str]) -> list[str]:

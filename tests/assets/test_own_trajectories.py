@@ -90,7 +90,8 @@ def test_the_reward_model_judges_a_solution(done, tmp_path):
 
 def test_the_report_without_benchmarks_says_where_they_are_named(done):
     page = (done.home / "report" / "index.html").read_text(encoding="utf-8")
-    assert "Nothing has been measured on this profile yet" in page
+    assert "Reward models are measured on the benchmarks under" in page
+    assert "Trust without truth" in page
     assert "<code>sources.benchmarks</code>" in page
 
 
@@ -100,4 +101,7 @@ def test_a_single_step_gives_no_labels_and_the_run_says_why(tmp_path):
     rows.write_text(json.dumps({**solution, "gold_answer": 5}), encoding="utf-8")
     invoke("init", "--input", str(rows), "--model", "miniature:labeler", "--output", str(profile))
     (failure,) = run_all(load_settings(profile, tmp_path / "home")).failures
-    assert "every step has the same label by cpmi; give more solutions, or solutions of more steps" in failure
+    assert (
+        "every step has the same label by cpmi, step_surprisal; give more solutions, or solutions of more steps"
+        in failure
+    )

@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 
 from cpmi_dagster import judge, label, reward_function
-from cpmi_dagster.errors import ScoringError, SettingsError
+from cpmi_dagster.errors import ModelError, ScoringError, SettingsError
 from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.trajectories.solution_text import split_steps
 
@@ -106,6 +106,18 @@ def test_what_cannot_be_had_is_refused_before_the_training(labeler):
         reward_function(labeler, over_steps="median")
     with pytest.raises(ScoringError, match=r"row 0 \(from 0\) has no `question`"):
         reward_function(labeler).compute_score("gsm8k", RIGHT, "5")
+
+
+def test_the_gold_answer_of_a_worked_solution_is_the_one_that_it_announces(labeler):
+    reward, worked = reward_function(labeler), ["She has 5.\n#### 5", "So it is \\boxed{5}."]
+    assert reward(PROMPTS, COMPLETIONS, gold_answer=worked) == reward(PROMPTS, COMPLETIONS, gold_answer=GOLDS)
+
+
+def test_a_misspelt_option_and_a_labeler_in_the_place_of_a_reward_model_are_refused(labeler):
+    with pytest.raises(SettingsError, match="there is no option `template`; choose from templates"):
+        reward_function(labeler, **{"template": 1})
+    with pytest.raises(ModelError, match="is a language model, which judges no steps"):
+        reward_function(labeler, "prm")
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ def test_steps_join_back_to_the_text_but_for_white_space(text, how):
     ("text", "steps"),
     [
         ("a\nb", ["a", "b"]),
+        ("I add.\n\nThen two.\n\n**Final Answer**\n\n5", ["I add.", "Then two.", "**Final Answer**\n\n5"]),
         ("a\n\nb\nc", ["a", "b\nc"]),
         ("One.\n\nTwo.\nStep 1: a\n\nb\nStep 2: c", ["One.\n\nTwo.", "Step 1: a\n\nb", "Step 2: c"]),
         ("Step 1: a. Step 2: b, by step 1: a. Step 3: c", ["Step 1: a.", "Step 2: b, by step 1: a.", "Step 3: c"]),

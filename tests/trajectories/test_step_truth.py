@@ -86,6 +86,11 @@ def test_a_solution_that_cannot_be_read_or_that_nobody_has_judged_has_no_truth_a
     assert (truth["row_number"].to_list(), without) == ([1], 1)
 
 
+def test_a_file_in_which_nobody_judges_a_step_is_refused():
+    with pytest.raises(SourceError, match="none of the 2 rows says which steps are right; give rows of row_number"):
+        read_step_truth([{"question": "2 + 3?", "steps": ["5"], "labels": [1]}] * 2)
+
+
 def test_ratings_of_people_are_the_truth_of_the_steps_that_were_taken():
     step = {"completions": [{"text": "bad", "rating": -1}, {"text": "fine", "rating": 0}], "chosen_completion": 1}
     last = {"completions": [{"text": "wrong", "rating": -1}], "chosen_completion": None}

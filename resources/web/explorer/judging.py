@@ -137,7 +137,8 @@ class Judging:
         form = known("form", request.path_params["form"], list(FORMS))
         with snapshot.view() as view:
             judged = [(name, step) for name, label in labels.items() for step in label.majority]
-            open_steps = (step for step in self._queue(view) if step not in set(judged))
+            known_steps = set(judged)
+            open_steps = (step for step in self._queue(view) if step not in known_steps)
             more = islice(open_steps, number_of(request.query_params, "more") or 0)
             asked = self._asked(view, [*judged, *more], labels)
         text = json.dumps([FORMS[form](each) for each in asked], ensure_ascii=False, indent=1)
@@ -151,10 +152,11 @@ class Judging:
         return [(row["trajectory_id"], row["step_index"]) for row in rows]
 
     def _asked(self, view: View, steps: list[tuple[str, int]], labels: dict[str, OwnLabel]) -> list[AskedStep]:
-        """The texts of some steps, and what annotators say of them; without trajectories that are not there."""
+        """The texts of some steps, and what annotators say of them; without steps that the source no longer has."""
         rows = view.rows(queries.JUDGED_TRAJECTORIES, ids=list({name for name, _ in steps}))
         by_id = {row["trajectory_id"]: row for row in rows}
-        return [_asked_step(by_id[name], step, labels.get(name)) for name, step in steps if name in by_id]
+        there = [(name, step) for name, step in steps if name in by_id and step < len(by_id[name]["steps"])]
+        return [_asked_step(by_id[name], step, labels.get(name)) for name, step in there]
 
 
 def _asked_step(row: Row, step: int, label: OwnLabel | None) -> AskedStep:
