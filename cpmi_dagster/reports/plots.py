@@ -120,7 +120,7 @@ def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> dict[str, "Figure"]:
             colour, style = colour_of(point["row"]), {**POINTS, "fmt": marker_of(point["row"])}
             panel.errorbar(point["cost"], point["measured"], yerr=[[low], [high]], color=colour, **style)
             ends.append((point["measured"], point["row"], colour))
-        for words, height in (marks | _goldless(points)).items():
+        for words, height in (marks | _goldless(costing)).items():
             if height is not None:
                 panel.axhline(height, **LINE)
                 ends.append((height, words, INK))

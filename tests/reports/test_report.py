@@ -115,6 +115,15 @@ def test_the_first_card_has_a_bar_for_rollouts_ours_and_the_two_cheapest_labels(
     assert bars[1].percent == pytest.approx(max(0, 200 * (quality - 0.5)))
 
 
+def test_the_first_picture_names_the_surprisal_of_the_labeler_which_has_no_cost(comparisons: Comparisons):
+    quality = comparisons["label_quality"]
+    surprisal = quality.filter(row="CPMI", column=WITHOUT_LAST).with_columns(row=pl.lit("Step surprisal"))
+    others = quality.filter(pl.col("row") != "Step surprisal")
+    figures = report_plots(ReportInputs(), {**comparisons, "label_quality": pl.concat([others, surprisal])})
+    named = [text.get_text() for text in figures["headline_labels"].axes[0].texts]
+    assert {"chance", "Step surprisal"} < set(named)
+
+
 def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
     html = render_report("empty", "2026-01-31", empty_comparisons)
     outline(html)
