@@ -21,7 +21,7 @@ from rich.table import Table
 from cpmi_dagster.benchmarks.first_errors import cross_fitted_score, read_solutions, rules_to_try
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.processbench import processbench_chance
+from cpmi_dagster.benchmarks.processbench import processbench_chance, up_to_first_error
 from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, shown
 from cpmi_dagster.contracts.keys import PROBLEMS, PROCESSBENCH
@@ -59,22 +59,15 @@ def judge_of(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, se
         if (own := judged.filter(benchmark=name)).height:
             solutions = read_solutions(own, samples, seed)
             f1[name] = cross_fitted_score(solutions, rules_to_try(solutions), seed).f1
-    steps = judged.select(
-        "question",
-        "first_error",
-        step_index=pl.int_ranges(pl.col("steps").list.len()),
-        last=pl.col("steps").list.len() - 1,
-        probability="probabilities",
-    ).explode("step_index", "probability")
-    known = steps.filter((pl.col("first_error") < 0) | (pl.col("step_index") <= pl.col("first_error")))
+    keys, last = ["benchmark", "problem_id"], pl.col("steps").list.len() - 1
+    asked = problems.select(*keys, "question", "first_error", last=last)
+    steps = up_to_first_error(predictions.join(asked, on=keys))
 
     def auc(part: pl.DataFrame) -> Resampled:
-        correct = part["step_index"] != part["first_error"]
-        return bootstrap_auc(
-            part["probability"].to_numpy(), correct.to_numpy(), part["question"].to_numpy(), samples, seed
-        )
+        scores, correct, questions = (part[of].to_numpy() for of in ("probability", "is_right", "question"))
+        return bootstrap_auc(scores, correct, questions, samples, seed)
 
-    return ModelFigures(f1, auc(known), auc(known.filter(pl.col("step_index") < pl.col("last"))))
+    return ModelFigures(f1, auc(steps), auc(steps.filter(pl.col("step_index") < pl.col("last"))))
 
 
 def figures_of_models(settings: Settings) -> Iterator[tuple[str, ModelFigures]]:

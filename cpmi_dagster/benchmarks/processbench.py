@@ -136,8 +136,17 @@ def judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFr
     """
     first = problems.select("benchmark", "problem_id", "first_error")
     steps = predictions.join(first, on=["benchmark", "problem_id"])
+    return up_to_first_error(steps).select("probability", "is_right")
+
+
+def up_to_first_error(steps: pl.DataFrame) -> pl.DataFrame:
+    """The steps up to the first wrong one of their solution, each with whether it is right: `is_right`.
+
+    Args:
+        steps: step_index, first_error (-1 where all are right), and any others.
+    """
     known = steps.filter((pl.col("first_error") < 0) | (pl.col("step_index") <= pl.col("first_error")))
-    return known.select("probability", is_right=pl.col("step_index") != pl.col("first_error"))
+    return known.with_columns(is_right=pl.col("step_index") != pl.col("first_error"))
 
 
 def _judged_subsets(

@@ -23,7 +23,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES
 TEMPLATE = "starter.yaml.j2"
 SUFFIXES = (".yaml", ".yml")
 CHEAP_TYPES = ["step_surprisal", *(entry.name for entry in REWARD_TYPES.values() if entry.is_free)]
-"""The controls that take one reading of the solutions, or nothing."""
+"""The controls that take one more reading of the solutions, or nothing."""
 
 
 def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model: str) -> str:

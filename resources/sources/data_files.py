@@ -293,7 +293,7 @@ def _csv_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
             if cells and not names:
                 names = _column_names(file, cells)
             elif cells:
-                is_whole = not any(begins <= number <= reader.line_num for number in cut)
+                is_whole = not cut or cut[-1] < begins
                 read = f"{file}, {place}"
                 row = _csv_row(names, cells, read) if is_whole else _cut_off(", ".join(cells), read, limits)
                 yield ReadRow(row, _position(stream) / size, place)
