@@ -195,7 +195,7 @@ def soft_labels_vary(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     A free control that no model learns from may: `final_answer` does where all solutions end in the gold answer.
     """
     trained = {recipe.reward_type for recipe in settings.recipes}
-    spread = lake.read(SOFT_LABELS).group_by("reward_type").agg(spread=pl.col("soft_label").std())
+    spread = lake.read(SOFT_LABELS).group_by("reward_type").agg(spread=pl.col("soft_label").std()).sort("reward_type")
     constant = spread.filter(pl.col("spread").fill_null(0) == 0)["reward_type"].to_list()
     spared = {name for name, entry in REWARD_TYPES.items() if entry.is_free} - trained
     wrong = [name for name in constant if name not in spared]
