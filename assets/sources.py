@@ -1,6 +1,7 @@
-"""What is read from outside: trajectories, reference problems, benchmarks."""
+"""What is read from outside: trajectories, or questions that the policy solves; reference problems, benchmarks."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -8,14 +9,16 @@ import polars as pl
 
 from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
-from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, REFERENCES, SHEPHERD, TRUTH
+from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
 from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.file_states import changed_while_read
 from cpmi_dagster.files.text import counted
+from cpmi_dagster.generation.solutions import solution_rows
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.label_chunks import sample_chunk
+from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.records import FileRecord, hash_of
 from cpmi_dagster.resources.sources.shard_spool import SPOOL, ShardSpool, remove_spools
@@ -36,20 +39,51 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
     return {f"{name} {number}": source for number, source in enumerate(sources)}
 
 
+def _trajectories(settings: Settings) -> dict[str, DataSource]:
+    return _named("math_shepherd", settings.sources.trajectories)
+
+
+@model_stage(
+    SAMPLED,
+    sources=lambda settings: _trajectories(settings) if settings.sources.sample else {},
+    settings=["shards", "sources.asking", "rollouts.chunk_trajectories"],
+    asks=["sources.solutions"],
+    models=["policy"],
+)
+def sampled_solutions(run: StageRun, shard: str) -> StageOutput:
+    """The policy's solutions of questions, where the profile samples its trajectories; asked for more, only these."""
+    questions = _rows_of_shard(run, shard)
+    make = partial(sample_chunk, wanted=tuple(run.parts))
+    return run.in_chunks(shard, questions, run.settings.rollouts.chunk_trajectories, make)
+
+
 @stage(
     SHEPHERD,
     code_version="5",
-    sources=lambda settings: _named("math_shepherd", settings.sources.trajectories),
-    settings=["shards"],
+    inputs=[SAMPLED],
+    sources=lambda settings: {} if settings.sources.sample else _trajectories(settings),
+    settings=["shards", "sources.sampled_steps"],
+    lineage={
+        "row_number": [f"{SAMPLED}.question_number", f"{SAMPLED}.solution"],
+        "input": [f"{SAMPLED}.question", f"{SAMPLED}.text"],
+        "steps": [f"{SAMPLED}.text"],
+    },
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
     """Reads the source rows and assigns them to shards by a hash of the question, so a question stays in one shard."""
+    if steps := run.settings.sources.sampled_steps:
+        return StageOutput(solution_rows(run.read(SAMPLED, shard), steps))
+    return StageOutput(_rows_of_shard(run, shard))
+
+
+def _rows_of_shard(run: StageRun, shard: str) -> pl.DataFrame:
+    """The rows of a shard; all shards share one reading of the source."""
     spool = ShardSpool(run.lake.work_folder(SPOOL) / hash_of(run.facts)[:SPOOL_CHARACTERS])
     rows = spool.read(shard, lambda: _numbered(run))
     others = [run.lake.intact_record(run.tables[0], other) for other in run.settings.shard_keys if other != shard]
     if all(record is not None and _has_read(record, run, spool.filled_at) for record in others):
         remove_spools(spool.folder.parent)
-    return StageOutput(rows)
+    return rows
 
 
 def _has_read(record: FileRecord, run: StageRun, filled_at: str) -> bool:
@@ -79,8 +113,7 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
 
 
 def _versions(run: StageRun) -> dict[str, Any]:
-    sources = _named("math_shepherd", run.settings.sources.trajectories)
-    return {name: run.sources.version(source) for name, source in sources.items()}
+    return {name: run.sources.version(source) for name, source in _trajectories(run.settings).items()}
 
 
 @stage(
@@ -142,4 +175,4 @@ def benchmark_problems(run: StageRun) -> StageOutput:
     return StageOutput(pl.concat([BenchmarkProblems.create_empty(), *read]))
 
 
-STAGES = (math_shepherd, step_truth, step_labels, reference_problems, benchmark_problems)
+STAGES = (sampled_solutions, math_shepherd, step_truth, step_labels, reference_problems, benchmark_problems)

@@ -17,12 +17,12 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import announced_answer, extract_answer, hash_answer
+from cpmi_dagster.answers.extraction import hash_answer
 from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text
-from cpmi_dagster.trajectories.row_fields import answer_text
+from cpmi_dagster.trajectories.row_fields import answer_text, given_answer
 
 PUBLISHED = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
 QUESTION_FIELDS = ("question", "problem")
@@ -89,22 +89,14 @@ def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, st
 
 
 def _other(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
-    """Question, solution and answer of a problem of any other set.
-
-    A filled `answer` beside a `solution` is the answer as it is. Alone, an `answer` of one line is what it announces or
-    the answer itself; any other text is a solution, and the answer what that ends in.
-    """
+    """Question, solution (or answer, where there is none) and answer of a problem of any other set."""
     question = next((text for field in QUESTION_FIELDS if (text := _text(row, field)) is not None), None)
     try:
         solution, answer = _text(row, "solution"), answer_text(row.get("answer"))
     except ValueError as error:
         raise SourceError(f"{where} has {error}") from None
-    if question is not None and solution is not None:
-        return question, solution, answer or extract_answer(solution) or ""
-    if question is not None and row.get("answer") is not None:
-        text = answer or ""
-        ending = extract_answer(text) if "\n" in text else announced_answer(text) or text
-        return question, text, ending or ""
+    if question is not None and (solution is not None or row.get("answer") is not None):
+        return question, (answer or "") if solution is None else solution, given_answer(solution, answer) or ""
     lacking = "`question` or `problem`" if question is None else "`answer` or `solution`"
     raise SourceError(
         f"{where} has no text in {lacking}; reference problems need `question` or `problem`, and `answer`, `solution` "

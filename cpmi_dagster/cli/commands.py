@@ -52,12 +52,16 @@ def init(
     ] = None,
     config: Annotated[str | None, typer.Option(help="Configuration of a hub id.")] = None,
     hub_split: Annotated[str, typer.Option(help="Split of a hub id.")] = "train",
+    sample: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="The input has questions alone: solutions to sample of each.")
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Inspect your trajectories, show how the first is read, and write a profile that labels them, with comments."""
     from cpmi_dagster import definitions
 
     source = {"fields": parse_fields(map or []), "steps": split, "config": config, "split": hub_split}
+    source["sample"] = sample and {"solutions": sample}
     with views.bar(ERR, "reading", quiet) as advance:
         starter = definitions.starter_for(input, model, output, force, advance, **source)
     if not quiet:

@@ -78,6 +78,8 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
         facts[f"step {number}{marks[number - 1]}"] = cut(step, SHOWN_CHARACTERS)
     if len(first.steps) > SHOWN_STEPS:
         facts["more steps"] = f"{len(first.steps) - SHOWN_STEPS:,}"
+    if not first.steps:
+        facts["steps"] = "of the solutions that the policy will give"
     facts["gold answer"] = first.gold_answer or "none"
     if first.unread:
         facts["not read"] = cut(", ".join(first.unread), MAX_CELL)
@@ -98,8 +100,9 @@ def show_starter(console: Console, starter: "Starter") -> None:
         rejected.append(f"and {more:,} more reasons; after a run, alignment.rejected_rows lists every row")
     facts = {
         "rows": f"{look.rows:,}: {forms}",
-        "trajectories": f"{look.trajectories:,} of {look.questions:,} questions",
-        "steps": f"{look.median_steps:g} in the median, {look.most_steps} at most",
+        "trajectories": f"{look.trajectories:,} of {look.questions:,} questions"
+        + (f", {look.solutions} to be sampled of each row" if look.solutions else ""),
+        "steps": f"{look.median_steps:g} in the median, {look.most_steps} at most" if look.most_steps else "not yet",
         "with gold answer": f"{look.answered:,}",
         "with labels": f"{look.labelled:,}" + (", as the reward type math_shepherd" if look.labelled else ""),
         "judged by people": f"{look.judged:,}" + (", as sources.step_truth" if look.judged else ""),
@@ -120,7 +123,8 @@ def show_starter(console: Console, starter: "Starter") -> None:
             f"{look.unanswered:,} of {look.trajectories:,} trajectories are left out"
         )
     lines += [
-        f"Next     {program()} run{option} --only sources --only alignment --only selection  # matches the rows",
+        f"Next     {program()} run{option} --only sources --only alignment --only selection  # "
+        + ("samples the solutions" if look.solutions else "matches the rows"),
         f"         {program()} plan{option}  # estimates the cost of labeling",
         f"         {program()} run{option}  # labels, and trains the reward model",
     ]

@@ -25,6 +25,8 @@ from cpmi_dagster.contracts.label_tables import (
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison, Report, ResultsDatabase
 
 Partitioning = Literal["shard", "recipe", "benchmark"]
+SOLUTIONS_PER_QUESTION = 1_000
+"""Numbers that the sampled solutions of a question have; asked for more of them, the others keep theirs."""
 
 PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "model": pl.String(), "code_version": pl.String()}
 PROVENANCE_MEANING: dict[str, str] = {
@@ -34,10 +36,32 @@ PROVENANCE_MEANING: dict[str, str] = {
 }
 
 
-class MathShepherd(dy.Schema):
-    """Raw rows of the trajectory source, before anything is checked."""
+class SampledSolutions(dy.Schema):
+    """Solutions that the policy gives to questions; empty where the profile reads its trajectories."""
 
-    row_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source")
+    question_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source of questions")
+    solution = dy.Int64(
+        primary_key=True, min=0, max=SOLUTIONS_PER_QUESTION - 1, description="number of the sample, from 0"
+    )
+    source_id = dy.String(nullable=True, description="the question's own id; null where it has none")
+    question = dy.String(description="question text; the row as it is where it cannot be read")
+    gold_answer = dy.String(nullable=True, description="gold answer of the question; null where it has none")
+    task = dy.String(description="task given by the source; empty if it gives none")
+    split = dy.String(nullable=True, description="split given by the source; null if it gives none")
+    text = dy.String(nullable=True, description="what the policy wrote; null where the question cannot be read")
+    generated_tokens = dy.Int64(min=0, description="tokens sampled")
+    truncated = dy.Bool(description="the sample hit its token limit, or the question left no room for it")
+    defect = dy.String(nullable=True, description="why the question cannot be read; null if it can")
+
+
+class MathShepherd(dy.Schema):
+    """Raw rows of the trajectory source, or sampled solutions, before anything is checked."""
+
+    row_number = dy.Int64(
+        primary_key=True,
+        min=0,
+        description=f"0-based row of the source; of a sampled solution {SOLUTIONS_PER_QUESTION} * question + solution",
+    )
     input = dy.String(description="question and steps; each step ends with the marker `ки` if the source uses it")
     label = dy.String(description="the same text with `+` or `-` in place of each marker")
     task = dy.String(description="task given by the source, e.g. GSM8K or MATH; empty if it gives none")
@@ -304,6 +328,7 @@ class Table:
 
 
 _TABLES = (
+    Table("sources", "sampled_solutions", SampledSolutions, "shard"),
     Table("sources", "math_shepherd", MathShepherd, "shard"),
     Table("sources", "step_truth", StepTruth),
     Table("sources", "step_labels", StepLabels),

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
+from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION
 
 
 class Sampling(Frozen):
@@ -12,6 +13,14 @@ class Sampling(Frozen):
     top_p: float = Field(gt=0, le=1)
     top_k: int = Field(default=0, ge=0, description="0 = no limit")
     max_new_tokens: int = Field(ge=1)
+
+
+class SampledSolutions(Frozen):
+    """Solutions that the policy gives to questions, where trajectories are not read."""
+
+    solutions: int = Field(ge=1, le=SOLUTIONS_PER_QUESTION, description="of each question")
+    chat: bool = Field(default=False, description="ask through the chat template of the policy's tokenizer")
+    sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
 
 
 class Rollouts(Frozen):

@@ -33,7 +33,10 @@ TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 
 @dataclass(frozen=True)
 class FirstRow:
-    """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread."""
+    """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread.
+
+    A question alone has no steps.
+    """
 
     place: str
     form: str
@@ -51,7 +54,7 @@ class FirstLook:
     Attributes:
         rows: all of them, `trajectories` and `rejected`.
         forms: rows of each form, the most frequent first.
-        trajectories: rows that a run can label, given their gold answers.
+        trajectories: rows that a run can label, given their gold answers; of questions alone, all their solutions.
         answered: trajectories with a gold answer of their own.
         labelled: trajectories with step labels.
         judged: trajectories whose steps people have judged.
@@ -62,6 +65,7 @@ class FirstLook:
         most_steps: of a trajectory.
         rejected: row_number (from 0), place in the file, stage and reason of the other rows, in order.
         first: the first of them that can be read.
+        solutions: sampled of each row, where the rows are questions alone.
     """
 
     rows: int
@@ -77,6 +81,7 @@ class FirstLook:
     most_steps: int
     rejected: pl.DataFrame
     first: FirstRow
+    solutions: int | None = None
 
     @property
     def unanswered(self) -> int:
@@ -95,13 +100,16 @@ class FirstLook:
         return min(MOST_SHARDS, max(1, math.ceil(self.trajectories / TRAJECTORIES_PER_SHARD)))
 
 
-def look_over(source: str, rows: Iterable[tuple[Row, str]], reading: Reading = AS_IT_IS) -> FirstLook:
+def look_over(
+    source: str, rows: Iterable[tuple[Row, str]], reading: Reading = AS_IT_IS, solutions: int | None = None
+) -> FirstLook:
     """Count what the rows of a source hold.
 
     Args:
         source: what errors call it.
         rows: by the names of the forms, each with its place in the source, as in `line 3`.
         reading: of the source.
+        solutions: that are sampled of each, where the rows are questions alone.
 
     Raises:
         SourceError: there are no rows, the first is of another kind of file, or none can become a trajectory.
@@ -113,15 +121,15 @@ def look_over(source: str, rows: Iterable[tuple[Row, str]], reading: Reading = A
     counted, source_ids, rejected = [], [], []
     first_row: FirstRow | None = None
     while batch := list(islice(stream, BATCH_ROWS)):
-        start, names = forms.total(), [_form_name(row) for row, _ in batch]
+        start, names = forms.total(), [_form_name(row, reading.alone) for row, _ in batch]
         numbered = number_rows((row for row, _ in batch), start, 1, ids, reading)
         in_file = {"place": [place for _, place in batch], "form": names}
         places = pl.DataFrame({"row_number": numbered["row_number"], **in_file})
-        parsed, malformed = parse_rows(numbered)
+        parsed, malformed = _questions(numbered) if reading.alone else parse_rows(numbered)
         if first_row is None and parsed.height:
             first = parsed.row(0, named=True)
             row, place = batch[first["row_number"] - start]
-            first_row = _first_row(row, place, first)
+            first_row = _first_row(row, place, first, reading.alone)
         forms.update(names)
         questions.update(question_id(question) for question in parsed["question"].unique())
         counted.append(_counted(parsed).join(places, on="row_number", maintain_order="left"))
@@ -129,9 +137,11 @@ def look_over(source: str, rows: Iterable[tuple[Row, str]], reading: Reading = A
         rejected.append(_with_places(malformed, places))
     if not forms:
         raise SourceError(f"{source} has no rows; give a file of trajectories")
-    all_counted = pl.concat(counted)
-    kept, repeated = without_duplicates(all_counted)
-    refused = pl.concat([*rejected, _with_places(repeated, all_counted)]).sort("row_number")
+    kept = all_counted = pl.concat(counted)
+    if not reading.alone:
+        kept, repeated = without_duplicates(all_counted)
+        rejected.append(_with_places(repeated, all_counted))
+    refused = pl.concat(rejected).sort("row_number")
     if first_row is None:
         _, place, _, reason = refused.row(0)
         raise SourceError(
@@ -141,8 +151,8 @@ def look_over(source: str, rows: Iterable[tuple[Row, str]], reading: Reading = A
     return FirstLook(
         rows=forms.total(),
         forms=dict(forms.most_common()),
-        trajectories=kept.height,
-        answered=kept.filter("is_answered").height,
+        trajectories=kept.height * (solutions or 1),
+        answered=kept.filter("is_answered").height * (solutions or 1),
         labelled=kept.filter("is_labelled").height,
         judged=kept.filter(pl.col("form").is_in(JUDGED)).height,
         identified=kept.filter("is_identified").height,
@@ -152,25 +162,35 @@ def look_over(source: str, rows: Iterable[tuple[Row, str]], reading: Reading = A
         most_steps=kept.select(pl.max("step_count")).item(),
         rejected=refused,
         first=first_row,
+        solutions=solutions,
     )
 
 
-def _form_name(row: Row) -> str:
+def _questions(numbered: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Questions that can be read, with the columns of parsed rows, and the other rows with their reasons."""
+    is_sound = pl.col("defect").is_null()
+    empty = {"steps": pl.lit([], pl.List(pl.String)), "shepherd_labels": pl.lit(None)}
+    return numbered.filter(is_sound).with_columns(**empty), parse_rows(numbered.filter(~is_sound))[1]
+
+
+def _form_name(row: Row, alone: bool) -> str:
     if isinstance(row, Unreadable):
         return UNREADABLE
+    if alone:
+        return "question"
     form = form_of(row)
     return NO_FORM if form is None else form.name
 
 
-def _first_row(row: Row, place: str, parsed: Mapping[str, Any]) -> FirstRow:
+def _first_row(row: Row, place: str, parsed: Mapping[str, Any], alone: bool) -> FirstRow:
     return FirstRow(
         place,
-        form=_form_name(row),
+        form=_form_name(row, alone),
         question=parsed["question"],
         steps=parsed["steps"],
         labels=parsed["shepherd_labels"],
         gold_answer=parsed["gold_answer"],
-        unread=[] if isinstance(row, Unreadable) else unread(row),
+        unread=[] if alone or isinstance(row, Unreadable) else unread(row),
     )
 
 

@@ -170,6 +170,10 @@ class Settings(BaseSettings):
                 )
             if needs.truth and not self.sources.step_truth:
                 raise ValueError(f"rewards.types: `{name}` needs sources.step_truth; name it, or remove the type")
+        if self.sources.sample and self.models.policy is None:
+            raise ValueError(
+                "models.policy is missing, and sources.trajectories samples solutions from it; name the model"
+            )
         if self.benchmarks.best_of_n and self.models.policy is None:
             raise ValueError(
                 "models.policy is missing, and benchmarks.best_of_n samples candidates from it; name the model, or set "
@@ -181,7 +185,8 @@ class Settings(BaseSettings):
         if trajectories is None:
             return self
         fewest = min(trajectories, self.selection.trajectories or trajectories)
-        return self.model_copy(update={"selection": self.selection.model_copy(update={"trajectories": fewest})})
+        selection = self.selection.model_copy(update={"trajectories": fewest})
+        return self.model_copy(update={"selection": selection, "sources": self.sources.asked_for(fewest)})
 
     def rollouts_of(self, shard: str) -> int | None:
         """Trajectories of a shard whose prefixes are completed, its part of `rollouts.sample`; None is all."""
@@ -351,11 +356,14 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """`own` over `base`; mappings merge key by key, except a source or model, which is replaced whole."""
     merged = dict(base)
     for key, value in own.items():
-        nested = (
-            isinstance(value, dict) and isinstance(base.get(key), dict) and not {"path", "hub", "name"} & set(value)
-        )
+        nested = isinstance(value, dict) and isinstance(base.get(key), dict) and not _is_whole(value)
         merged[key] = _merge(base[key], value) if nested else value
     return merged
+
+
+def _is_whole(value: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a source or a model."""
+    return bool({"path", "hub", "name"} & set(value)) or isinstance(value.get("sample"), dict)
 
 
 def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:

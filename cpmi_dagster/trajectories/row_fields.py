@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator
 
+from cpmi_dagster.answers.extraction import announced_answer, extract_answer
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.text import Text, encodable, number_text
 from cpmi_dagster.trajectories.step_segments import clean
@@ -60,6 +61,19 @@ def answer_text(value: Any) -> str | None:
     ):
         raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write text or a number")
     return number_text(value)
+
+
+def given_answer(solution: str | None, answer: str | None) -> str | None:
+    """The gold answer of a problem that has a solution, an answer, or both; None where neither states one.
+
+    An `answer` beside a `solution` is the answer as it is. Alone, one of a single line is what it announces or the
+    answer itself; any other text is a solution, and the answer what that ends in.
+    """
+    if solution is not None:
+        return answer or extract_answer(solution)
+    if answer is None:
+        return None
+    return extract_answer(answer) if "\n" in answer else announced_answer(answer) or answer
 
 
 def id_text(value: Any) -> str | None:

@@ -18,12 +18,13 @@ from pydantic import BaseModel, ValidationError
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.trajectories.forms import NEEDED, columns_of, form_of, refused, renamed
+from cpmi_dagster.trajectories.forms import NEEDED, RowModel, columns_of, form_of, refused, renamed
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
 from cpmi_dagster.trajectories.row_fields import RawRow, id_text
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
+from cpmi_dagster.trajectories.step_rows import QUESTION, QuestionAlone
 
 CACHED_SHARDS = 1 << 15
 Form = TypeVar("Form", bound=BaseModel)
@@ -49,11 +50,13 @@ class Reading(NamedTuple):
         fields: by the name that a form has, the name that the file has.
         steps: where a solution that is one text is split.
         place: what errors call the source.
+        alone: the rows are questions without solutions.
     """
 
     fields: Mapping[str, str] = {}
     steps: Splitting = AUTO
     place: str = "rows.jsonl"
+    alone: bool = False
 
     def named(self, row: Row) -> Row:
         """A row by the names of the forms; one that lacks a field to be renamed cannot be read."""
@@ -87,8 +90,8 @@ def number_rows(
     columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
     ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
-        raw = read_row(row, reading.steps)
-        if number == 0 and not isinstance(row, Unreadable) and form_of(row) is None:
+        raw = read_question(row) if reading.alone else read_row(row, reading.steps)
+        if number == 0 and not (reading.alone or isinstance(row, Unreadable) or form_of(row)):
             raise refused(row, reading.place)
         earlier = number if raw.source_id is None or raw.defect else ids.setdefault(raw.source_id, number)
         if earlier != number:
@@ -105,14 +108,29 @@ def read_row(row: Row, steps: Splitting = AUTO) -> RawRow:
     if isinstance(row, Unreadable):
         return RawRow(encodable(row.text), defect=encodable(row.reason))
     form = form_of(row)
-    if form is None:
-        defect = f"the row has columns {columns_of(row)}; it needs {NEEDED}"
-        return RawRow(encodable(str(dict(row))), defect=encodable(defect))
+    return _without_form(row, NEEDED) if form is None else _read(row, form.model, steps)
+
+
+def read_question(row: Row) -> RawRow:
+    """One question without its solution: a row without steps. Never raises, likewise."""
+    if isinstance(row, Unreadable):
+        return RawRow(encodable(row.text), defect=encodable(row.reason))
+    if all(row.get(name) is None for name in QUESTION):
+        return _without_form(row, f"a text in {' or '.join(QUESTION)}")
+    return _read(row, QuestionAlone)
+
+
+def _without_form(row: Mapping[str, Any], needed: str) -> RawRow:
+    defect = f"the row has columns {columns_of(row)}; it needs {needed}"
+    return RawRow(encodable(str(dict(row))), defect=encodable(defect))
+
+
+def _read(row: Mapping[str, Any], model: RowModel | type[QuestionAlone], steps: Splitting = AUTO) -> RawRow:
     try:
-        return form.model.model_validate(row, context=steps).raw()
+        return model.model_validate(row, context=steps).raw()
     except ValidationError as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        source_id = id_text(row.get("id")) if "id" in form.model.model_fields else None
+        source_id = id_text(row.get("id")) if "id" in model.model_fields else None
         return RawRow(encodable(text), defect=str(first_complaint(error)), source_id=source_id)
 
 

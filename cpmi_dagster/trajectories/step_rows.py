@@ -7,6 +7,9 @@
     any others     {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a7", "gold_answer": 5, "labels": ["+"]}
     -> RawRow(input="2 + 3?\n2 + 3 = 5.", value=["+"], source_id="a7", question="2 + 3?", steps=["2 + 3 = 5."], …)
 
+    questions      {"question": "2 + 3?", "answer": "2 + 3 = 5\n#### 5"}
+    -> RawRow(input="2 + 3?", question="2 + 3?", gold_answer="5", …)     without steps: the policy is asked
+
 Question and steps of the others are taken as they are, without markers and headers.
 """
 
@@ -15,7 +18,7 @@ from collections.abc import Sequence
 from pydantic import AliasChoices, BaseModel, Field, model_validator
 
 from cpmi_dagster.files.text import Identifier, Text
-from cpmi_dagster.trajectories.row_fields import Answer, Filled, Listed, Mark, RawRow, id_text
+from cpmi_dagster.trajectories.row_fields import Answer, Filled, Listed, Mark, RawRow, given_answer, id_text
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, has_header
 
 
@@ -71,10 +74,37 @@ def _joined(prompt: str, steps: Sequence[str], marks: Sequence[str]) -> str:
     return f"{prompt} " + "\n".join(f"{step} {mark}" for step, mark in zip(steps, marks, strict=True))
 
 
+QUESTION = ("question", "problem", "prompt")
+"""What rows call their question."""
+
+
+class QuestionAlone(BaseModel):
+    """A question without a solution; its gold answer is given, or read as of reference problems."""
+
+    question: Filled = Field(validation_alias=AliasChoices(*QUESTION))
+    id: Identifier | None = None
+    gold_answer: Answer = None
+    answer: Answer = None
+    solution: Text | None = None
+    task: Text | None = None
+    split: Text | None = None
+
+    def raw(self) -> RawRow:
+        """The row without steps."""
+        return RawRow(
+            self.question,
+            task=clean(self.task or ""),
+            source_id=id_text(self.id),
+            question=self.question,
+            gold_answer=self.gold_answer or given_answer(self.solution, self.answer),
+            split=clean(self.split or "") or None,
+        )
+
+
 class QuestionRow(BaseModel):
     """A question and its steps, from whatever source; all else may be left out."""
 
-    question: Filled = Field(validation_alias=AliasChoices("question", "problem", "prompt"))
+    question: Filled = Field(validation_alias=AliasChoices(*QUESTION))
     steps: Listed[Filled] = Field(min_length=1)
     id: Identifier | None = None
     gold_answer: Answer = None

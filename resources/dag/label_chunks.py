@@ -12,6 +12,7 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import FROM_QUESTION
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, QUESTION_NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
+from cpmi_dagster.generation.solutions import sample_solutions
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.resources.lake.parts import FURTHER, LONGEST_PREFIX, PART, PART_OF_ROW, part_of_logprob
@@ -20,6 +21,20 @@ from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.scoring import controls
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.scoring.settings import ProfileScoring
+from cpmi_dagster.trajectories.templates import render_question
+
+
+def sample_chunk(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, wanted: Sequence[str]) -> StageOutput:
+    """The policy's solutions of the questions of a chunk; `wanted` as numbers."""
+    settings, sample = own.settings, own.settings.sources.sample
+    assert sample is not None
+    engine = own.models.engine("policy", settings.benchmarks.batch_sequences)
+    prompt = own.models.chat_prompt("policy") if sample.chat else render_question
+    numbers = sorted(map(int, wanted))
+    first, count = numbers[0], numbers[-1] - numbers[0] + 1
+    frame, cost = sample_solutions(chunk, engine, prompt, sample.sampling, first, count, settings.seed)
+    advance(chunk.height)
+    return StageOutput(frame.filter(pl.col("solution").is_in(numbers)), engine.identity, cost)
 
 
 def sample_negatives(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, negatives: Negatives) -> StageOutput:

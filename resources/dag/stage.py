@@ -36,7 +36,7 @@ from cpmi_dagster.resources.dag.states import States, ToMake, refuse_stale
 from cpmi_dagster.resources.dag.step_errors import step_errors
 from cpmi_dagster.resources.lake.current_files import Entry
 from cpmi_dagster.resources.lake.pace import Pace
-from cpmi_dagster.resources.lake.parts import MADE_TOGETHER, NOTHING, is_in_parts, partitions_of
+from cpmi_dagster.resources.lake.parts import MADE_TOGETHER, NOTHING, is_in_parts, partitions_of, parts_asked
 from cpmi_dagster.resources.lake.records import FileRecord, hash_of
 from cpmi_dagster.resources.lake.table_files import words
 from cpmi_dagster.resources.workers.chunks import StageOutput
@@ -86,7 +86,7 @@ class Stage(Declaration):
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
             required_resource_keys={prefixed(name, self.prefix) for name in RESOURCES},
             config_schema=RUN_CONFIG,
-            pool=self.pool,
+            pool=None if parts_asked(self.table, settings) == (NOTHING,) else self.pool,
         )(compute)
 
     def run_in(

@@ -77,11 +77,9 @@ def starter_for(
     check_writable(output)
     model = os.path.expanduser(model)  # a Path would lose the `./` that tells a folder from a hub id
     place = model_on_disk(model)
-    look = look_over(given.place, _rows(given, advance), given.reading)
+    look = look_over(given.place, _rows(given, advance), given.reading, given.sample and given.sample.solutions)
     named = model if place is None or model.startswith((MINIATURE, PACKAGE)) else _from(output.parent, place)
-    written = given.model_dump(exclude_defaults=True)
-    if given.path is not None:
-        written["path"] = _from(output.parent, Path(given.path))
+    written = given.written(given.path and _from(output.parent, Path(given.path)))
     return Starter(output, starter_profile(look, output.stem, written, named), given.place, look, model, place)
 
 

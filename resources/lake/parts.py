@@ -1,5 +1,6 @@
 """Which parts of a table a profile asks for, and which rows of its inputs a partition depends on.
 
+    sources/sampled_solutions 0, 1, 2, 3               number of the solution
     labels/hard_negatives     1, 2, 3, 4               ranks, as of labels/question_negatives
     labels/answer_logprobs    0/step/1, 0/question/1   template, what precedes the answer, rank (0 is the gold answer)
     labels/control_logprobs   other_gold/0             control, template
@@ -30,6 +31,7 @@ from cpmi_dagster.contracts.keys import (
     PROVER_ROLLOUTS,
     QUESTION_NEGATIVES,
     REJECTED_TRAJECTORIES,
+    SAMPLED,
     SELECTED,
     SOFT_LABELS,
     STEP_FEATURES,
@@ -68,6 +70,7 @@ def _rollouts(steps: int | None, shortest: int, count: int) -> Iterator[str]:
 
 
 _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
+    SAMPLED: lambda settings: map(str, range(settings.sources.solutions)),
     NEGATIVES: lambda settings: map(str, range(1, settings.demand.negatives + 1)),
     QUESTION_NEGATIVES: lambda settings: (
         map(str, range(1, settings.negatives.count + 1)) if FROM_QUESTION in settings.demand.controls else ()
@@ -84,6 +87,7 @@ _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
     JUDGES: lambda settings: [f"judge {name}" for name in settings.benchmarks.judges] or [WHOLE],
 }
 PART_OF_ROW = {
+    SAMPLED: pl.col("solution").cast(pl.String),
     **dict.fromkeys((NEGATIVES, QUESTION_NEGATIVES), pl.col("rank").cast(pl.String)),
     CONTROLS: pl.format("{}/{}", "control", "template"),
     **dict.fromkeys(
@@ -145,7 +149,13 @@ def fact_of_judge(judge: str, what: str | int, which: str | None) -> str:
 
 
 def feeds(source: str, partitioning: Partitioning | None, partition: str | None, settings: Settings) -> bool:
-    """Whether a partition depends on a table at all: a recipe on hidden states only where it trains a head on them."""
+    """Whether a partition depends on a table at all.
+
+    A recipe does on hidden states only where it trains a head on them; trajectories do on sampled solutions only where
+    they are not read.
+    """
+    if source == SAMPLED:
+        return settings.sources.sample is not None
     if partitioning != "recipe" or partition is None or source not in HIDDEN_STATES:
         return True
     return settings.recipe(partition).trained_with(settings.training).backbone == "frozen"

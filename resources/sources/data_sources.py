@@ -45,7 +45,8 @@ class DataSources:
         """
         read: dict[str, Any] = {"split": source.split, "limit": source.limit}
         if isinstance(source, TrajectorySource):
-            read |= source.model_dump(include={"fields", "steps"}, exclude_defaults=True)
+            own = {"fields"} if source.sample else {"fields", "steps"}
+            read |= source.model_dump(include=own, exclude_defaults=True)
         if source.hub is not None:
             return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
         if source.relation is not None:

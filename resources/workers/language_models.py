@@ -7,7 +7,7 @@ models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1   
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import MissingModel, ModelError, SettingsError, SourceError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
+from cpmi_dagster.generation.solutions import chat_prompt
 from cpmi_dagster.models.gguf import fetch_gguf
 from cpmi_dagster.models.language_models import (
     IDENTITY_CHARACTERS,
@@ -139,6 +140,17 @@ class LanguageModels:
         peak = peak_flops(torch.cuda.get_device_name(loaded.device), str(loaded.model.dtype).removeprefix("torch."))
         work = FLOPS_PER_PARAMETER * loaded.model.num_parameters() * cost.forward_tokens
         return work / cost.wall_seconds / peak if peak else None
+
+    def chat_prompt(self, role: Role) -> Callable[[str], str]:
+        """How the model of a role is asked a question by the chat template of its tokenizer.
+
+        Raises:
+            ModelError: it has no chat template.
+        """
+        spec = self.spec(role)
+        with _needed():
+            tokenizer = load_tokenizer(model_folder(spec.name), spec.revision)
+            return chat_prompt(spec.name, tokenizer)
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
         """A generation engine on the model of that role, by the library or server that its settings name.

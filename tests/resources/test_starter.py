@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.settings import PROFILES, load_settings
+from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import starter_profile
 from cpmi_dagster.resources.dag.starter import Starter, starter_for
 
@@ -186,3 +187,17 @@ def test_a_folder_is_read_to_100_percent_and_rejected_rows_are_named_by_file_and
     assert starter.look.rejected["place"].to_list() == ["a.jsonl, line 2", "b.jsonl, line 3"]
     assert sum(count for count, _ in percents) == 100
     assert {total for _, total in percents} == {100}
+
+
+def test_questions_alone_give_a_profile_that_samples_their_solutions(tmp_path):
+    rows = [{"id": "a", "question": "2 + 3?", "answer": "2 + 3 = 5\n#### 5"}, {"problem": "1 + 1?"}, {"text": "?"}]
+    source = write_rows(tmp_path / "questions.jsonl", rows)
+    options = {"steps": "line", "sample": {"solutions": 4}}
+    starter = write_starter(source, HUB_MODEL, tmp_path / "mine.yaml", **options)
+    look = starter.look
+    assert (look.rows, look.trajectories, look.answered, look.rejected.height) == (3, 8, 4, 1)
+    assert (look.first.question, look.first.gold_answer, look.first.steps) == ("2 + 3?", "5", [])
+    loaded = load_settings(starter.path)
+    assert loaded.sources.trajectories == (TrajectorySource(path=str(source), **options),)
+    assert loaded.models.policy == loaded.models.labeler
+    assert "No gold answer in 4 of 8" in starter.text

@@ -1,0 +1,176 @@
+"""Trajectories from questions alone: the policy's solutions become rows, with gold answers, steps, reasons and ids."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+from small_run import run_all
+
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.commands.trace import trace
+from cpmi_dagster.resources.dag import label_chunks
+from cpmi_dagster.resources.lake.lake import Lake
+
+SAMPLED, ROWS = "sources/sampled_solutions", "sources/math_shepherd"
+UNTIL_SELECTED = (SAMPLED, ROWS, "sources/reference_problems", "alignment", "selection")
+POLICY = {"name": "miniature:labeler", "dtype": "float32"}
+SAMPLING = {"temperature": 0.7, "top_p": 0.95, "max_new_tokens": 96}
+QUESTIONS = [
+    {"id": "a", "question": "Ann has 4 hats and buys 3 more. How many hats has she?", "answer": "4 + 3 = 7\n#### 7"},
+    {"problem": "Bob has 9 pens and loses 2 pens. How many pens has he?", "gold_answer": 7},
+    {"id": "c", "question": ["no text"]},
+    {"prompt": "Tom had 12 cards. He gave away 5 cards. How many cards are left?", "solution": r"So $\boxed{7}$."},
+    {"text": "What?"},
+]
+
+
+def profile(folder: Path, solutions: int = 3, rows: list[dict] = QUESTIONS, **changes: object) -> Settings:
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    sample = {"questions": {"path": "./questions.jsonl"}, "solutions": solutions, "sampling": SAMPLING}
+    values = {
+        "extends": "files",
+        "shards": 2,
+        "sources": {"trajectories": {"sample": sample}, "references": [], "benchmarks": {}},
+        "models": {"policy": POLICY},
+        "negatives": {"samples": 0},
+        "scoring": {"templates": 1},
+        **changes,
+    }
+    (folder / "own.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    return load_settings(folder / "own.yaml", folder / "home")
+
+
+def run(settings: Settings, *only: str) -> Lake:
+    outcome = run_all(settings, only=only or UNTIL_SELECTED)
+    assert not outcome.failures, outcome.failures
+    return Lake.of(settings)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> Settings:
+    settings = profile(tmp_path_factory.mktemp("sampled"))
+    run(settings, *UNTIL_SELECTED, "labels", "dataset", "sources/step_labels", "sources/step_truth")
+    return settings
+
+
+def test_every_sound_question_has_its_solutions_and_every_other_one_row_with_its_reason(done):
+    solutions = Lake.of(done).read(SAMPLED)
+    counts = solutions.group_by("question_number").len().sort("question_number").rows()
+    assert counts == [(0, 3), (1, 3), (2, 1), (3, 3), (4, 1)]
+    assert dict(solutions.filter(pl.col("text").is_null()).select("question_number", "defect").rows()) == {
+        2: "`question`: it must be text",
+        4: "the row has columns text; it needs a text in question or problem or prompt",
+    }
+    assert (solutions["generated_tokens"].filter(solutions["text"].is_not_null()) > 0).all()
+
+
+def test_solutions_become_trajectories_with_steps_gold_answers_and_ids(done):
+    lake = Lake.of(done)
+    trajectories, rejected = lake.read("alignment/trajectories"), lake.read("alignment/rejected_rows")
+    sampled = lake.read(SAMPLED)
+    assert trajectories.height + rejected.height == sampled.height
+    texts = {(row["question_number"], row["solution"]): row["text"] for row in sampled.iter_rows(named=True)}
+    for row in trajectories.iter_rows(named=True):
+        question, solution = divmod(row["row_number"], 1_000)
+        assert row["gold_answer"] == "7"
+        assert row["source_id"] == (f"a/{solution}" if question == 0 else None)
+        assert "".join(row["steps"]).split() == "".join(texts[question, solution].splitlines()).split()
+    assert set(rejected.filter(pl.col("row_number").is_in([2_000, 4_000]))["stage"]) == {"read"}
+
+
+def test_labels_are_traced_to_the_solution_and_the_policy(done):
+    first = Lake.of(done).read("dataset/cpmi_80k")["trajectory_id"].min()
+    files = trace(done, str(first)).files
+    assert files[SAMPLED].model.startswith("miniature:labeler@")
+    assert files[SAMPLED].cost["generated_tokens"] > 0
+
+
+def asked(monkeypatch, broken_at: int | None = None) -> list[tuple[int, int]]:
+    """The questions and numbers of solutions of each call; one of the calls is interrupted."""
+    calls: list[tuple[int, int]] = []
+    sample = label_chunks.sample_solutions
+
+    def counted(questions, engine, prompt, sampling, first, count, seed):
+        calls.append((questions.height, count))
+        if len(calls) == broken_at:
+            raise KeyboardInterrupt
+        return sample(questions, engine, prompt, sampling, first, count, seed)
+
+    monkeypatch.setattr(label_chunks, "sample_solutions", counted)
+    return calls
+
+
+def test_more_solutions_are_added_and_the_others_keep_their_numbers(tmp_path, monkeypatch):
+    before = run(profile(tmp_path, solutions=2, shards=1), SAMPLED).read(SAMPLED)
+    calls = asked(monkeypatch)
+    after = run(profile(tmp_path, solutions=5, shards=1), SAMPLED).read(SAMPLED)
+    assert calls == [(len(QUESTIONS), 3)]
+    assert after.filter(pl.col("solution") < 2).equals(before)
+    assert after.height == 3 * 5 + 2
+
+
+def test_other_steps_are_split_without_sampling_again(tmp_path, monkeypatch):
+    settings = profile(tmp_path)
+    by_rule = run(settings).read("alignment/trajectories")
+    calls = asked(monkeypatch)
+    [source] = settings.sources.trajectories
+    sources = settings.sources.model_copy(update={"trajectories": (source.model_copy(update={"steps": "paragraph"}),)})
+    by_paragraph = run(settings.model_copy(update={"sources": sources})).read("alignment/trajectories")
+    assert not calls
+    assert by_paragraph["steps"].list.len().max() == 1 < int(by_rule["steps"].list.len().to_numpy().max())
+
+
+def test_a_run_that_was_stopped_goes_on_after_the_chunks_it_has(tmp_path, monkeypatch):
+    settings = profile(tmp_path, shards=1, rollouts={"chunk_trajectories": 2})
+    calls = asked(monkeypatch, broken_at=2)
+    assert run_all(settings, only=(SAMPLED,)).failures
+    run(settings, SAMPLED)
+    assert calls == [(2, 3), (2, 3), (2, 3), (1, 3)]
+
+
+def test_solutions_that_are_cut_are_rejected_with_what_to_raise(tmp_path):
+    settings = profile(tmp_path, rows=QUESTIONS[:1], shards=1)
+    sampling = settings.sources.sample.sampling.model_copy(update={"max_new_tokens": 3})
+    [source] = settings.sources.trajectories
+    sample = source.sample.model_copy(update={"sampling": sampling})
+    sources = settings.sources.model_copy(update={"trajectories": (source.model_copy(update={"sample": sample}),)})
+    rejected = run(settings.model_copy(update={"sources": sources}), SAMPLED, ROWS, "alignment", "sources")
+    reasons = rejected.read("alignment/rejected_rows")["reason"].unique().to_list()
+    assert reasons == ["the policy's solution was cut at 3 tokens; raise `max_new_tokens`"]
+
+
+def test_a_pilot_samples_no_more_questions_than_it_labels(tmp_path):
+    settings = profile(tmp_path).limited(4)
+    assert settings.sources.trajectories[0].limit == 2
+    assert settings.selection.trajectories == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"models": {}}, "models.policy is missing, and sources.trajectories samples solutions from it"),
+        ({"sources": {"trajectories": {"sample": {"solutions": 2}}}}, "`sample` needs its `questions`"),
+        (
+            {
+                "sources": {
+                    "trajectories": [{"path": "a.jsonl"}, {"sample": {"questions": {"path": "b"}, "solutions": 2}}]
+                }
+            },
+            "solutions are sampled from one source of questions",
+        ),
+        (
+            {"sources": {"trajectories": {"sample": {"questions": {"path": "b"}, "solutions": 0}}}},
+            "greater than or equal to 1",
+        ),
+        (
+            {"sources": {"trajectories": {"sample": {"questions": {"path": "b"}, "solutions": 2, "temperature": 1}}}},
+            "`sources.trajectories.0.sample.temperature` is not a setting",
+        ),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused(tmp_path, changes, said):
+    with pytest.raises(SettingsError, match=said):
+        profile(tmp_path, **changes)
