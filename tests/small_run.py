@@ -40,9 +40,11 @@ def write_profile(path: Path, values: dict) -> str:
     return str(path)
 
 
-def run_all(settings: Settings, only: tuple[str, ...] = (), shards: list[str] | None = None):
-    """`cpmi run`, quietly, in this process."""
+def run_all(
+    settings: Settings, only: tuple[str, ...] = (), shards: list[str] | None = None, console: Console | None = None
+):
+    """`cpmi run` in this process, quietly unless there is a console."""
     from cpmi_dagster import definitions
 
-    console = Console(stderr=True)
-    return definitions.run_with_progress(settings, shards or settings.shard_keys, only, False, console, quiet=True)
+    quiet, chosen = console is None, shards or settings.shard_keys
+    return definitions.run_with_progress(settings, chosen, only, False, console or Console(stderr=True), quiet)

@@ -30,11 +30,17 @@ class TimeLeft:
     def left(self) -> float:
         """Seconds; without the time of the first part once there is a second, for that is when models are loaded."""
         now, (done, began) = time.monotonic(), self._first or (0, self._began)
-        if done == self.done:
+        if self._loads:
             done, began = 0, self._began
         return (now - began) / max(self.done - done, 1) * (self.total - self.done)
 
     @property
     def words(self) -> str:
         """How far it is, for a line of a log."""
-        return f"{self.done:,} of {self.total:,}, about {self.left():,.0f} s left"
+        about = "at most" if self._loads else "about"
+        return f"{self.done:,} of {self.total:,}, {about} {self.left():,.0f} s left"
+
+    @property
+    def _loads(self) -> bool:
+        """Whether nothing is known but the first part."""
+        return self._first is None or self._first[0] == self.done

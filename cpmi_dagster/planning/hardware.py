@@ -72,9 +72,16 @@ class Hardware(Frozen):
 
 
 def default_hardware(labeler: LanguageModel) -> str:
-    """`laptop-cpu` for the embedded world's models and for models on the CPU, else `h100-80gb`."""
-    on_cpu = labeler.name.startswith(MINIATURE) or labeler.device == "cpu"
-    return "laptop-cpu" if on_cpu else "h100-80gb"
+    """What `cpmi run` would label with here: this machine's card, `h100-80gb` for one that the table lacks.
+
+    `laptop-cpu` where there is no card, and for models that are on the CPU or of the embedded world.
+    """
+    import torch
+
+    if labeler.name.startswith(MINIATURE) or labeler.device == "cpu" or not torch.cuda.is_available():
+        return "laptop-cpu"
+    card = _card_named(torch.cuda.get_device_name())
+    return card.name if card else "h100-80gb"
 
 
 def load_hardware(chosen: str) -> Hardware:
@@ -107,12 +114,14 @@ def peak_flops(device: str, dtype: str) -> float | None:
 
     NVIDIA H100 80GB HBM3    h100-80gb
     """
+    card = _card_named(device)
+    return getattr(card.teraflops, dtype, 0) * TERA or None if card else None
+
+
+def _card_named(device: str) -> Hardware | None:
     words = re.split(r"[\s-]+", device.lower().replace("rtx ", "rtx"))
-    for name, values in _table(SHIPPED).items():
-        hardware = _hardware(SHIPPED, name, values)
-        if hardware.device == "cuda" and name.partition("-")[0] in words:
-            return getattr(hardware.teraflops, dtype, 0) * TERA or None
-    return None
+    cards = (_hardware(SHIPPED, name, values) for name, values in _table(SHIPPED).items())
+    return next((card for card in cards if card.device == "cuda" and card.name.partition("-")[0] in words), None)
 
 
 def _table(file: Path) -> Mapping[str, Any]:

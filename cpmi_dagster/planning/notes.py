@@ -6,6 +6,7 @@ from typing import Any
 from cpmi_dagster.planning.counting import ROLES
 from cpmi_dagster.planning.plan import Plan
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.rewards.registry import reward_type
 
 MILLION = 1_000_000
 MANY_TOKENS = 100 * MILLION
@@ -41,6 +42,8 @@ def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
         if row["also"]:
             yield f"At the price of {row['method']}: {', '.join(row['also'])}."
     yield "Forward tokens include the generated ones, as in labels.labeling_costs."
+    if controls := [name for name in settings.rewards.types if reward_type(name).needs.controls]:
+        yield f"Not counted: controls ({', '.join(controls)}); step_surprisal takes about as long as CPMI."
     if settings.rollouts.sample:
         yield f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,} at most."
     if plan.guesses:
@@ -68,7 +71,7 @@ def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
         yield (
             f"Hours and prices are estimates: {card.about or card.name}, {percent(card.forward_utilisation)} of its "
             f"matrix rate in forward passes, {percent(card.generation_utilisation)} of what binds in generation{price}."
-            " Give your own with `--hardware FILE.yaml`."
+            " Name another, such as h100-80gb, or your own file with `--hardware`."
         )
 
 

@@ -57,7 +57,13 @@ def run_profile(
         remake = frozenset(wanted if force else ())
         definitions = build(settings, progress, remake)
         idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
-        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle)
+
+        def labelled() -> None:
+            database = Database(lake, settings)
+            database.publish_changes()
+            progress.say(f"  the labels can be read: labels.step_rewards in {database.path}; reward models follow")
+
+        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle, labelled)
         if not outcome.failures and not outcome.waiting:
             progress.summary()
     Database(lake, settings).publish_changes()

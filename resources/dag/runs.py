@@ -1,7 +1,7 @@
 """`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
 
 import uuid
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -13,7 +13,16 @@ from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import CANDIDATES, INGEST, LABEL, PHASES, READ, SHARDS_TAG, TRAIN
+from cpmi_dagster.resources.dag.automation import (
+    CANDIDATES,
+    DATASET,
+    INGEST,
+    LABEL,
+    PHASES,
+    READ,
+    SHARDS_TAG,
+    TRAIN,
+)
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import range_tags
@@ -61,6 +70,7 @@ def run_phases(
     shards: Sequence[str],
     wanted: Set[str],
     idle: IdleRuns | None = None,
+    labelled: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
 
@@ -68,6 +78,7 @@ def run_phases(
         lake: the files; their shards are the ones labelled.
         shards: which shards to label; everything before labeling is done for all shards.
         idle: finds runs that would do nothing, which are not started.
+        labelled: called when the labels are made, before reward models are trained.
     """
     outcome = Outcome()
     for phase, tables in PHASES.items():
@@ -84,6 +95,8 @@ def run_phases(
         outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
         if outcome.failures:
             break
+        if phase == DATASET and wanted & set(PHASES[TRAIN]):
+            labelled()
     return outcome
 
 
@@ -111,7 +124,7 @@ def run_phase(
         if idle and not to_run:
             outcome.failed_checks.update(_by_name(idle.warnings(definitions, phase, tables)))
         for first, last in _spans(shards, set(to_run)) if several else ((key, key) for key in to_run):
-            if phase in ON_GPUS:
+            if phase in ON_GPUS or (phase == INGEST and settings.sources.sample):
                 wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
             if not _run_job(definitions, settings, instance, phase, tables, (first, last), outcome):
                 return outcome

@@ -118,6 +118,11 @@ class TerminalProgress:
         elif time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
             self._line(stage, tally, f"{tally.partitions} of {expected}")
 
+    def say(self, line: str) -> None:
+        """A line on what has been made; none where nothing was."""
+        if self._made:
+            self._print(escape(line))
+
     def summary(self) -> None:
         """Say how many stages had no line, and when nothing had to be done."""
         if self._left_out and self._made:

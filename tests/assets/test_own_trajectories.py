@@ -1,11 +1,13 @@
 """From `cpmi init` on trajectories of one's own to a reward model that judges them: real rows, the smallest model."""
 
 import gzip
+import io
 import json
 from pathlib import Path
 
 import duckdb
 import pytest
+from rich.console import Console
 from small_run import SHARED_DATA, run_all
 from typer.testing import CliRunner
 
@@ -55,18 +57,30 @@ def rows(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(rows) -> Settings:
+def console() -> Console:
+    """What the run says."""
+    return Console(file=io.StringIO(), width=200)
+
+
+@pytest.fixture(scope="module")
+def done(rows, console) -> Settings:
     """The profile of the rows as `cpmi init` writes it, run to the end."""
     profile = rows.with_name("mine.yaml")
     said = invoke("init", "--input", str(rows), "--model", "miniature:labeler", "--output", str(profile))
     assert f"{ROWS}: {ROWS} question and steps" in said
     assert f"cpmi run -p {profile}" in "".join(said.splitlines())
     settings = load_settings(profile, rows.with_name("home"))
-    outcome = run_all(settings)
+    outcome = run_all(settings, console=console)
     assert not outcome.failures, outcome.failures
     assert not outcome.waiting
     assert not outcome.failed_checks
     return settings
+
+
+def test_the_run_says_where_the_labels_are_before_it_trains(done, console):
+    said = console.file.getvalue()
+    place = said.index(f"the labels can be read: labels.step_rewards in {done.folder / 'cpmi.duckdb'}")
+    assert said.index("soft_labels ") < place < said.index("process_reward_models ")
 
 
 def test_labels_are_joined_back_by_id(done, rows):

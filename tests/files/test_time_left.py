@@ -17,7 +17,7 @@ def test_the_first_part_counts_only_until_there_is_a_second(clock):
     work = TimeLeft(100)
     clock[0] = 60  # of which 50 load a model
     work.advance(10)
-    assert work.left() == 540
+    assert work.words == "10 of 100, at most 540 s left"
     clock[0] = 70
     work.advance(10)
     assert work.left() == 80

@@ -1,6 +1,7 @@
 """The table of cards, what is said of a wrong one, and tokens to seconds against figures worked out by hand."""
 
 import pytest
+import torch
 import yaml
 
 from cpmi_dagster.errors import SettingsError
@@ -66,15 +67,19 @@ def test_a_file_that_is_no_table_is_refused(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("model", "hardware"),
+    ("model", "card", "hardware"),
     [
-        (LanguageModel(name="miniature:labeler"), "laptop-cpu"),
-        (LanguageModel(name="Qwen/Qwen3-8B-Base", device="cpu"), "laptop-cpu"),
-        (LanguageModel(name="Qwen/Qwen3-8B-Base"), "h100-80gb"),
+        ({"name": "miniature:labeler"}, "NVIDIA L4", "laptop-cpu"),
+        ({"name": "Qwen/Qwen3-8B-Base", "device": "cpu"}, "NVIDIA L4", "laptop-cpu"),
+        ({"name": "Qwen/Qwen3-8B-Base"}, None, "laptop-cpu"),
+        ({"name": "Qwen/Qwen3-8B-Base"}, "NVIDIA L4", "l4-24gb"),
+        ({"name": "Qwen/Qwen3-8B-Base"}, "NVIDIA X900", "h100-80gb"),
     ],
 )
-def test_small_models_are_planned_on_a_laptop_and_others_on_a_gpu(model, hardware):
-    assert default_hardware(model) == hardware
+def test_a_plan_is_for_this_machine(model, card, hardware, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: card is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: card)
+    assert default_hardware(LanguageModel(**model)) == hardware
 
 
 def test_reading_takes_its_flops_over_what_the_card_reaches(card):

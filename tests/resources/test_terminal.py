@@ -39,6 +39,15 @@ def test_where_nothing_was_made_one_line_says_so():
     assert console.file.getvalue() == "Everything is up to date: nothing was recomputed.\n"
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_what_has_been_made_is_said_where_something_was(made):
+    console = Console(file=io.StringIO())
+    with TerminalProgress(console, {"step_rewards": 1}) as progress:
+        progress.finish("step_rewards", None, 89, 0.0, skipped=not made)
+        progress.say("labels in [home]")
+    assert ("labels in [home]" in console.file.getvalue()) == made
+
+
 def test_a_part_of_a_stage_has_a_line_after_long_silence_and_counts_as_no_table(monkeypatch):
     monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", -1.0)
     console = Console(file=io.StringIO())
