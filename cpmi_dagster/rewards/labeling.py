@@ -33,7 +33,15 @@ from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.controls import control_logprobs
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.trajectories import BATCH_SEQUENCES, Prepared, ReadingOptions, as_frame, prepared, settings_of
+from cpmi_dagster.scoring.trajectories import (
+    BATCH_SEQUENCES,
+    Prepared,
+    ReadingOptions,
+    as_frame,
+    check_options,
+    prepared,
+    settings_of,
+)
 from cpmi_dagster.trajectories.question_text import question_id
 
 logger = logging.getLogger(__name__)
@@ -145,9 +153,7 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
     Raises:
         SettingsError: as `label`.
     """
-    if unknown := sorted(set(options) - set(ReadingOptions.__annotations__)):
-        known = ", ".join(ReadingOptions.__annotations__)
-        raise SettingsError(f"there is no option `{unknown[0]}`; choose from {known}")
+    check_options(options, ReadingOptions)
     settings_of(Rewards, {"types": (), "default_conditioning": conditioning})
     count = options.get("negatives", Negatives().count)
     for entry in map(reward_type, rewards):

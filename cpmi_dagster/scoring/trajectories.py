@@ -12,7 +12,7 @@ a            0  marginal             0         ...             ...   ...
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, get_type_hints
 
 import polars as pl
 from pydantic import ValidationError
@@ -116,7 +116,7 @@ def score_trajectories(
 
     Raises:
         ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
-        SettingsError: an option has a value that does not exist.
+        SettingsError: an option, or the value of one, does not exist.
         ModelError: the model cannot be loaded, or cannot read token trees.
     """
     return score_in_full(trajectories, model, **options).scores
@@ -130,6 +130,7 @@ def score_in_full(
     Raises:
         ScoringError, SettingsError, ModelError: as `score_trajectories`.
     """
+    check_options(options, ScoreOptions)
     scoring = settings_of(Scoring, options)
     given = prepared(trajectories, model, options)
     if progress := options.get("progress"):
@@ -188,6 +189,17 @@ def prepared(
     return Prepared(frame, negatives, loaded, refusals)
 
 
+def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
+    """Refuse misspelt options.
+
+    Raises:
+        SettingsError: one of them does not exist.
+    """
+    names = get_type_hints(known)
+    if unknown := sorted(set(options) - set(names)):
+        raise SettingsError(f"there is no option `{unknown[0]}`; choose from {', '.join(names)}")
+
+
 def settings_of(group: type[Group], values: Mapping[str, object]) -> Group:
     """Settings of a kind from the options that are of it.
 
@@ -218,7 +230,7 @@ def loaded_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
 
 
 def as_frame(trajectories: Any) -> pl.DataFrame:
-    """Trajectories as a polars frame; without the column `id`, they are numbered from 0.
+    """Trajectories as a polars frame; without the column `id`, they are numbered from 0, but for PRMBench's.
 
     Args:
         trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
@@ -234,7 +246,8 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
             f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
             "a datasets.Dataset"
         ) from error
-    return frame if "id" in frame.columns else frame.with_row_index("id")
+    has_id = "id" in frame.columns or {"idx", "classification"} <= set(frame.columns)
+    return frame if has_id else frame.with_row_index("id")
 
 
 def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:

@@ -250,5 +250,7 @@ def test_solutions_in_a_session_are_judged_as_in_a_file(request_of, trained, cap
     assert "empty was not judged: it has no steps" in caplog.text
     published = {"id": "gsm8k-0", "problem": "How many ?", "steps": ["we add"]}
     assert judge(pl.DataFrame([published]), load_reward_model(trained.path)).height == 1
+    prmbench = {"idx": 7, "classification": "redundency", "modified_question": "How many ?", "modified_process": ["a"]}
+    assert judge([prmbench], str(trained.path))["id"].to_list() == ["7:redundency"]
     with pytest.raises(ScoringError, match=r"row 1 \(from 0\) of the trajectories: `question`: it must be text"):
         judge([solutions[0], {**solutions[0], "question": None}], str(trained.path))

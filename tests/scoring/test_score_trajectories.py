@@ -103,6 +103,7 @@ def test_rejecting_all_leaves_empty_tables(qwen3):
         ({"templates": 5}, "templates"),
         ({"scorer": "forest"}, "scorer"),
         ({"row_tokens": 0}, "row_tokens"),
+        ({"row_token": 64}, "row_token"),
     ],
 )
 def test_an_argument_that_does_not_exist_is_named(qwen3, options, name):
