@@ -3,21 +3,20 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
-from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
-from cpmi_dagster.contracts.tables import BenchmarkProblems, StepLabels
+from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, QUESTIONS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
+from cpmi_dagster.contracts.tables import BenchmarkProblems, Questions, StepLabels
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.file_states import changed_while_read
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.generation.solutions import solution_rows
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.label_chunks import sample_chunk
+from cpmi_dagster.resources.dag.label_chunks import solve_questions
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.records import FileRecord, hash_of
@@ -30,6 +29,8 @@ from cpmi_dagster.trajectories.step_truth import read_step_truth
 SPOOL_CHARACTERS = 16
 BATCH_ROWS = 10_000
 PERCENT = 100
+QUESTIONS_PER_CHUNK = 64
+NOT_SAMPLED = "empty: the profile reads its trajectories"
 
 
 def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
@@ -39,40 +40,48 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
     return {f"{name} {number}": source for number, source in enumerate(sources)}
 
 
-def _trajectories(settings: Settings) -> dict[str, DataSource]:
-    return _named("math_shepherd", settings.sources.trajectories)
+@stage(
+    QUESTIONS,
+    sources=lambda settings: {"questions": settings.sources.trajectories[0]} if settings.sources.sample else {},
+    settings=["shards"],
+)
+def questions(run: StageRun, shard: str) -> StageOutput:
+    """Reads the questions that the policy solves, where the profile samples its trajectories; by shard, as rows are."""
+    if not run.settings.sources.sample:
+        return StageOutput(Questions.create_empty(), notes=[NOT_SAMPLED])
+    rows = _rows_of_shard(run, shard).rename({"row_number": "question_number"})
+    return StageOutput(rows.select(Questions.column_names()))
 
 
 @model_stage(
     SAMPLED,
-    sources=lambda settings: _trajectories(settings) if settings.sources.sample else {},
-    settings=["shards", "sources.asking", "rollouts.chunk_trajectories"],
-    asks=["sources.solutions"],
+    inputs=[QUESTIONS],
+    settings=["sources.solution_sampling"],
+    asks=["sources.solutions_of_each"],
     models=["policy"],
+    lineage={"text": [f"{QUESTIONS}.question"]},
 )
 def sampled_solutions(run: StageRun, shard: str) -> StageOutput:
-    """The policy's solutions of questions, where the profile samples its trajectories; asked for more, only these."""
-    questions = _rows_of_shard(run, shard)
-    make = partial(sample_chunk, wanted=tuple(run.parts))
-    return run.in_chunks(shard, questions, run.settings.rollouts.chunk_trajectories, make)
+    """The policy's solutions of the questions; asked for more, only these are sampled."""
+    make = partial(solve_questions, wanted=tuple(run.parts))
+    return run.in_chunks(shard, run.read(QUESTIONS, shard), QUESTIONS_PER_CHUNK, make)
 
 
 @stage(
     SHEPHERD,
     code_version="5",
-    inputs=[SAMPLED],
-    sources=lambda settings: {} if settings.sources.sample else _trajectories(settings),
-    settings=["shards", "sources.sampled_steps"],
+    inputs=[QUESTIONS, SAMPLED],
+    sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
+    settings=["shards", "sources.solution_steps"],
     lineage={
         "row_number": [f"{SAMPLED}.question_number", f"{SAMPLED}.solution"],
-        "input": [f"{SAMPLED}.question", f"{SAMPLED}.text"],
         "steps": [f"{SAMPLED}.text"],
     },
 )
 def math_shepherd(run: StageRun, shard: str) -> StageOutput:
-    """Reads the source rows and assigns them to shards by a hash of the question, so a question stays in one shard."""
-    if steps := run.settings.sources.sampled_steps:
-        return StageOutput(solution_rows(run.read(SAMPLED, shard), steps))
+    """Reads the source rows, or takes the sampled solutions; a hash of the question says in which shard they are."""
+    if steps := run.settings.sources.solution_steps:
+        return StageOutput(solution_rows(run.read(QUESTIONS, shard), run.read(SAMPLED, shard), steps))
     return StageOutput(_rows_of_shard(run, shard))
 
 
@@ -108,12 +117,8 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
     places = ", ".join(source.place for source in sources)
     if not first:
         raise SourceError(f"the trajectory source {places} has no rows")
-    if _versions(run) != run.facts["sources"]:
+    if list(map(run.sources.version, sources)) != list(run.facts["sources"].values()):
         raise changed_while_read(f"the trajectory source {places}")
-
-
-def _versions(run: StageRun) -> dict[str, Any]:
-    return {name: run.sources.version(source) for name, source in _trajectories(run.settings).items()}
 
 
 @stage(
@@ -175,4 +180,4 @@ def benchmark_problems(run: StageRun) -> StageOutput:
     return StageOutput(pl.concat([BenchmarkProblems.create_empty(), *read]))
 
 
-STAGES = (sampled_solutions, math_shepherd, step_truth, step_labels, reference_problems, benchmark_problems)
+STAGES = (questions, sampled_solutions, math_shepherd, step_truth, step_labels, reference_problems, benchmark_problems)

@@ -67,6 +67,9 @@ class Trajectories(dg.Model, dg.Resolvable):
     relation: str | None = Field(default=None, description="table or view of a DuckDB file, e.g. raw.solutions")
     fields: dict[str, str] = Field(default={}, description="the file's name of a field, by ours: {gold_answer: answer}")
     steps: str | None = Field(default=None, description="where a solution that is one text is split into steps")
+    sample: dict[str, Any] | None = Field(
+        default=None, description="the rows are questions alone: {solutions: 4}, and how the policy gives them"
+    )
 
 
 @dg.scaffold_with(Starter)
@@ -108,6 +111,6 @@ class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
         if named := {"trajectories", EARLIER_NAME} & set(sources):
             raise SettingsError(f"{file} names `trajectories` and `settings.sources.{named.pop()}`; remove one of them")
         path = str((file.parent / expanded(self.trajectories.path)).absolute())
-        asked = self.trajectories.model_dump(include={"relation", "fields", "steps"}, exclude_defaults=True)
+        asked = self.trajectories.model_dump(include={"relation", "fields", "steps", "sample"}, exclude_defaults=True)
         source = {"path": path, **asked}
         return {**self.settings, "sources": {**sources, "trajectories": source}}

@@ -13,7 +13,7 @@ import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, labels_made, left_out
-from cpmi_dagster.contracts.keys import SHEPHERD
+from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
@@ -118,11 +118,22 @@ def _assets(
     prefix: Sequence[str] = (),
     upstream: Sequence[dg.AssetKey] = (),
 ) -> list[dg.AssetsDefinition]:
-    """The assets of some groups; those of the labels are one op."""
+    """The assets of some groups; those of the labels are one op.
+
+    Somebody else's project has those of questions only where solutions are sampled.
+    """
     own, ops = {"prefix": tuple(prefix)}, list[Stage | ShardOp]()
+    first, left_out = (QUESTIONS, ()) if settings.sources.sample else (SHEPHERD, (QUESTIONS, SAMPLED) if prefix else ())
     for room in rooms:
         stages = [
-            replace(stage, upstream=tuple(upstream) if stage.table == SHEPHERD else (), **own) for stage in room.STAGES
+            replace(
+                stage,
+                inputs=[key for key in stage.inputs if key not in left_out],
+                upstream=tuple(upstream) if stage.table == first else (),
+                **own,
+            )
+            for stage in room.STAGES
+            if stage.table not in left_out
         ]
         label_checks = [replace(check, **own) for check in checks.LABEL_CHECKS]
         ops += [ShardOp("labels", stages, label_checks, **own)] if room is labels else stages

@@ -1,5 +1,6 @@
 """The keys of tables, `group/name`: what stages, records and reports name them by; `tables` has their contracts."""
 
+QUESTIONS = "sources/questions"
 SAMPLED = "sources/sampled_solutions"
 SHEPHERD = "sources/math_shepherd"
 TRUTH = "sources/step_truth"

@@ -36,22 +36,29 @@ PROVENANCE_MEANING: dict[str, str] = {
 }
 
 
+class Questions(dy.Schema):
+    """Questions without solutions, for the policy; empty where the profile reads its trajectories."""
+
+    question_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source of questions")
+    input = dy.String(description="the question, or the row as it is where that cannot be read")
+    task = dy.String(description="task given by the source; empty if it gives none")
+    defect = dy.String(nullable=True, description="why the row cannot be read; null if it can")
+    source_id = dy.String(nullable=True, description="the row's own id; null where it has none")
+    question = dy.String(nullable=True, description="question text; null where the row cannot be read")
+    gold_answer = dy.String(nullable=True, description="gold answer of the question; null where it has none")
+    split = dy.String(nullable=True, description="split given by the source; null if it gives none")
+
+
 class SampledSolutions(dy.Schema):
     """Solutions that the policy gives to questions; empty where the profile reads its trajectories."""
 
-    question_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source of questions")
+    question_number = dy.Int64(primary_key=True, min=0, description="sources.questions.question_number")
     solution = dy.Int64(
         primary_key=True, min=0, max=SOLUTIONS_PER_QUESTION - 1, description="number of the sample, from 0"
     )
-    source_id = dy.String(nullable=True, description="the question's own id; null where it has none")
-    question = dy.String(description="question text; the row as it is where it cannot be read")
-    gold_answer = dy.String(nullable=True, description="gold answer of the question; null where it has none")
-    task = dy.String(description="task given by the source; empty if it gives none")
-    split = dy.String(nullable=True, description="split given by the source; null if it gives none")
-    text = dy.String(nullable=True, description="what the policy wrote; null where the question cannot be read")
+    text = dy.String(description="what the policy wrote")
     generated_tokens = dy.Int64(min=0, description="tokens sampled")
     truncated = dy.Bool(description="the sample hit its token limit, or the question left no room for it")
-    defect = dy.String(nullable=True, description="why the question cannot be read; null if it can")
 
 
 class MathShepherd(dy.Schema):
@@ -328,6 +335,7 @@ class Table:
 
 
 _TABLES = (
+    Table("sources", "questions", Questions, "shard"),
     Table("sources", "sampled_solutions", SampledSolutions, "shard"),
     Table("sources", "math_shepherd", MathShepherd, "shard"),
     Table("sources", "step_truth", StepTruth),

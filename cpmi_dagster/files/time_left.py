@@ -8,6 +8,9 @@ work.left()         seconds: 276 at the rate of the second part
 
 import time
 
+FOUND_SECONDS = 0.5
+"""What is finished so soon was made by an earlier run."""
+
 
 class TimeLeft:
     """Counts finished items of work; times are of a monotonic clock.
@@ -18,27 +21,30 @@ class TimeLeft:
 
     def __init__(self, total: int = 0) -> None:
         self.total, self.done = total, 0
-        self._began = time.monotonic()
+        self._found, self._began = 0, time.monotonic()
         self._first: tuple[int, float] | None = None
 
     def advance(self, count: int) -> None:
         """So many more items are finished."""
         self.done += count
-        if count and self._first is None:
-            self._first = self.done, time.monotonic()
+        now = time.monotonic()
+        if now - self._began < FOUND_SECONDS:
+            self._found = self.done
+        elif count and self._first is None:
+            self._first = self.done, now
 
     def left(self) -> float:
         """Seconds; without the time of the first part once there is a second, for that is when models are loaded."""
-        now, (done, began) = time.monotonic(), self._first or (0, self._began)
+        now, (done, began) = time.monotonic(), self._first or (self._found, self._began)
         if self._loads:
-            done, began = 0, self._began
+            done, began = self._found, self._began
         return (now - began) / max(self.done - done, 1) * (self.total - self.done)
 
     @property
     def words(self) -> str:
         """How far it is, for a line of a log."""
-        about = "at most" if self._loads else "about"
-        return f"{self.done:,} of {self.total:,}, {about} {self.left():,.0f} s left"
+        loading = ", loading included" if self._loads else ""
+        return f"{self.done:,} of {self.total:,}, about {self.left():,.0f} s left{loading}"
 
     @property
     def _loads(self) -> bool:

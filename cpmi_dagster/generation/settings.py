@@ -1,6 +1,8 @@
 """Settings of sampled text."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, field_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION
@@ -15,12 +17,21 @@ class Sampling(Frozen):
     max_new_tokens: int = Field(ge=1)
 
 
-class SampledSolutions(Frozen):
+SOLUTIONS = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
+"""How solutions are sampled, but for what a profile says."""
+
+
+class SolutionSampling(Frozen):
     """Solutions that the policy gives to questions, where trajectories are not read."""
 
     solutions: int = Field(ge=1, le=SOLUTIONS_PER_QUESTION, description="of each question")
     chat: bool = Field(default=False, description="ask through the chat template of the policy's tokenizer")
-    sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
+    sampling: Sampling = SOLUTIONS
+
+    @field_validator("sampling", mode="before")
+    @classmethod
+    def _over_the_default(cls, given: Any) -> Any:
+        return {**SOLUTIONS.model_dump(), **given} if isinstance(given, dict) else given
 
 
 class Rollouts(Frozen):

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 SCHEMA = SampledSolutions.create_empty().schema
 ROW_SCHEMA = MathShepherd.create_empty().schema
 SOLUTION = "\nSolution:"
-OF_QUESTION = ("source_id", "question", "gold_answer", "task", "split")
 
 
 def sample_solutions(
@@ -45,38 +44,23 @@ def sample_solutions(
     """Solutions `first` to `first + count - 1` of every question.
 
     Args:
-        questions: columns of `sources.math_shepherd`, without steps; one with a defect is not asked.
+        questions: columns of `sources.questions`; one with a defect is not asked.
         engine: the policy.
         prompt: what the policy reads of a question.
-        seed: same questions in the same order and same seed, same solutions.
+        seed: same question and same seed, same solutions, whatever the other questions are.
 
     Returns:
-        Columns of `sources.sampled_solutions`, ordered as the questions, then by solution; a question with a defect has
-        one row, as solution 0. And the cost.
+        Columns of `sources.sampled_solutions`, ordered as the questions, then by solution; and the cost.
     """
-    is_sound = [defect is None for defect in questions["defect"]]
-    asked = questions.filter(is_sound)
-    own_seed = derived_seed(seed, ["solutions", *asked["row_number"]])
+    asked = questions.filter(pl.col("defect").is_null())
     prompts = [prompt(question) for question in asked["question"]]
-    generations, cost = timed_generate(engine, prompts, sampling, count, own_seed, first=first)
-    groups, rows = iter(generations), []
-    for row, sound in zip(questions.iter_rows(named=True), is_sound, strict=True):
-        kept = {"question_number": row["row_number"], **{name: row[name] for name in OF_QUESTION}}
-        if sound:
-            rows += [
-                {
-                    **kept,
-                    "solution": number,
-                    "text": encodable(one.text),
-                    "generated_tokens": one.tokens,
-                    "truncated": one.truncated,
-                }
-                for number, one in enumerate(next(groups), first)
-            ]
-        elif first == 0:
-            unread = {"question": row["input"], "generated_tokens": 0, "truncated": False, "defect": row["defect"]}
-            rows.append({**kept, "solution": 0, **unread})
-    return pl.DataFrame(rows, schema=SCHEMA), cost
+    generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]), first=first)
+    rows = [
+        (question_number, number, encodable(one.text), one.tokens, one.truncated)
+        for question_number, group in zip(asked["question_number"], generations, strict=True)
+        for number, one in enumerate(group, first)
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row"), cost
 
 
 def chat_prompt(model: str, tokenizer: "PreTrainedTokenizerBase") -> Callable[[str], str]:
@@ -97,32 +81,33 @@ def chat_prompt(model: str, tokenizer: "PreTrainedTokenizerBase") -> Callable[[s
     return prompt
 
 
-def solution_rows(solutions: pl.DataFrame, steps: Splitting) -> pl.DataFrame:
-    """Sampled solutions as rows of `sources.math_shepherd`, in their order.
+def solution_rows(questions: pl.DataFrame, solutions: pl.DataFrame, steps: Splitting) -> pl.DataFrame:
+    """Sampled solutions as rows of `sources.math_shepherd`, in their order; a question with a defect is one row.
 
     Args:
+        questions: columns of `sources.questions`.
         solutions: columns of `sources.sampled_solutions`.
         steps: where a text is split.
     """
-    rows = [
-        (row["question_number"] * SOLUTIONS_PER_QUESTION + row["solution"], *_raw(row, steps))
-        for row in solutions.iter_rows(named=True)
+    rows = questions.join(solutions, on="question_number", how="left").sort("question_number", "solution")
+    numbered = [
+        (row["question_number"] * SOLUTIONS_PER_QUESTION + (row["solution"] or 0), *_raw(row, steps))
+        for row in rows.iter_rows(named=True)
     ]
-    return pl.DataFrame(rows, schema=ROW_SCHEMA, orient="row")
+    return pl.DataFrame(numbered, schema=ROW_SCHEMA, orient="row")
 
 
 def _raw(row: Mapping[str, Any], steps: Splitting) -> RawRow:
-    own_id = None if row["source_id"] is None else f"{row['source_id']}/{row['solution']}"
-    if defect := row["defect"] or _defect(row["text"], row["generated_tokens"], row["truncated"]):
-        return RawRow(row["question"], defect=defect, source_id=own_id)
+    own_id, text, tokens = row["source_id"], row["text"], row["generated_tokens"]
+    if row["defect"] is not None:
+        return RawRow(row["input"], defect=row["defect"], source_id=own_id)
+    own_id = None if own_id is None else f"{own_id}/{row['solution']}"
+    defect = None if text.strip() else "the policy wrote nothing"
+    if row["truncated"] and tokens:
+        defect = f"the policy's solution was cut at {tokens:,} tokens; raise `max_new_tokens`"
+    elif row["truncated"]:
+        defect = "the question leaves the policy no room for a solution; lower `max_new_tokens`"
+    if defect:
+        return RawRow(row["input"], defect=defect, source_id=own_id)
     given = {name: row[name] for name in ("question", "gold_answer", "task", "split")}
-    return read_row({**given, "id": own_id, "solution": row["text"]}, steps)
-
-
-def _defect(text: str, tokens: int, truncated: bool) -> str | None:
-    """Why a text is no solution."""
-    if truncated and tokens:
-        return f"the policy's solution was cut at {tokens:,} tokens; raise `max_new_tokens`"
-    if truncated:
-        return "the question leaves the policy no room for a solution; lower `max_new_tokens`"
-    return None if text.strip() else "the policy wrote nothing"
+    return read_row({**given, "id": own_id, "solution": text}, steps)

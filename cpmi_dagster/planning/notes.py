@@ -43,7 +43,7 @@ def footnotes(plan: Plan, settings: Settings) -> Iterator[str]:
             yield f"At the price of {row['method']}: {', '.join(row['also'])}."
     yield "Forward tokens include the generated ones, as in labels.labeling_costs."
     if controls := [name for name in settings.rewards.types if reward_type(name).needs.controls]:
-        yield f"Not counted: controls ({', '.join(controls)}); step_surprisal takes about as long as CPMI."
+        yield f"Not counted: {', '.join(controls)}, each of which takes about as long as CPMI or less."
     if settings.rollouts.sample:
         yield f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,} at most."
     if plan.guesses:

@@ -121,15 +121,15 @@ def look_over(
     counted, source_ids, rejected = [], [], []
     first_row: FirstRow | None = None
     while batch := list(islice(stream, BATCH_ROWS)):
-        start, names = forms.total(), [_form_name(row, reading.alone) for row, _ in batch]
+        start, names = forms.total(), [_form_name(row, reading.of_questions) for row, _ in batch]
         numbered = number_rows((row for row, _ in batch), start, 1, ids, reading)
         in_file = {"place": [place for _, place in batch], "form": names}
         places = pl.DataFrame({"row_number": numbered["row_number"], **in_file})
-        parsed, malformed = _questions(numbered) if reading.alone else parse_rows(numbered)
+        parsed, malformed = _questions(numbered) if reading.of_questions else parse_rows(numbered)
         if first_row is None and parsed.height:
             first = parsed.row(0, named=True)
             row, place = batch[first["row_number"] - start]
-            first_row = _first_row(row, place, first, reading.alone)
+            first_row = _first_row(row, place, first, reading.of_questions)
         forms.update(names)
         questions.update(question_id(question) for question in parsed["question"].unique())
         counted.append(_counted(parsed).join(places, on="row_number", maintain_order="left"))
@@ -138,7 +138,7 @@ def look_over(
     if not forms:
         raise SourceError(f"{source} has no rows; give a file of trajectories")
     kept = all_counted = pl.concat(counted)
-    if not reading.alone:
+    if not reading.of_questions:
         kept, repeated = without_duplicates(all_counted)
         rejected.append(_with_places(repeated, all_counted))
     refused = pl.concat(rejected).sort("row_number")
@@ -173,24 +173,24 @@ def _questions(numbered: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return numbered.filter(is_sound).with_columns(**empty), parse_rows(numbered.filter(~is_sound))[1]
 
 
-def _form_name(row: Row, alone: bool) -> str:
+def _form_name(row: Row, of_questions: bool) -> str:
     if isinstance(row, Unreadable):
         return UNREADABLE
-    if alone:
+    if of_questions:
         return "question"
     form = form_of(row)
     return NO_FORM if form is None else form.name
 
 
-def _first_row(row: Row, place: str, parsed: Mapping[str, Any], alone: bool) -> FirstRow:
+def _first_row(row: Row, place: str, parsed: Mapping[str, Any], of_questions: bool) -> FirstRow:
     return FirstRow(
         place,
-        form=_form_name(row, alone),
+        form=_form_name(row, of_questions),
         question=parsed["question"],
         steps=parsed["steps"],
         labels=parsed["shepherd_labels"],
         gold_answer=parsed["gold_answer"],
-        unread=[] if alone or isinstance(row, Unreadable) else unread(row),
+        unread=[] if of_questions or isinstance(row, Unreadable) else unread(row),
     )
 
 

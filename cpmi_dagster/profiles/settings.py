@@ -63,7 +63,7 @@ class Models(Frozen):
     Attributes:
         labeler: its log-probabilities are CPMI's; it also samples hard negatives.
         rollouts: completes the prefixes of MC and PAV; the labeler where none is named (section 5.3).
-        policy: samples the candidates of best-of-N.
+        policy: samples the candidates of best-of-N, and trajectories where the profile has questions alone.
         prover: PAV's second model.
         backbone: what reward models are trained from.
     """

@@ -14,13 +14,14 @@ sources:
 
 import json
 import re
+from math import ceil
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, ReadingLimits
-from cpmi_dagster.generation.settings import SampledSolutions
+from cpmi_dagster.generation.settings import SolutionSampling
 from cpmi_dagster.rewards.registry import is_taken
 from cpmi_dagster.trajectories.forms import FIELD_NAMES
 from cpmi_dagster.trajectories.identifiers import GIVEN
@@ -71,26 +72,22 @@ class TrajectorySource(DataSource):
 
     fields: dict[str, str] = Field(default={}, description="the file's name of a field, by ours: {gold_answer: answer}")
     steps: Splitting = Field(default=AUTO, description="where a solution that is one text is split into steps")
-    sample: SampledSolutions | None = Field(default=None, description="questions and how the policy solves them")
+    sample: SolutionSampling | None = Field(default=None, description="questions and how the policy solves them")
 
     @model_validator(mode="before")
     @classmethod
     def _of_questions(cls, values: Any) -> Any:
-        if not isinstance(values, dict) or not isinstance(values.get("sample"), dict) or {"path", "hub"} & set(values):
+        if not isinstance(values, dict) or not isinstance(values.get("sample"), dict):
             return values
         asked = dict(values["sample"])
-        if not isinstance(questions := asked.pop("questions", None), dict):
-            raise ValueError("`sample` needs its `questions`, a source such as {path: ./questions.jsonl}")
-        return values | questions | {"sample": asked}
-
-    def written(self, path: str | None) -> dict[str, Any]:
-        """The source as a profile has it, with another path."""
-        values: dict[str, Any] = self.model_dump(exclude_defaults=True) | ({} if path is None else {"path": path})
-        if self.sample is None:
+        questions = asked.pop("questions", None)
+        if questions is None and {"path", "hub"} & set(values):
             return values
-        own = {"steps": values.pop("steps")} if "steps" in values else {}
-        sample = values.pop("sample")
-        return {"sample": {"questions": values, **sample}, **own}
+        if not isinstance(questions, dict):
+            raise ValueError("`sample` needs its `questions`, a source such as {path: ./questions.jsonl}")
+        if both := sorted({"path", "hub", *questions} & set(values)):
+            raise ValueError(f"`{both[0]}` and `sample` are given, and name two sources; keep one of them")
+        return values | questions | {"sample": asked}
 
     @field_validator("fields")
     @classmethod
@@ -103,7 +100,16 @@ class TrajectorySource(DataSource):
     @property
     def reading(self) -> Reading:
         """How its rows are read."""
-        return Reading(self.fields, self.steps, self.place, alone=self.sample is not None)
+        return Reading(self.fields, self.steps, self.place, of_questions=self.sample is not None)
+
+    def written(self, path: str | None) -> dict[str, Any]:
+        """The source as a profile has it, with another path."""
+        values: dict[str, Any] = self.model_dump(exclude_defaults=True) | ({} if path is None else {"path": path})
+        if self.sample is None:
+            return values
+        own = {"steps": values.pop("steps")} if "steps" in values else {}
+        sample = values.pop("sample")
+        return {"sample": {"questions": values, **sample}, **own}
 
 
 class ReferenceSource(DataSource):
@@ -168,42 +174,12 @@ class Sources(Frozen):
         return with_trajectories(sources)
 
     @model_validator(mode="after")
-    def _sampled_alone(self) -> "Sources":
-        if self.sample and (len(self.trajectories) > 1 or self.step_truth):
-            raise ValueError(
-                "solutions are sampled from one source of questions, and nobody has judged their steps; name it alone, "
-                "without step_truth"
-            )
+    def _samples_alone(self) -> "Sources":
+        if self.sample and len(self.trajectories) > 1:
+            raise ValueError("solutions are sampled from one source of questions; name it alone")
+        if any(source.sample for source in self.step_truth):
+            raise ValueError("step_truth is read; name a source without `sample`")
         return self
-
-    @property
-    def sample(self) -> SampledSolutions | None:
-        """How solutions are sampled, where the trajectories are not read."""
-        return next((source.sample for source in self.trajectories if source.sample), None)
-
-    def asked_for(self, trajectories: int) -> "Sources":
-        """The sources of a pilot: where solutions are sampled, of no more questions than it labels solutions of."""
-        if not self.sample:
-            return self
-        [questions] = self.trajectories
-        enough = -(-trajectories // self.solutions)
-        limited = questions.model_copy(update={"limit": min(enough, questions.limit or enough)})
-        return self.model_copy(update={"trajectories": (limited,)})
-
-    @property
-    def solutions(self) -> int:
-        """How many are sampled of each question."""
-        return self.sample.solutions if self.sample else 0
-
-    @property
-    def asking(self) -> dict[str, Any] | None:
-        """How the policy is asked for one; None where trajectories are read."""
-        return self.sample.model_dump(exclude={"solutions"}) if self.sample else None
-
-    @property
-    def sampled_steps(self) -> Splitting | None:
-        """Where sampled solutions are split into steps."""
-        return self.trajectories[0].steps if self.sample else None
 
     @field_validator("step_labels")
     @classmethod
@@ -220,3 +196,32 @@ class Sources(Frozen):
     def probability_labels(self) -> tuple[str, ...]:
         """Names of the own labels that are probabilities already."""
         return tuple(name for name, source in self.step_labels.items() if source.probabilities)
+
+    @property
+    def sample(self) -> SolutionSampling | None:
+        """How solutions are sampled, where the trajectories are not read."""
+        return next((source.sample for source in self.trajectories if source.sample), None)
+
+    @property
+    def solutions_of_each(self) -> int:
+        """How many are sampled of each question."""
+        return self.sample.solutions if self.sample else 0
+
+    @property
+    def solution_sampling(self) -> dict[str, Any] | None:
+        """How the policy is asked for one; None where trajectories are read."""
+        return self.sample.model_dump(exclude={"solutions"}) if self.sample else None
+
+    @property
+    def solution_steps(self) -> Splitting | None:
+        """Where sampled solutions are split into steps."""
+        return self.trajectories[0].steps if self.sample else None
+
+    def asked_for(self, trajectories: int) -> "Sources":
+        """The sources of a pilot: where solutions are sampled, of no more questions than it labels solutions of."""
+        if not self.sample:
+            return self
+        [questions] = self.trajectories
+        enough = ceil(trajectories / self.solutions_of_each)
+        limited = questions.model_copy(update={"limit": min(enough, questions.limit or enough)})
+        return self.model_copy(update={"trajectories": (limited,)})

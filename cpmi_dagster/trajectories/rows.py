@@ -50,13 +50,13 @@ class Reading(NamedTuple):
         fields: by the name that a form has, the name that the file has.
         steps: where a solution that is one text is split.
         place: what errors call the source.
-        alone: the rows are questions without solutions.
+        of_questions: the rows are questions without solutions.
     """
 
     fields: Mapping[str, str] = {}
     steps: Splitting = AUTO
     place: str = "rows.jsonl"
-    alone: bool = False
+    of_questions: bool = False
 
     def named(self, row: Row) -> Row:
         """A row by the names of the forms; one that lacks a field to be renamed cannot be read."""
@@ -90,8 +90,8 @@ def number_rows(
     columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
     ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
-        raw = read_question(row) if reading.alone else read_row(row, reading.steps)
-        if number == 0 and not (reading.alone or isinstance(row, Unreadable) or form_of(row)):
+        raw = read_question(row) if reading.of_questions else read_row(row, reading.steps)
+        if number == 0 and not (reading.of_questions or isinstance(row, Unreadable) or form_of(row)):
             raise refused(row, reading.place)
         earlier = number if raw.source_id is None or raw.defect else ids.setdefault(raw.source_id, number)
         if earlier != number:

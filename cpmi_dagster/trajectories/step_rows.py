@@ -14,6 +14,7 @@ Question and steps of the others are taken as they are, without markers and head
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import AliasChoices, BaseModel, Field, model_validator
 
@@ -88,6 +89,14 @@ class QuestionAlone(BaseModel):
     solution: Text | None = None
     task: Text | None = None
     split: Text | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_what_is_filled(cls, row: Any) -> Any:
+        """Where the gold answer is given, an answer and a solution may be of any kind."""
+        given = {name: value for name, value in row.items() if value is not None}
+        others = ("answer", "solution") if "gold_answer" in given else ()
+        return {name: value for name, value in given.items() if name not in others}
 
     def raw(self) -> RawRow:
         """The row without steps."""

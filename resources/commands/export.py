@@ -26,7 +26,13 @@ from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, written_at_once
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.commands.export_facts import is_probability, method_of, models_of, origins_of
+from cpmi_dagster.resources.commands.export_facts import (
+    is_probability,
+    method_of,
+    models_of,
+    origins_of,
+    writers_of,
+)
 from cpmi_dagster.resources.commands.hub_upload import SCHEME, Kind, Repository, check_repository, repository_of, upload
 from cpmi_dagster.resources.lake.database import Database, is_export
 from cpmi_dagster.resources.lake.lake import Lake
@@ -169,7 +175,7 @@ def _write_dataset(
         form=form,
         hard=hard,
         version=own_version(),
-        models=models_of(lake, reward_type, lake.content(SOFT_LABELS, None)),
+        models=models_of(lake, reward_type, lake.content(SOFT_LABELS, None)) | writers_of(lake, settings),
         method=method_of(lake, reward_type),
         sources=origins_of(settings, reward_type),
         left_out=exported.left_out,

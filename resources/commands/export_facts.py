@@ -16,6 +16,7 @@ from cpmi_dagster.contracts.keys import (
     NEGATIVES,
     POLICY_ROLLOUTS,
     PROVER_ROLLOUTS,
+    SAMPLED,
     SOFT_LABELS,
     STEP_REWARDS,
 )
@@ -53,6 +54,14 @@ def models_of(lake: Lake, reward_type: str, labels: str) -> dict[str, list[str]]
     }
 
 
+def writers_of(lake: Lake, settings: Settings) -> dict[str, list[str]]:
+    """The models that wrote the solutions, where the profile samples them."""
+    if not settings.sources.sample:
+        return {}
+    records = (lake.intact_record(SAMPLED, shard) for shard in settings.shard_keys)
+    return {"policy, wrote the solutions": sorted({record.model for record in records if record}) or [NOT_RECORDED]}
+
+
 def method_of(lake: Lake, reward_type: str) -> dict[str, str]:
     """The settings that soft labels of a reward type were made with, by words; several where shards differ."""
     entry, soft = REWARD_TYPES.get(reward_type), lake.intact_record(SOFT_LABELS)
@@ -82,7 +91,7 @@ def origins_of(settings: Settings, reward_type: str) -> list[Origin]:
     """The data sets behind a labelled one, each once."""
     sources = settings.sources
     named: list[tuple[str, DataSource]] = [
-        *(("questions and solutions", source) for source in sources.trajectories),
+        *(("questions" if source.sample else "questions and solutions", source) for source in sources.trajectories),
         *(("gold answers", source) for source in sources.references),
         *(("step labels", source) for name, source in sources.step_labels.items() if name == reward_type),
     ]

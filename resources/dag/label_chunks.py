@@ -1,4 +1,4 @@
-"""How the chunks of labels and of features are made: in this process, or in an actor that has its own models.
+"""How the chunks of solutions, labels and features are made: in this process, or in an actor that has its own models.
 
 Each function takes what a chunk is made with, its trajectories and a function that takes the number just finished; what
 else it needs is bound by `functools.partial`, as plain values and frames. Nothing here reads or writes the lake.
@@ -24,12 +24,12 @@ from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.trajectories.templates import render_question
 
 
-def sample_chunk(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, wanted: Sequence[str]) -> StageOutput:
-    """The policy's solutions of the questions of a chunk; `wanted` as numbers."""
+def solve_questions(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, wanted: Sequence[str]) -> StageOutput:
+    """The policy's solutions of the questions of a chunk; `wanted` as their numbers."""
     settings, sample = own.settings, own.settings.sources.sample
     assert sample is not None
+    prompt = own.models.chat("policy") if sample.chat else render_question
     engine = own.models.engine("policy", settings.benchmarks.batch_sequences)
-    prompt = own.models.chat_prompt("policy") if sample.chat else render_question
     numbers = sorted(map(int, wanted))
     first, count = numbers[0], numbers[-1] - numbers[0] + 1
     frame, cost = sample_solutions(chunk, engine, prompt, sample.sampling, first, count, settings.seed)

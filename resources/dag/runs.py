@@ -95,7 +95,7 @@ def run_phases(
         outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
         if outcome.failures:
             break
-        if phase == DATASET and wanted & set(PHASES[TRAIN]):
+        if phase == DATASET and settings.recipes and wanted & set(PHASES[TRAIN]):
             labelled()
     return outcome
 

@@ -20,6 +20,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
+from cpmi_dagster.resources.lake.parts import NOTHING, feeds, parts_asked
 from cpmi_dagster.resources.lake.records import hash_of
 
 HASH_CHARACTERS = 8
@@ -37,12 +38,15 @@ def spec_version(stage: Declaration, settings: Settings, makers: Mapping[str, De
         declared = waiting.pop()
         if declared.table not in facts:
             facts[declared.table] = _facts(declared, settings)
-            waiting += [makers[key] for key in declared.inputs if key in makers]
+            read = (key for key in declared.inputs if feeds(key, declared.partitioning, None, settings))
+            waiting += [makers[key] for key in read if key in makers]
     facts["sources"] = source_states(stage, settings)
     return f"{stage.code_version}-{hash_of(facts)[:HASH_CHARACTERS]}"
 
 
 def _facts(stage: Declaration, settings: Settings) -> list[Any]:
+    if parts_asked(stage.table, settings) == (NOTHING,):
+        return [stage.code_version]
     models = [_model(settings.models.of(role)) for role in stage.models]
     models += [[name, _model(model)] for name, model in stage.named_models(settings).items()]
     recipes = (

@@ -133,7 +133,7 @@ class States:
     def _judged(self, stage: Declaration, partition: str | None) -> State:
         if not all(self.lake.has(key, partition) for key in stage.tables):
             return MISSING
-        for key in stage.inputs:
+        for key in self._read(stage, partition):
             for name in inputs_of(stage.table, partition, key, self.settings):
                 state = self.state(key, name)
                 if state.kind != "current":
@@ -159,7 +159,7 @@ class States:
 
     def adopt_inputs(self, stage: Declaration, partition: str | None) -> None:
         """Have the profile read what another profile of the home has made of the same facts, where it reads nothing."""
-        for key in stage.inputs:
+        for key in self._read(stage, partition):
             for name in inputs_of(stage.table, partition, key, self.settings):
                 if key in self.stages and self.lake.entry(key, name) is None:
                     self.adopt_inputs(self.stages[key], name)
@@ -220,11 +220,7 @@ class States:
             "models": {role: self.models.facts(role) for role in stage.models if self.models.has(role)}
             | {name: self.models.facts_of(model) for name, model in stage.named_models(self.settings).items()},
             "sources": {name: self.sources.version(own) for name, own in stage.sources(self.settings).items()},
-            "inputs": {
-                key: self._input(stage, key, partition)
-                for key in stage.inputs
-                if feeds(key, stage.partitioning, partition, self.settings)
-            },
+            "inputs": {key: self._input(stage, key, partition) for key in self._read(stage, partition)},
         }
         if stage.counts_costs:
             records = {key: self.lake.record(key, partition) for key in stage.inputs if TABLES[key].partitioning}
@@ -235,6 +231,10 @@ class States:
             if recipe.backbone is not None and "backbone" in stage.models:
                 facts["models"]["backbone"] = self.models.facts_of(recipe.backbone)
         return facts
+
+    def _read(self, stage: Declaration, partition: str | None) -> list[str]:
+        """The inputs that a partition depends on."""
+        return [key for key in stage.inputs if feeds(key, stage.partitioning, partition, self.settings)]
 
     def _input(self, stage: Declaration, key: str, partition: str | None) -> str | dict[str, str]:
         """The hashes of the rows of an input that a partition depends on."""

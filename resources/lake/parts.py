@@ -30,6 +30,7 @@ from cpmi_dagster.contracts.keys import (
     PROBLEMS,
     PROVER_ROLLOUTS,
     QUESTION_NEGATIVES,
+    QUESTIONS,
     REJECTED_TRAJECTORIES,
     SAMPLED,
     SELECTED,
@@ -70,7 +71,7 @@ def _rollouts(steps: int | None, shortest: int, count: int) -> Iterator[str]:
 
 
 _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
-    SAMPLED: lambda settings: map(str, range(settings.sources.solutions)),
+    SAMPLED: lambda settings: map(str, range(settings.sources.solutions_of_each)),
     NEGATIVES: lambda settings: map(str, range(1, settings.demand.negatives + 1)),
     QUESTION_NEGATIVES: lambda settings: (
         map(str, range(1, settings.negatives.count + 1)) if FROM_QUESTION in settings.demand.controls else ()
@@ -151,10 +152,10 @@ def fact_of_judge(judge: str, what: str | int, which: str | None) -> str:
 def feeds(source: str, partitioning: Partitioning | None, partition: str | None, settings: Settings) -> bool:
     """Whether a partition depends on a table at all.
 
-    A recipe does on hidden states only where it trains a head on them; trajectories do on sampled solutions only where
-    they are not read.
+    A recipe does on hidden states only where it trains a head on them; trajectories do on questions and their solutions
+    only where they are not read.
     """
-    if source == SAMPLED:
+    if source in (QUESTIONS, SAMPLED):
         return settings.sources.sample is not None
     if partitioning != "recipe" or partition is None or source not in HIDDEN_STATES:
         return True

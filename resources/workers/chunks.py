@@ -112,8 +112,9 @@ class ChunkJob:
 
 
 def _among(rows: pl.DataFrame) -> str:
-    names = rows["trajectory_id"] if "trajectory_id" in rows.columns and rows.height else pl.Series(values=["?"])
-    return f"at trajectory {names[0]}" if rows.height == 1 else f"among {rows.height:,} trajectories from {names[0]} on"
+    name = rows.columns[0].removesuffix("_id").replace("_", " ")
+    first = rows[0, 0] if rows.height else "?"
+    return f"at {name} {first}" if rows.height == 1 else f"among {rows.height:,} rows from {name} {first} on"
 
 
 def chunk_jobs(

@@ -141,16 +141,15 @@ class LanguageModels:
         work = FLOPS_PER_PARAMETER * loaded.model.num_parameters() * cost.forward_tokens
         return work / cost.wall_seconds / peak if peak else None
 
-    def chat_prompt(self, role: Role) -> Callable[[str], str]:
+    def chat(self, role: Role) -> Callable[[str], str]:
         """How the model of a role is asked a question by the chat template of its tokenizer.
 
         Raises:
             ModelError: it has no chat template.
         """
-        spec = self.spec(role)
         with _needed():
-            tokenizer = load_tokenizer(model_folder(spec.name), spec.revision)
-            return chat_prompt(spec.name, tokenizer)
+            spec = self.pinned(self.spec(role))
+            return chat_prompt(spec.name, load_tokenizer(model_folder(spec.name), spec.revision))
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
         """A generation engine on the model of that role, by the library or server that its settings name.

@@ -15,6 +15,7 @@ from dagster.components.core.package_entry import get_package_objects_in_module
 
 import cpmi_dagster
 from cpmi_dagster.component import CpmiLabels, Starter
+from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.profiles.settings import load_settings
@@ -67,18 +68,30 @@ def test_lineage_goes_from_the_projects_asset_through_ours_to_its_next(project):
     graph = loaded(project).resolve_asset_graph()
     ours = {key for key in graph.get_all_asset_keys() if key.path[0] == "my_labels"}
     groups = ("sources", "alignment", "selection", "labels")
-    assert {"/".join(key.path[1:]) for key in ours} == {key for key, table in TABLES.items() if table.group in groups}
+    own = {key for key, table in TABLES.items() if table.group in groups} - {QUESTIONS, SAMPLED}
+    assert {"/".join(key.path[1:]) for key in ours} == own
     first = graph.get(dg.AssetKey(["my_labels", "sources", "math_shepherd"]))
     assert first.parent_keys == {dg.AssetKey("solutions")}
     assert graph.get(REWARDS).child_keys == {dg.AssetKey("weakest_steps")}
     assert {parent for key in ours for parent in graph.get(key).parent_keys} <= {*ours, dg.AssetKey("solutions")}
 
 
+def test_solutions_are_sampled_from_questions_of_the_project(project):
+    sample = "{solutions: 2, sampling: {max_new_tokens: 64}}"
+    attributes = (
+        f"{{home: ./home, trajectories: {{asset: questions, path: q.jsonl, steps: line, sample: {sample}}},"
+        " settings: {models: {policy: {name: 'miniature:labeler'}}}}"
+    )
+    graph = built(project, attributes).resolve_asset_graph()
+    parents = {name: graph.get(dg.AssetKey(["cpmi", *name.split("/")])).parent_keys for name in (QUESTIONS, SAMPLED)}
+    assert parents == {QUESTIONS: {dg.AssetKey("questions")}, SAMPLED: {dg.AssetKey(["cpmi", *QUESTIONS.split("/")])}}
+
+
 def test_nothing_happens_by_itself_in_the_project(project):
     attributes = "{home: ./home, profile: miniature, last_group: reports}"
     definitions = built(project, attributes)
     specs = {spec.key: spec for spec in definitions.resolve_all_asset_specs() if spec.key.path[0] == "cpmi"}
-    assert len(specs) == len(TABLES)
+    assert len(specs) == len(TABLES) - 2  # those of questions
     assert not [key for key, spec in specs.items() if spec.automation_condition]
     assert not (definitions.jobs or definitions.schedules or definitions.sensors or definitions.executor)
 

@@ -8,15 +8,23 @@ import pytest
 import yaml
 from small_run import run_all
 
+from cpmi_dagster.assets import sources
+from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.generation.settings import SOLUTIONS, SolutionSampling
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.profiles.sources import TrajectorySource
+from cpmi_dagster.resources.commands.export_facts import origins_of, writers_of
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.dag import label_chunks
+from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.lake.lake import Lake
 
-SAMPLED, ROWS = "sources/sampled_solutions", "sources/math_shepherd"
-UNTIL_SELECTED = (SAMPLED, ROWS, "sources/reference_problems", "alignment", "selection")
+ASKED, SAMPLED, ROWS = "sources/questions", "sources/sampled_solutions", "sources/math_shepherd"
+UNTIL_SELECTED = (ASKED, SAMPLED, ROWS, "sources/reference_problems", "alignment", "selection")
 POLICY = {"name": "miniature:labeler", "dtype": "float32"}
+ASK = {"questions": {"path": "b.jsonl"}, "solutions": 2}
 SAMPLING = {"temperature": 0.7, "top_p": 0.95, "max_new_tokens": 96}
 QUESTIONS = [
     {"id": "a", "question": "Ann has 4 hats and buys 3 more. How many hats has she?", "answer": "4 + 3 = 7\n#### 7"},
@@ -56,22 +64,22 @@ def done(tmp_path_factory) -> Settings:
     return settings
 
 
-def test_every_sound_question_has_its_solutions_and_every_other_one_row_with_its_reason(done):
-    solutions = Lake.of(done).read(SAMPLED)
+def test_every_sound_question_has_its_solutions_and_every_other_one_its_reason(done):
+    questions, solutions = Lake.of(done).read(ASKED), Lake.of(done).read(SAMPLED)
     counts = solutions.group_by("question_number").len().sort("question_number").rows()
-    assert counts == [(0, 3), (1, 3), (2, 1), (3, 3), (4, 1)]
-    assert dict(solutions.filter(pl.col("text").is_null()).select("question_number", "defect").rows()) == {
+    assert counts == [(0, 3), (1, 3), (3, 3)]
+    assert dict(questions.filter(pl.col("defect").is_not_null()).select("question_number", "defect").rows()) == {
         2: "`question`: it must be text",
         4: "the row has columns text; it needs a text in question or problem or prompt",
     }
-    assert (solutions["generated_tokens"].filter(solutions["text"].is_not_null()) > 0).all()
+    assert (solutions["generated_tokens"] > 0).all()
 
 
 def test_solutions_become_trajectories_with_steps_gold_answers_and_ids(done):
     lake = Lake.of(done)
     trajectories, rejected = lake.read("alignment/trajectories"), lake.read("alignment/rejected_rows")
     sampled = lake.read(SAMPLED)
-    assert trajectories.height + rejected.height == sampled.height
+    assert trajectories.height + rejected.height == sampled.height + 2
     texts = {(row["question_number"], row["solution"]): row["text"] for row in sampled.iter_rows(named=True)}
     for row in trajectories.iter_rows(named=True):
         question, solution = divmod(row["row_number"], 1_000)
@@ -104,12 +112,12 @@ def asked(monkeypatch, broken_at: int | None = None) -> list[tuple[int, int]]:
 
 
 def test_more_solutions_are_added_and_the_others_keep_their_numbers(tmp_path, monkeypatch):
-    before = run(profile(tmp_path, solutions=2, shards=1), SAMPLED).read(SAMPLED)
+    before = run(profile(tmp_path, solutions=2, shards=1), ASKED, SAMPLED).read(SAMPLED)
     calls = asked(monkeypatch)
-    after = run(profile(tmp_path, solutions=5, shards=1), SAMPLED).read(SAMPLED)
+    after = run(profile(tmp_path, solutions=5, shards=1), ASKED, SAMPLED).read(SAMPLED)
     assert calls == [(len(QUESTIONS), 3)]
     assert after.filter(pl.col("solution") < 2).equals(before)
-    assert after.height == 3 * 5 + 2
+    assert after.height == 3 * 5
 
 
 def test_other_steps_are_split_without_sampling_again(tmp_path, monkeypatch):
@@ -123,23 +131,59 @@ def test_other_steps_are_split_without_sampling_again(tmp_path, monkeypatch):
     assert by_paragraph["steps"].list.len().max() == 1 < int(by_rule["steps"].list.len().to_numpy().max())
 
 
+def test_a_question_that_is_added_is_the_only_one_to_be_asked(tmp_path, monkeypatch):
+    before = run(profile(tmp_path, shards=8), ASKED, SAMPLED).read(SAMPLED)
+    calls = asked(monkeypatch)
+    added = {"question": "Sue had 3 coins and found 4 coins. How many coins has she?", "answer": 7}
+    after = run(profile(tmp_path, rows=[*QUESTIONS, added], shards=8), ASKED, SAMPLED).read(SAMPLED)
+    assert len(calls) == 1  # the shard that it is in
+    assert after.filter(pl.col("question_number") < len(QUESTIONS)).equals(before)
+    assert after.height == before.height + 3
+
+
 def test_a_run_that_was_stopped_goes_on_after_the_chunks_it_has(tmp_path, monkeypatch):
-    settings = profile(tmp_path, shards=1, rollouts={"chunk_trajectories": 2})
+    settings = profile(tmp_path, shards=1)
+    monkeypatch.setattr(sources, "QUESTIONS_PER_CHUNK", 2)
     calls = asked(monkeypatch, broken_at=2)
-    assert run_all(settings, only=(SAMPLED,)).failures
-    run(settings, SAMPLED)
+    assert run_all(settings, only=(ASKED, SAMPLED)).failures
+    stopped = run(settings, SAMPLED).read(SAMPLED)
     assert calls == [(2, 3), (2, 3), (2, 3), (1, 3)]
+    at_once = run(profile(tmp_path, shards=1).model_copy(update={"home": tmp_path / "other"}), ASKED, SAMPLED)
+    assert at_once.read(SAMPLED).equals(stopped)
+
+
+def test_what_nobody_samples_makes_nothing_stale(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"question": "1 + 1?", "steps": ["2"], "gold_answer": 2}) + "\n")
+    read = {"trajectories": {"path": str(tmp_path / "rows.jsonl")}, "references": [], "benchmarks": {}}
+    settings = profile(tmp_path, shards=1, sources=read, models={})
+    lake = run(settings, ROWS, "sources/reference_problems", "alignment")
+    assert not lake.has(SAMPLED, "000")
+    run(settings, "selection")  # refuses what is stale
+    models = settings.models.model_copy(update={"policy": LanguageModel(**POLICY)})
+    other = settings.model_copy(update={"models": models})
+    for key in (ROWS, "labels/step_rewards"):
+        versions = {spec_version(MAKERS[key], chosen, MAKERS) for chosen in (settings, other)}
+        assert len(versions) == 1
 
 
 def test_solutions_that_are_cut_are_rejected_with_what_to_raise(tmp_path):
-    settings = profile(tmp_path, rows=QUESTIONS[:1], shards=1)
-    sampling = settings.sources.sample.sampling.model_copy(update={"max_new_tokens": 3})
-    [source] = settings.sources.trajectories
-    sample = source.sample.model_copy(update={"sampling": sampling})
-    sources = settings.sources.model_copy(update={"trajectories": (source.model_copy(update={"sample": sample}),)})
-    rejected = run(settings.model_copy(update={"sources": sources}), SAMPLED, ROWS, "alignment", "sources")
-    reasons = rejected.read("alignment/rejected_rows")["reason"].unique().to_list()
-    assert reasons == ["the policy's solution was cut at 3 tokens; raise `max_new_tokens`"]
+    sample = {"questions": {"path": "./questions.jsonl"}, "solutions": 1, "sampling": {"max_new_tokens": 3}}
+    own = {"trajectories": {"sample": sample}, "references": [], "benchmarks": {}}
+    settings = profile(tmp_path, rows=QUESTIONS[:1], shards=1, sources=own)
+    short = SOLUTIONS.model_copy(update={"max_new_tokens": 3})  # what is not given has its default
+    assert settings.sources.sample == SolutionSampling(solutions=1, sampling=short)
+    rejected = run(settings, "sources", "alignment").read("alignment/rejected_rows")
+    assert rejected["reason"].to_list() == ["the policy's solution was cut at 3 tokens; raise `max_new_tokens`"]
+
+
+def test_judged_steps_of_sampled_solutions_are_a_truth(tmp_path):
+    judged = {"trajectory_id": "t000000001", "rewards": [1], "judged": [0], "source_id": None}
+    (tmp_path / "own_labels.jsonl").write_text(json.dumps(judged) + "\n")
+    settings = profile(tmp_path, shards=1)
+    truth = TrajectorySource(path=str(tmp_path / "own_labels.jsonl"))
+    sources = settings.sources.model_copy(update={"step_truth": (truth,)})
+    lake = run(settings.model_copy(update={"sources": sources}), "sources/step_truth")
+    assert lake.read("sources/step_truth")["row_number"].to_list() == [1]
 
 
 def test_a_pilot_samples_no_more_questions_than_it_labels(tmp_path):
@@ -149,28 +193,27 @@ def test_a_pilot_samples_no_more_questions_than_it_labels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("sources", "said"),
     [
-        ({"models": {}}, "models.policy is missing, and sources.trajectories samples solutions from it"),
-        ({"sources": {"trajectories": {"sample": {"solutions": 2}}}}, "`sample` needs its `questions`"),
-        (
-            {
-                "sources": {
-                    "trajectories": [{"path": "a.jsonl"}, {"sample": {"questions": {"path": "b"}, "solutions": 2}}]
-                }
-            },
-            "solutions are sampled from one source of questions",
-        ),
-        (
-            {"sources": {"trajectories": {"sample": {"questions": {"path": "b"}, "solutions": 0}}}},
-            "greater than or equal to 1",
-        ),
-        (
-            {"sources": {"trajectories": {"sample": {"questions": {"path": "b"}, "solutions": 2, "temperature": 1}}}},
-            "`sources.trajectories.0.sample.temperature` is not a setting",
-        ),
+        ({"trajectories": {"sample": {"solutions": 2}}}, "`sample` needs its `questions`"),
+        ({"trajectories": [{"path": "a.jsonl"}, {"sample": ASK}]}, "solutions are sampled from one source"),
+        ({"trajectories": {"sample": ASK}, "step_truth": {"sample": ASK}}, "step_truth is read"),
+        ({"trajectories": {"path": "a.jsonl", "sample": ASK}}, "`path` and `sample` are given, and name two"),
+        ({"trajectories": {"sample": ASK | {"solutions": 0}}}, "greater than or equal to 1"),
+        ({"trajectories": {"sample": ASK | {"temperature": 1}}}, "sample.temperature` is not a setting"),
     ],
 )
-def test_what_cannot_be_sampled_is_refused(tmp_path, changes, said):
+def test_what_cannot_be_sampled_is_refused(tmp_path, sources, said):
     with pytest.raises(SettingsError, match=said):
-        profile(tmp_path, **changes)
+        profile(tmp_path, sources=sources)
+
+
+def test_a_policy_is_needed(tmp_path):
+    with pytest.raises(SettingsError, match=r"models\.policy is missing, and sources\.trajectories samples solutions"):
+        profile(tmp_path, models={})
+
+
+def test_the_card_names_the_questions_and_who_wrote_the_solutions(done):
+    lake = Lake.of(done)
+    assert [(origin.use, origin.place) for origin in origins_of(done, "cpmi")] == [("questions", "questions.jsonl")]
+    assert writers_of(lake, done) == {"policy, wrote the solutions": [lake.intact_record(SAMPLED, "000").model]}

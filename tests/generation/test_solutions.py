@@ -5,7 +5,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from cpmi_dagster.contracts.tables import SampledSolutions
+from cpmi_dagster.contracts.tables import Questions, SampledSolutions
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.solutions import chat_prompt, solution_rows
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
@@ -13,24 +13,28 @@ from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 CHAT = (
     "{{ bos_token or '' }}{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}<assistant>"
 )
-SOLUTION = {
+QUESTION = {
     "question_number": 7,
-    "solution": 2,
+    "input": "2 + 3?",
+    "task": "",
+    "defect": None,
     "source_id": "a7",
     "question": "2 + 3?",
     "gold_answer": "5",
-    "task": "",
     "split": None,
+}
+SOLUTION = {
+    "question_number": 7,
+    "solution": 2,
     "text": "I add.\n\n2 + 3 = 5.\nThe answer is: 5",
     "generated_tokens": 12,
     "truncated": False,
-    "defect": None,
 }
 
 
-def rows(*changes: dict, steps="auto") -> list[dict]:
-    frame = pl.DataFrame([SOLUTION | change for change in changes], schema=SampledSolutions.create_empty().schema)
-    return solution_rows(frame, steps).to_dicts()
+def rows(change: dict, steps="auto") -> list[dict]:
+    solution = pl.DataFrame([SOLUTION | change], schema=SampledSolutions.create_empty().schema)
+    return solution_rows(pl.DataFrame([QUESTION], schema=Questions.create_empty().schema), solution, steps).to_dicts()
 
 
 @pytest.fixture
@@ -69,8 +73,14 @@ def test_a_solution_is_a_row_with_its_steps_number_and_id():
             "the question leaves the policy no room for a solution; lower `max_new_tokens`",
         ),
         ({"text": " \n"}, "the policy wrote nothing"),
-        ({"text": None, "defect": "not JSON"}, "not JSON"),
     ],
 )
 def test_what_is_no_solution_has_its_reason(change, defect):
-    assert [row["defect"] for row in rows(change)] == [defect]
+    assert [(row["source_id"], row["defect"]) for row in rows(change)] == [("a7/2", defect)]
+
+
+def test_a_question_that_cannot_be_read_is_one_row_with_its_reason():
+    unread = QUESTION | {"input": "{'a': 1}", "question": None, "defect": "it has no question"}
+    questions = pl.DataFrame([unread], schema=Questions.create_empty().schema)
+    (row,) = solution_rows(questions, SampledSolutions.create_empty(), "auto").to_dicts()
+    assert (row["row_number"], row["input"], row["defect"]) == (7000, "{'a': 1}", "it has no question")

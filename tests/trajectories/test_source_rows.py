@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import parse_row, parse_rows
 from cpmi_dagster.trajectories.question_text import question_id
-from cpmi_dagster.trajectories.rows import Reading, Unreadable, number_rows, read_row
+from cpmi_dagster.trajectories.rows import Reading, Unreadable, number_rows, read_question, read_row
 from cpmi_dagster.trajectories.text_rows import ROLES
 
 ROW = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
@@ -287,3 +287,30 @@ def test_every_row_has_one_of_the_shards_and_batches_count_on(texts, shards):
     rows = pl.concat([number_rows(batch, first, shards) for first, batch in enumerate(batches)])
     assert set(rows["shard"]) <= {f"{shard:03d}" for shard in range(shards)}
     assert rows["row_number"].to_list() == list(range(len(texts)))
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ({"question": "2 + 3?", "answer": "2 + 3 = 5\n#### 5"}, "5"),
+        ({"problem": "2 + 3?", "solution": r"So $\boxed{5}$."}, "5"),
+        ({"question": None, "prompt": "2 + 3?", "gold_answer": 5, "answer": ["A"], "solution": 7}, "5"),
+        ({"question": "2 + 3?"}, None),
+    ],
+)
+def test_a_question_alone_has_its_gold_answer_or_that_of_its_solution(row, answer):
+    raw = read_question(row)
+    assert (raw.question, raw.steps, raw.gold_answer, raw.defect) == ("2 + 3?", None, answer, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "defect"),
+    [
+        ({"text": "2 + 3?"}, "the row has columns text; it needs a text in question or problem or prompt"),
+        ({"question": " "}, "`question`: it is empty"),
+        ({"question": "2 + 3?", "answer": ["5"]}, "`answer`: a gold answer of the wrong kind"),
+        (Unreadable("{", "not JSON", "line 1"), "not JSON"),
+    ],
+)
+def test_a_question_that_cannot_be_read_has_its_reason(row, defect):
+    assert str(read_question(row).defect).startswith(defect)
