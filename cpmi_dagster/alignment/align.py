@@ -30,7 +30,10 @@ FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
 )
 FUZZY = "fuzzy"
 OWN_TASK, OWN_SPLIT = "OWN", "train"
-NO_REFERENCES = "the row has no gold answer, and the profile names no references to find one in"
+NO_REFERENCES = (
+    "the row has no gold answer, and the profile names no references to find one in; name the field that has it "
+    "(`fields: {gold_answer: FIELD}`), or references"
+)
 NO_MATCH = "the question is in none of the reference problems"
 AMBIGUOUS = "the question fits reference problems with different answers"
 EMPTY_ANSWER = "the reference problem {} has an empty gold answer"

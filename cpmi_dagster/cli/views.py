@@ -116,11 +116,14 @@ def show_starter(console: Console, starter: "Starter") -> None:
     console.print(facts_table(starter.source, facts))
     option = f" -p {shlex.quote(str(starter.path))}"
     lines = [f"Profile  {starter.path}"]
+    if look.maps:
+        lines.append(f"First    run it again with {' '.join(look.maps)} --force, if these fields are meant")
     if look.unanswered:
+        begin = "Or       " if look.maps else "First    "
+        others = f"{look.unanswered:,} of {look.trajectories:,} trajectories are left out"
         lines.append(
-            f"First    name the field of gold answers (--map gold_answer=FIELD), or the sets that have them at "
-            f"`references` in the profile; without, "
-            f"{look.unanswered:,} of {look.trajectories:,} trajectories are left out"
+            f"{begin}name the field of gold answers (--map gold_answer=FIELD), or the sets that have them at "
+            f"`references` in the profile; without, {others}"
         )
     lines += [
         f"Next     {program()} run{option} --only sources --only alignment --only selection  # "

@@ -9,6 +9,7 @@ The bounds are settings, `sources.limits`; what is read without a profile has th
 import gzip
 import io
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, TypeVar, cast
@@ -59,9 +60,16 @@ def open_text(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> io.TextIOWr
     """A plain or gzipped text whose lines end at line feeds; bytes that are not UTF-8 come as lone surrogates.
 
     Reading a gzipped one raises a SourceError where it is damaged or holds more than the limits allow.
+
+    Raises:
+        SourceError: it is UTF-16, as some spreadsheets save CSV.
     """
     stream = file.open("rb")
-    is_gzipped = stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    first = stream.read(len(GZIP_MAGIC))
+    if first in (BOM_UTF16_LE, BOM_UTF16_BE):
+        stream.close()
+        raise SourceError(f"{file} is UTF-16; save it as UTF-8")
+    is_gzipped = first == GZIP_MAGIC
     stream.seek(0)
     content = cast("IO[bytes]", _BoundedGzip(file, stream, limits) if is_gzipped else stream)
     return io.TextIOWrapper(content, encoding="utf-8", errors="surrogateescape", newline="\n")

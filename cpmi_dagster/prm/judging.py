@@ -1,5 +1,7 @@
 """`cpmi judge`: a file of solutions in, the same file with a reward model's step probabilities out.
 
+Solutions that are a chat or one text are split into steps, and those without an id are numbered.
+
     in   {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 3.", "So 3."], "benchmark": "processbench_math"}
     out  {"id": "a", "benchmark": "processbench_math", "probabilities": [0.31, 0.52], "first_error": 0}
 
@@ -26,6 +28,7 @@ from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.scoring.trajectories import as_frame
+from cpmi_dagster.trajectories.rows import with_steps
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
 STANDARD = "-"
 """In place of a file: standard input or output."""
-EXPECTED_FIELDS = "id, question and steps"
+EXPECTED_FIELDS = "question and steps, question and solution, or messages"
 REPLACED = ("probabilities", "first_error", "reason")
 JUDGED_STEPS = {
     "id": pl.String(),
@@ -46,21 +49,23 @@ logger = logging.getLogger(__name__)
 
 
 class Solution(BaseModel):
-    """One line of the input, also in the fields of ProcessBench and PRMBench; other fields are carried over."""
+    """One line of the input, also a chat or in the fields of the benchmarks; other fields are carried over."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
-    id: Identifier
+    id: Identifier | None = None
     question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
     # blank steps too: ProcessBench and PRMBench have thirteen
     steps: BoundedList[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
 
     @model_validator(mode="before")
     @classmethod
-    def _named_as_prmbench_does(cls, row: Any) -> Any:
-        if isinstance(row, dict) and "id" not in row and {"idx", "classification"} <= set(row):
+    def _of_any_form(cls, row: Any) -> Any:
+        if not isinstance(row, dict):
+            return row
+        if "id" not in row and {"idx", "classification"} <= set(row):
             return {**row, "id": f"{row['idx']}:{row['classification']}"}
-        return row
+        return with_steps(row)
 
 
 @dataclass(frozen=True)
@@ -172,11 +177,14 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         ScoringError: a score is not a finite number.
     """
     lines = list(read_json_lines(request.input, Solution, EXPECTED_FIELDS))
-    solutions = [solution for _, solution in lines]
     if not lines:
         raise SourceError(f"{request.input} has no lines; give JSON Lines with {EXPECTED_FIELDS}")
+    solutions = [
+        solution if solution.id is not None else solution.model_copy(update={"id": number})
+        for number, (_, solution) in enumerate(lines)
+    ]
     places: dict[tuple[str, str], str] = {}
-    for place, solution in lines:
+    for (place, _), solution in zip(lines, solutions, strict=True):
         fields = solution.model_extra or {}
         first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
         # PRMBench's own rows, known by their `idx`, repeat some ids

@@ -10,6 +10,7 @@ is kept of each is a few numbers: a large corpus is read once, and never held.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from cpmi_dagster.trajectories.rows import AS_IT_IS, Reading, Row, Unreadable, n
 NO_FORM = "in none of the forms"
 UNREADABLE = "unreadable"
 JUDGED = [form.name for form in FORMS if form.is_judged]
+LIKELY = {"gold_answer": re.compile(r"answer|gold|truth|target", re.I), "id": re.compile(r"id$|^idx$|^index$", re.I)}
 BATCH_ROWS = 10_000
 TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 
@@ -87,6 +89,17 @@ class FirstLook:
     def unanswered(self) -> int:
         """Trajectories whose gold answer must be looked up in reference problems."""
         return self.trajectories - self.answered
+
+    @property
+    def maps(self) -> list[str]:
+        """Options that name fields which are not read, and look like a gold answer or an id that no row has."""
+        lacking = {"gold_answer": not self.answered, "id": not self.identified}
+        return [
+            f"--map {name}={field}"
+            for name, likely in LIKELY.items()
+            if lacking[name]
+            for field in [field for field in self.first.unread if likely.search(field)][:1]
+        ]
 
     @property
     def reasons(self) -> pl.DataFrame:

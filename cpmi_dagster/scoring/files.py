@@ -12,10 +12,10 @@ from collections.abc import Callable
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Unpack
+from typing import Annotated, Any, Unpack
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
@@ -35,6 +35,7 @@ from cpmi_dagster.scoring.trajectories import (
     score_in_full,
 )
 from cpmi_dagster.trajectories.row_fields import answer_text
+from cpmi_dagster.trajectories.rows import with_steps
 
 OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
 PART_TRAJECTORIES = 64
@@ -43,7 +44,7 @@ FRAMES = ("scores", "logprobs", "rejected")
 
 
 class InputLine(BaseModel):
-    """One line of the input; other fields are ignored."""
+    """One line of the input, also a chat or a solution that is one text; other fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -52,6 +53,11 @@ class InputLine(BaseModel):
     steps: BoundedList[FilledText]
     gold_answer: Annotated[Text, BeforeValidator(lambda value: value if isinstance(value, str) else answer_text(value))]
     negative_answers: BoundedList[Text] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_steps(cls, row: Any) -> Any:
+        return with_steps(row) if isinstance(row, dict) else row
 
 
 def score_file(

@@ -27,6 +27,7 @@ from cpmi_dagster.scoring.admission import GOLD_RANK, check_complete
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import STAGE, answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
+from cpmi_dagster.trajectories.rows import with_steps
 
 Group = TypeVar("Group", bound=Frozen)
 BATCH_SEQUENCES = 64
@@ -232,11 +233,13 @@ def loaded_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
 def as_frame(trajectories: Any) -> pl.DataFrame:
     """Trajectories as a polars frame; without the column `id`, they are numbered from 0, but for PRMBench's.
 
+    Solutions that are chats or texts are split into steps.
+
     Args:
         trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
 
     Raises:
-        ScoringError: it is none of these.
+        ScoringError: it is none of these, or a text cannot be split.
     """
     try:
         given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
@@ -246,8 +249,19 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
             f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
             "a datasets.Dataset"
         ) from error
+    if "steps" not in frame.columns:
+        frame = pl.DataFrame(
+            [_with_steps(*row) for row in enumerate(frame.iter_rows(named=True))], infer_schema_length=None
+        )
     has_id = "id" in frame.columns or {"idx", "classification"} <= set(frame.columns)
     return frame if has_id else frame.with_row_index("id")
+
+
+def _with_steps(number: int, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return with_steps(row)
+    except ValueError as error:
+        raise ScoringError(f"row {number} (from 0) of the trajectories: {error}") from error
 
 
 def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
@@ -263,7 +277,8 @@ def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in INPUT_COLUMNS if name not in trajectories.columns]
     if missing:
         raise ScoringError(
-            f"the trajectories lack the column `{missing[0]}`; give them the columns {', '.join(INPUT_COLUMNS)}"
+            f"the trajectories lack the column `{missing[0]}`; give them the columns question, steps and gold_answer "
+            "(id and negative_answers may be left out)"
         )
     for name, wanted in INPUT_COLUMNS.items():
         given = trajectories.schema[name]

@@ -47,6 +47,7 @@ class Form(NamedTuple):
 
 
 _QUESTION = "question|problem|prompt"
+_QUESTIONS = set(_QUESTION.split("|"))
 FORMS = (
     Form(
         "Math-Shepherd",
@@ -159,9 +160,10 @@ def refused(row: Mapping[str, Any], place: str) -> SourceError:
     loaded = f'"{place}"' if kind is None else f'"{kind}", data_files="{place}"'
     names = {"question": question, "solution": solution}
     maps = " ".join(f"--map {name}={field}" for name, field in names.items() if field != name)
+    alone = "where it has questions alone, `--sample 4` samples their solutions; " if _QUESTIONS & set(row) else ""
     return SourceError(
-        f"the trajectory source has columns {columns_of(row)}; it needs {NEEDED}; name its fields, such as {maps}, or "
-        "convert it:\n"
+        f"the trajectory source has columns {columns_of(row)}; it needs {NEEDED}; {alone}name its fields, such as "
+        f"{maps}, or convert it:\n"
         "    from datasets import load_dataset\n"
         f'    rows = load_dataset({loaded}, split="train")\n'
         f'    rows.map(lambda row: {{"question": row["{question}"], "solution": row["{solution}"]}}, '
@@ -184,7 +186,8 @@ def renamed(row: Mapping[str, Any], fields: Mapping[str, str]) -> Mapping[str, A
     """
     for name, field in fields.items():
         if field not in row:
-            raise SourceError(f"it has no field `{cut(field, NAMES_CHARACTERS)}` to read as `{name}`")
+            wanted = cut(field, NAMES_CHARACTERS)
+            raise SourceError(f"it has no field `{wanted}` to read as `{name}`; it has {columns_of(row)}")
     kept = {name: value for name, value in row.items() if name not in fields.values()}
     return {**kept, **{name: row[field] for name, field in fields.items()}}
 

@@ -25,6 +25,7 @@ from cpmi_dagster.trajectories.question_text import question_id
 from cpmi_dagster.trajectories.row_fields import RawRow, id_text
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 from cpmi_dagster.trajectories.step_rows import QUESTION, QuestionAlone
+from cpmi_dagster.trajectories.text_rows import SolutionRow
 
 CACHED_SHARDS = 1 << 15
 Form = TypeVar("Form", bound=BaseModel)
@@ -109,6 +110,24 @@ def read_row(row: Row, steps: Splitting = AUTO) -> RawRow:
         return RawRow(encodable(row.text), defect=encodable(row.reason))
     form = form_of(row)
     return _without_form(row, NEEDED) if form is None else _read(row, form.model, steps)
+
+
+def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row whose solution is a chat or one text as one of question and steps; any other row as it is.
+
+    Its other fields stay, and the text is split as `auto` does.
+
+    Raises:
+        ValueError: it cannot be split.
+    """
+    form = form_of(row)
+    if form is None or not issubclass(form.model, SolutionRow):
+        return row
+    raw = read_row(row)
+    if raw.defect is not None:
+        raise ValueError(raw.defect)
+    own = {name for field in form.fields for name in field.split("|")}
+    return {name: row[name] for name in row if name not in own} | {"question": raw.question, "steps": raw.steps}
 
 
 def read_question(row: Row) -> RawRow:

@@ -97,6 +97,8 @@ class TerminalProgress:
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """See `Progress.finish`; a line when the stage's last partition is up to date, and where none was for long."""
         with self._lock:
+            if (task := self._tasks.pop(get_ident(), None)) is not None:
+                self._bars.remove_task(task)
             self._count(stage, partition, rows, seconds, skipped)
 
     def _count(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from small_run import run_all
 
+from cpmi_dagster.alignment.align import NO_REFERENCES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.trace import trace
@@ -55,7 +56,7 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     lake = run(settings)
     assert lake.read("alignment/rejected_rows").sort("row_number").select("row_number", "stage", "reason").rows() == [
         (6, "read", 'row 3 (from 0) has the id "row-3" already; give every row its own'),
-        (7, "align", "the row has no gold answer, and the profile names no references to find one in"),
+        (7, "align", NO_REFERENCES),
     ]
     chosen = lake.read("selection/selected_trajectories")
     assert set(chosen["composition"]) == {"unlabelled"}

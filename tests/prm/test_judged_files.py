@@ -102,7 +102,7 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
         ("{", "in.jsonl, line 2 is not JSON"),
         ({"id": "b", "question": "x"}, "line 2: `steps`"),
         ({"id": "b", "question": "x", "steps": None}, "line 2: `steps`"),
-        ({"question": "x", "steps": []}, "line 2: `id`"),
+        ({"question": "x", "solution": " "}, "line 2: `solution`"),
         ({"id": True, "question": "x", "steps": []}, "line 2: `id`"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1"),
         ("[]", "line 2 is not a JSON object"),
@@ -232,6 +232,19 @@ def test_without_files_the_command_is_a_filter_and_stdout_holds_nothing_but_rows
     assert "2 solutions judged" in given.stderr
     command("--output", str(request.output), input=json.dumps(SOLUTIONS[1]))
     assert [row["id"] for row in rows(request)] == ["empty"]
+
+
+def test_chats_and_texts_are_split_and_numbered_where_they_have_no_id(request_of, trained):
+    text = "we add two\n\noops so five"
+    said = [{"role": "user", "content": "How many two ?"}, {"role": "assistant", "content": text}]
+    lines = [{"messages": said, "answer": 4}, {"question": "How many two ?", "response": text}, SOLUTIONS[0]]
+    request = request_of(lines)
+    judge_file(request, ignore)
+    judged = rows(request)
+    assert [row["id"] for row in judged] == [0, 1, "a"]
+    assert judged[0]["probabilities"] == judged[1]["probabilities"] == judged[2]["probabilities"]
+    assert judged[0].keys() == {"id", "answer", "probabilities", "first_error"}
+    assert judge(lines[:1], str(trained.path))["probability"].to_list() == judged[0]["probabilities"]
 
 
 def test_solutions_in_a_session_are_judged_as_in_a_file(request_of, trained, caplog):

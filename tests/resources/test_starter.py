@@ -201,3 +201,23 @@ def test_questions_alone_give_a_profile_that_samples_their_solutions(tmp_path):
     assert loaded.sources.trajectories == (TrajectorySource(path=str(source), **options),)
     assert loaded.models.policy == loaded.models.labeler
     assert "No gold answer in 4 of 8" in starter.text
+
+
+def test_fields_that_look_like_a_gold_answer_or_an_id_are_proposed(tmp_path):
+    rows = [{"problem": "1 + 1?", "solution": "It is 2.", "Answer": 2, "uid": "a", "grade": 3}]
+    look = starter_for(write_rows(tmp_path / "rows.jsonl", rows), HUB_MODEL, tmp_path / "mine.yaml").look
+    assert look.maps == ["--map gold_answer=Answer", "--map id=uid"]
+    named = {"fields": {"gold_answer": "Answer", "id": "uid"}}
+    assert starter_for(tmp_path / "rows.jsonl", HUB_MODEL, tmp_path / "mine.yaml", **named).look.maps == []
+
+
+def test_questions_alone_are_named_where_solutions_are_wanted(tmp_path):
+    source = write_rows(tmp_path / "rows.jsonl", [{"question": "1 + 1?", "answer": "2"}])
+    with pytest.raises(SourceError, match="where it has questions alone, `--sample 4` samples their solutions"):
+        starter_for(source, HUB_MODEL, tmp_path / "mine.yaml")
+
+
+def test_a_spreadsheet_in_utf_16_says_so(tmp_path):
+    (tmp_path / "rows.csv").write_text("question,solution\n1 + 1?,It is 2.\n", encoding="utf-16")
+    with pytest.raises(SourceError, match=r"rows\.csv is UTF-16; save it as UTF-8"):
+        starter_for(tmp_path / "rows.csv", HUB_MODEL, tmp_path / "mine.yaml")

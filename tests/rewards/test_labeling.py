@@ -53,6 +53,23 @@ def test_labels_are_those_of_the_dag(finished, given):
     assert_frame_equal(ours, theirs, rel_tol=0, abs_tol=1e-3)
 
 
+def as_text(row: dict) -> dict:
+    return {**{name: row[name] for name in row if name != "steps"}, "solution": "\n\n".join(row["steps"])}
+
+
+def as_chat(row: dict) -> dict:
+    text = as_text(row)
+    said = [
+        {"role": role, "content": text.pop(name)} for role, name in (("user", "question"), ("assistant", "solution"))
+    ]
+    return {**text, "messages": said}
+
+
+@pytest.mark.parametrize("form", [as_text, as_chat])
+def test_chats_and_texts_are_labelled_as_their_steps_are(form):
+    assert_frame_equal(label([form(row) for row in ROWS], MODEL), label(ROWS, MODEL))
+
+
 def test_every_type_that_trajectory_and_labeler_are_enough_for_labels_every_step():
     labels = label(ROWS, MODEL, OF_LABELER, negatives=12)
     assert labels.group_by("reward_type", maintain_order=True).len().rows() == [(name, 3) for name in OF_LABELER]

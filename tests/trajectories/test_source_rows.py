@@ -96,7 +96,7 @@ def test_fields_have_the_names_that_the_profile_gives_them():
     }  # fmt: skip
     lacking = reading.named({"prompt": 1, "question": 2})
     assert isinstance(lacking, Unreadable)
-    assert lacking.reason == "it has no field `answer` to read as `gold_answer`"
+    assert lacking.reason == "it has no field `answer` to read as `gold_answer`; it has prompt, question"
 
 
 def test_the_lines_that_convert_a_file_of_another_kind_run(tmp_path, monkeypatch):
