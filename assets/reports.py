@@ -12,6 +12,7 @@ from typing import Any, get_args
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.contracts.keys import (
     CHOICES,
@@ -35,6 +36,7 @@ from cpmi_dagster.errors import CpmiError, LakeError, SettingsError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
+from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
 from cpmi_dagster.reports.coverage import Coverage
 from cpmi_dagster.reports.inputs import ReportInputs
@@ -75,6 +77,7 @@ def _without_frames(settings: Settings) -> ReportInputs:
         default_conditioning=settings.rewards.default_conditioning,
         negatives=settings.negatives.count,
         comparison=settings.answers.comparison,
+        fewest_judged=FEWEST_OF_EACH,
     )
 
 
@@ -114,7 +117,7 @@ def _artifact_stage(artifact: Artifact) -> Stage:
     scope = f" ({label}): the paper's figures next to ours." if label else "; our figures only."
     measure.__doc__ = artifact.paper.title + scope
     key = _artifact_key(artifact.name)
-    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="7", eager=True)(measure)
+    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="8", eager=True)(measure)
 
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
@@ -133,7 +136,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="10",
+    code_version="11",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
@@ -192,6 +195,12 @@ def headline(settings: Settings) -> pl.DataFrame:
     lake = Lake.of(settings)
     made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
     return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, settings.recipes))
+
+
+def judged_so_far(settings: Settings) -> str:
+    """How many steps are judged, where they are too few to measure labels against; empty otherwise."""
+    lake, key = Lake.of(settings), _artifact_key("label_trust")
+    return label_trust.judged_so_far(lake.read(key)) if lake.exists(key) else ""
 
 
 def labels_made(settings: Settings) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
-from cpmi_dagster.assets.reports import headline, labels_made, left_out
+from cpmi_dagster.assets.reports import headline, judged_so_far, labels_made, left_out
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
@@ -50,9 +50,9 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "column_origins", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "labels_made", "left_out", "load_settings",
-    "part_of_project", "plan", "query", "remove_unused", "run_with_progress", "serve_explorer", "serve_judge",
-    "serve_ui", "starter_for", "trace", "unused_files", "verify_home", "write_labels",
+    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
+    "load_settings", "part_of_project", "plan", "query", "remove_unused", "run_with_progress", "serve_explorer",
+    "serve_judge", "serve_ui", "starter_for", "trace", "unused_files", "verify_home", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -27,6 +27,8 @@ from cpmi_dagster.trajectories.step_truth import with_truth
 STEP = ["trajectory_id", "step_index"]
 DETAILS: dict[str, pl.DataType] = {"kind": pl.String(), "operations_left": pl.Int64()}
 """What a truth may say of a step besides whether it is right."""
+FEWEST_OF_EACH = 10
+"""Right steps or solutions, and wrong ones, below which an AUC is no evidence: its interval would be too narrow."""
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
 PLACES: dict[str, pl.Expr] = {
     "first": pl.col("step_index") == 0,

@@ -106,7 +106,8 @@ def run(
         ERR.print(f"the run has finished; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
     else:
         labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
-        views.show_results(OUT, definitions.headline(settings), labels, left_out, settings)
+        judged = definitions.judged_so_far(settings)
+        views.show_results(OUT, definitions.headline(settings), labels, left_out, judged, settings)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

@@ -142,7 +142,12 @@ def program() -> str:
 
 
 def show_results(
-    console: Console, headline: "pl.DataFrame", labels: "pl.DataFrame", left_out: "pl.DataFrame", settings: "Settings"
+    console: Console,
+    headline: "pl.DataFrame",
+    labels: "pl.DataFrame",
+    left_out: "pl.DataFrame",
+    judged: str,
+    settings: "Settings",
 ) -> None:
     """The headline, or the labels where it does not measure them; what has none; where results are; further commands.
 
@@ -150,6 +155,7 @@ def show_results(
         headline: from `definitions.headline`; empty where nothing could be measured.
         labels: from `definitions.labels_made`; empty without labels.
         left_out: from `definitions.left_out`; empty where everything is labelled.
+        judged: from `definitions.judged_so_far`; empty where there are no steps judged, or enough.
     """
     import polars as pl
 
@@ -163,6 +169,8 @@ def show_results(
         console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
     if labels.height and not measures_labels(headline):
         console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))
+    if judged:
+        console.print(f"Truth     {judged}", highlight=False, markup=False)
     for reason, count, first in left_out.head(SHOWN_REASONS).iter_rows():
         others = f" and {count - 1:,} more" if count > 1 else ""
         console.print(f"Left out  {first}{others}: {cut(reason, MAX_CELL)}", highlight=False, markup=False)

@@ -90,7 +90,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("label_increment", LABELS, label_increment.measure_label_increment),
         Artifact("label_auc", (*LABELS, keys.LOGPROBS, keys.BY_PROVER), evidence.measure_label_auc),
         Artifact("label_within", LABELS, labels.measure_label_within),
-        Artifact("label_trust", (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.LOGPROBS), label_trust.measure_label_trust),
+        Artifact("label_trust", (*LABELS, keys.LOGPROBS), label_trust.measure_label_trust),
         Artifact("jeffreys", (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.LOGPROBS), evidence.measure_jeffreys),
         Artifact("templates", (*LABELS, keys.SCORES), evidence.measure_templates),
         Artifact("reward_distribution", LABELS, labels.measure_reward_distribution),

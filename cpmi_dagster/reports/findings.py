@@ -14,10 +14,12 @@ are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.reports import evidence, label_trust
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
@@ -68,7 +70,7 @@ class Finding(NamedTuple):
         return f"{self.answer} {self.figures}"
 
 
-def _trust(frames: Frames) -> Finding | None:
+def _trust(frames: Frames, option: str) -> Finding | None:
     """Without truth: does the labeler half know the answers, and do labels tell right final answers from wrong ones?"""
     table, quality = frames.get("label_trust", NOTHING), frames.get("label_quality", NOTHING)
     half = _figure(table, label_trust.HALF, label_trust.QUESTIONS)
@@ -84,7 +86,14 @@ def _trust(frames: Frames) -> Finding | None:
     prefix, column = f"{label_trust.ANSWERS}: ", label_trust.MEAN + label_trust.INNER
     answers = table.filter(pl.col("row").str.starts_with(prefix)).with_columns(pl.col("row").str.strip_prefix(prefix))
     ours, verdict = _figure(answers, METHOD, column), None
-    if ours is not None:
+    right, wrong = (_figure(table, label_trust.SOLUTIONS, each) for each in (label_trust.RIGHT, label_trust.WRONG))
+    counted = f"{right['measured']:,.0f} right, {wrong['measured']:,.0f} wrong" if right and wrong else ""
+    if right and wrong and min(right["measured"], wrong["measured"]) < FEWEST_OF_EACH:
+        answer += (
+            f"; whether labels tell right from wrong final answers cannot be said: the solutions ({counted}) are too "
+            f"few, it takes {FEWEST_OF_EACH} of each"
+        )
+    elif ours is not None:
         verdict = _verdict({name: ours[name] and ours[name] - CHANCE_AUC for name in ("measured", "low", "high")})
         words = {
             True: "tell right from wrong final answers",
@@ -95,11 +104,15 @@ def _trust(frames: Frames) -> Finding | None:
         beside = [row for row in (*GOLDLESS_ROWS, best_free(answers, column)) if row]
         others = [f"{row} {_shown(figure)}" for row in beside if (figure := _figure(answers, row, column))]
         answer += f"; {', '.join(others)}" if others else ""
-        figures += f" The AUC is over {ours['n']:,} solutions, by their mean label, without last steps."
+        figures += f" The AUC is over {ours['n']:,} solutions ({counted}), by their mean label, without last steps."
     for row in GOLDLESS_ROWS:
         if alike := _figure(table, f"{label_trust.AGREEMENT}: {row}", METHOD):
             figures += f" The rank correlation of {METHOD} and {row} over {alike['n']:,} steps is {_shown(alike)}."
-    figures += " None of this says which steps are right."
+    judged = label_trust.judged_so_far(table) or "No step is judged so far"
+    figures += (
+        f" None of this says which steps are right. {judged}. Next: judge fifty steps with “cpmi explore{option}”, "
+        "name its own_labels.jsonl as sources.step_truth, and run again."
+    )
     return Finding("Trust without truth", verdict is not None, f"{answer}.", figures)
 
 
@@ -283,9 +296,14 @@ def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
     return failing, f" Controls, less chance: {', '.join(figures)}." if figures else ""
 
 
-def findings(frames: Frames) -> list[Finding]:
-    """The findings that have figures, from comparison frames (`tables.PaperComparison`) by artifact name."""
-    every = (_trust, _free_labels, _increment, _rollouts, _knowledge, _divergence, _models)
+def findings(frames: Frames, option: str = "") -> list[Finding]:
+    """The findings that have figures.
+
+    Args:
+        frames: comparison frames (`tables.PaperComparison`) by artifact name.
+        option: of the commands in the text, as `render_report` takes it.
+    """
+    every = (partial(_trust, option=option), _free_labels, _increment, _rollouts, _knowledge, _divergence, _models)
     return [found for find in every if (found := find(frames))]
 
 

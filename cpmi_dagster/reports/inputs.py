@@ -48,6 +48,7 @@ class ReportInputs:
         default_conditioning: of CPMI.
         negatives: M, hard negatives of a question.
         comparison: says which answers are the same.
+        fewest_judged: right steps, and wrong ones, below which a truth counts as none.
         shards: by table key, reads the frames of a large table's shards one after another.
     """
 
@@ -59,6 +60,7 @@ class ReportInputs:
     default_conditioning: str = PAPERS
     negatives: int = 4
     comparison: Comparison = BUILT_IN
+    fewest_judged: int = 0
     shards: Mapping[str, Callable[[], Iterator[pl.DataFrame]]] = field(default_factory=dict)
 
     @property

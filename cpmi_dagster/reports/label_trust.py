@@ -4,31 +4,35 @@
     Knowledge: Half, 0.05 to 0.95             Share of questions                0.62   [0.55, 0.69]
     Final answers: CPMI                       Mean step, without last steps     0.74   [0.69, 0.79]
     Agreement: Step surprisal                 CPMI                              0.21   [0.15, 0.27]
+    Counts: Solutions by final answer         Right                             48
+    Counts: Judged steps                      Wrong                             2
 
 CPMI can work where the labeler half knows the answer. A label that says something of the steps should rank solutions
 with a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are
-not two witnesses where one would be enough.
+not two witnesses where one would be enough. Counts are of the solutions that have labels beside that
+of the last step, and of the steps with labels that `sources.step_truth` judges.
 """
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import chain, combinations
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.evidence import HALF_KNOWN, correlation, gold_probabilities, questions_of
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
-from cpmi_dagster.reports.labels import TRUE_LABELS, auc_figures, in_order
+from cpmi_dagster.reports.labels import TRUE_LABELS, auc_figures, in_order, right_and_wrong
 from cpmi_dagster.reports.reward_rows import METHOD_TYPE
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
-KNOWLEDGE, ANSWERS, AGREEMENT = "Knowledge", "Final answers", "Agreement"
+KNOWLEDGE, ANSWERS, AGREEMENT, COUNTS = "Knowledge", "Final answers", "Agreement", "Counts"
 GROUPINGS = {
     KNOWLEDGE: "What the labeler knows of the answers before any step",
     ANSWERS: "AUC of solutions with a right final answer against those with a wrong one",
     AGREEMENT: "Agreement of labels: Spearman's rank correlation over steps",
+    COUNTS: "What there is to compare labels with",
 }
 """What begins the label of a row, and the title of its rows."""
 LEAST, MOST = HALF_KNOWN
@@ -38,6 +42,8 @@ TOO_LITTLE, HALF, ALREADY = (
     f"{KNOWLEDGE}: Already, from {MOST}",
 )
 QUESTIONS = "Share of questions"
+SOLUTIONS, JUDGED = f"{COUNTS}: Solutions by final answer", f"{COUNTS}: Judged steps"
+RIGHT, WRONG = "Right", "Wrong"
 MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
 BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if entry.takes_final_answer]
 """Reward types that tell final answers apart by definition."""
@@ -47,7 +53,26 @@ MOST_SUSPICIOUS = 20
 def measure_label_trust(inputs: ReportInputs) -> pl.DataFrame:
     """What the labeler knows, whether labels tell right final answers from wrong ones, and whether they agree."""
     rewards = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
-    return measured_frame([*_knowledge(inputs), *_final_answers(inputs, rewards), *_agreement(inputs, rewards)])
+    parts = (_knowledge(inputs), _final_answers(inputs, rewards), _agreement(inputs, rewards))
+    return measured_frame([*chain(*parts), *_counts(JUDGED, *right_and_wrong(inputs))])
+
+
+def judged_so_far(table: pl.DataFrame) -> str:
+    """How many steps are judged, from the frame of `label_trust`, where they are too few; empty where none is."""
+    counts = dict(table.filter(row=JUDGED).drop_nulls("measured").select("column", "measured").iter_rows())
+    if not counts or min(counts.values()) >= FEWEST_OF_EACH:
+        return ""
+    right, wrong = int(counts[RIGHT]), int(counts[WRONG])
+    steps = "step" if right + wrong == 1 else "steps"
+    return (
+        f"{right + wrong:,} judged {steps} ({right:,} right, {wrong:,} wrong): too few; "
+        f"judge at least {FEWEST_OF_EACH} of each"
+    )
+
+
+def _counts(row: str, right: int, wrong: int) -> list[Measurement]:
+    """Both counts of a row; nothing where there is nothing to count."""
+    return [Measurement(row, RIGHT, right), Measurement(row, WRONG, wrong)] if right + wrong else []
 
 
 def _knowledge(inputs: ReportInputs) -> Iterator[Measurement]:
@@ -76,6 +101,8 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Meas
         for column, reward in ((MEAN, pl.col("reward").mean()), (LOWEST, pl.col("reward").min())):
             for figure in auc_figures(label_aucs(by_solution.agg(reward), *inputs.draws), column + suffix):
                 yield figure._replace(row=f"{ANSWERS}: {figure.row}")
+    compared = judged.filter(~IS_LAST).unique("trajectory_id")["correct"]
+    yield from _counts(SOLUTIONS, int(compared.sum()), int((~compared).sum()))
 
 
 def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurement]:

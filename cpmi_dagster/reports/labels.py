@@ -17,6 +17,7 @@ from cpmi_dagster.benchmarks.label_quality import (
     label_aucs,
     labelled_steps,
     paired_differences,
+    true_steps,
     within_solutions,
 )
 from cpmi_dagster.benchmarks.resampling import Resampled
@@ -50,10 +51,21 @@ PART_ROWS = {
 
 
 def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
-    """`labelled_steps` of the profile; empty where no truth is known. True steps themselves are no label to judge."""
+    """`labelled_steps` of the profile; empty where too little truth is known. True steps are not judged as labels."""
     judged = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
     tables = (judged, inputs.table(TRAJECTORIES), inputs.table(TRUTH))
-    return pl.DataFrame() if any(table.is_empty() for table in tables) else labelled_steps(*tables)
+    if any(table.is_empty() for table in tables) or min(right_and_wrong(inputs)) < inputs.fewest_judged:
+        return pl.DataFrame()
+    return labelled_steps(*tables)
+
+
+def right_and_wrong(inputs: ReportInputs) -> tuple[int, int]:
+    """How many of the steps with labels are truly right, and how many wrong."""
+    if (truth := inputs.table(TRUTH)).is_empty():
+        return 0, 0
+    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
+    correct = true_steps(labelled, truth)["correct"]
+    return int(correct.sum()), int((~correct).sum())
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
-REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(6)]
+REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(18)]
 WHOLE = (
     *("sources", "alignment", "selection", "labels"),
     *("reports/label_quality", "reports/label_within", "reports/label_evidence"),
@@ -41,8 +41,9 @@ def write(path: Path, rows: list[dict]) -> dict:
 @pytest.fixture
 def settings(tmp_path) -> Settings:
     write(tmp_path / "references.jsonl", REFERENCES)
-    first = write(tmp_path / "first.jsonl", [solution(0, 1), solution(1, -1), solution(2, 0)])
-    second = write(tmp_path / "second.jsonl", [solution(3, 2), solution(4, 0), solution(5, -1)])
+    labels = [1, -1, 0, 2, 0, -1] * 3  # 27 judged steps are right and 12 wrong: enough to measure against
+    solutions = [solution(number, label) for number, label in enumerate(labels)]
+    first, second = write(tmp_path / "first.jsonl", solutions[:3]), write(tmp_path / "second.jsonl", solutions[3:])
     sources = {**PROFILE["sources"], "math_shepherd": [first, second], "step_truth": [first, second]}
     (tmp_path / "own.yaml").write_text(yaml.safe_dump({**PROFILE, "sources": sources}), encoding="utf-8")
     return load_settings(tmp_path / "own.yaml", tmp_path / "home")
@@ -55,19 +56,19 @@ def test_labels_are_measured_up_to_the_first_error_and_rollouts_on_their_sample(
     lake = Lake.of(settings)
     trajectories = lake.read("alignment/trajectories").sort("row_number")
     assert trajectories.select("row_number", "source_id", "task", "gold_answer").rows() == [
-        (number, f"sums-{number}", "SUMS", str(number + 3)) for number in range(6)
+        (number, f"sums-{number}", "SUMS", str(number + 3)) for number in range(18)
     ]
     assert lake.read("sources/step_truth").filter(row_number=4)["correct"].to_list() == [[False, None, None]]
     rewards = lake.read("labels/step_rewards")
     labelled = dict(rewards.group_by("reward_type").agg(pl.col("trajectory_id").n_unique()).iter_rows())
-    assert labelled == dict.fromkeys(settings.rewards.types, 6) | {
+    assert labelled == dict.fromkeys(settings.rewards.types, 18) | {
         "mc": lake.read("labels/policy_rollouts")["trajectory_id"].n_unique()
     }
     assert labelled["mc"] <= 3
     costs = lake.read("labels/labeling_costs").group_by("method").agg(pl.col("trajectories").sum())
     assert dict(costs.iter_rows()) == {name: labelled[name] for name in settings.rewards.methods}
     quality = lake.read("reports/label_quality").filter(column="Label AUC").rows_by_key("row", named=True)
-    assert quality["CPMI"][0]["n"] == 2 + 3 + 1 + 3 + 1 + 3
+    assert quality["CPMI"][0]["n"] == 27 + 12
     assert quality["MC"][0]["n"] < quality["CPMI"][0]["n"]
     assert partitions_of("models/process_reward_models", settings) == []
 

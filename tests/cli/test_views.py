@@ -71,8 +71,9 @@ def test_a_run_ends_with_its_labels_unless_the_headline_says_how_good_they_are(t
     console = SafeConsole(file=io.StringIO(), width=120)
     labels = pl.DataFrame({"reward": ["cpmi"], "steps": [8], "lowest at": ["t000000003 1"]})
     left_out = pl.DataFrame({"reason": ["it has no steps"], "count": [3], "first": ["row 7"]})
-    show_results(console, pl.DataFrame(headline), labels, left_out, load_settings("miniature", tmp_path))
+    judged = "7 judged steps: too few" if has_labels else ""
+    show_results(console, pl.DataFrame(headline), labels, left_out, judged, load_settings("miniature", tmp_path))
     shown = console.file.getvalue()
-    assert ("labels made" in shown) == has_labels
+    assert ("labels made" in shown) == ("Truth     7 judged steps: too few" in shown) == has_labels
     assert "trace t000000003 1" in shown
     assert "Left out  row 7 and 2 more: it has no steps" in shown

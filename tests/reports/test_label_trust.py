@@ -8,12 +8,15 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.findings import findings
+from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.html import EXPLORER, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.label_trust import measure_label_trust, suspicious_steps
+from cpmi_dagster.reports.labels import measure_label_quality
 
 FINALS = {"t0": "7", "t1": "8", "t2": "7.0", "t3": "9", "t4": None}
 QUESTIONS = {"t0": "q0", "t1": "q0", "t2": "q1", "t3": "q1", "t4": "q2"}
@@ -24,6 +27,7 @@ REWARDS = {
     "final_answer": {"t0": [1] * 3, "t1": [0] * 3, "t2": [1] * 3, "t3": [0] * 3, "t4": [0] * 3},
     "uniform": {"t0": [0.5] * 3},
 }
+OF_TRUTH = ("label_evidence", "label_quality", "label_increment", "label_auc", "label_within", "label_trust")
 
 
 def inputs(**changed: object) -> ReportInputs:
@@ -35,6 +39,8 @@ def inputs(**changed: object) -> ReportInputs:
             "steps": [[f"{name} says <{step}>." for step in range(3)] for name in FINALS],
             "final_answer": list(FINALS.values()),
             "gold_answer": ["7"] * len(FINALS),
+            "row_number": range(len(FINALS)),
+            "shepherd_labels": pl.Series([None] * len(FINALS), dtype=pl.List(pl.Boolean)),
         }
     )
     rewards = [
@@ -55,7 +61,13 @@ def inputs(**changed: object) -> ReportInputs:
             pl.DataFrame(logprobs, schema=AnswerLogprobs.column_names(), orient="row")
         ),
     }
-    return ReportInputs(frames | changed, bootstrap_samples=200)
+    return ReportInputs(frames | changed, bootstrap_samples=200, fewest_judged=FEWEST_OF_EACH)
+
+
+def judged(*correct: list[bool | None]) -> dict[str, pl.DataFrame]:
+    """A truth of the first solutions."""
+    truth = {"row_number": range(len(correct)), "correct": correct}
+    return {"sources/step_truth": pl.DataFrame(truth, schema={"row_number": pl.Int64, "correct": pl.List(pl.Boolean)})}
 
 
 def cells(prefix: str) -> dict[tuple[str, str], float]:
@@ -97,6 +109,15 @@ def test_the_most_suspicious_steps_have_the_lowest_mean_rank_without_last_steps(
     ]  # fmt: skip
 
 
+def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
+    """t4 states no final answer, and t3 is not judged."""
+    assert cells("Counts") == {
+        ("Solutions by final answer", "Right"): 2, ("Solutions by final answer", "Wrong"): 2,
+    }  # fmt: skip
+    counts = measure_label_trust(inputs(**judged([True, None, False], [False, False, None], [True] * 3)))
+    assert counts.filter(row="Counts: Judged steps").select("column", "measured").rows() == [("Right", 4), ("Wrong", 3)]
+
+
 def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
     frames = {"label_trust": build_artifact(ARTIFACTS["label_trust"], inputs(), "mine")}
     html = render_report("mine", "2026-01-31", frames, inputs(), profile_option=" -p mine.yaml")
@@ -104,6 +125,32 @@ def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
     links = re.findall(r'<a href="(http[^"]*)">([^<]*)</a>', unescape(html))
     assert links[0] == (f"{EXPLORER}/trajectory/t4?types=cpmi&types=step_surprisal&step=0", "t4\u00a0step\u00a00")
     assert "10 steps with the lowest mean rank over CPMI and Step surprisal" in html
+    assert "the solutions (2 right, 2 wrong) are too few, it takes 10 of each" in html and "with AUC" not in html
+    assert "No step is judged so far. Next: judge fifty steps with “cpmi explore -p mine.yaml”, name" in html
+
+
+def test_labels_are_not_measured_against_a_few_judged_steps_and_the_report_says_how_many_there_are():
+    few = inputs(**judged([True, True, True], [True, False, False], [True, None, None]))
+    frames = {name: build_artifact(artifact, few, "mine") for name, artifact in ARTIFACTS.items() if name in OF_TRUTH}
+    assert not any(frames[name]["measured"].count() for name in OF_TRUTH if name != "label_trust")
+    assert headline_table(frames).is_empty()
+    html = render_report("mine", "2026-01-31", frames, few)
+    assert "<h2>Trust without truth" in html and "cannot be measured: 7 judged steps (5 right, 2 wrong)" in html
+    assert "which steps are right. 7 judged steps (5 right, 2 wrong): too few; judge at least 10 of each. Next:" in html
+
+
+@pytest.mark.parametrize(("right", "wrong", "is_measured"), [(10, 10, True), (9, 30, False), (30, 9, False)])
+def test_a_truth_of_ten_right_and_ten_wrong_steps_is_one(right, wrong, is_measured):
+    """A solution of that many steps, in the place of t0."""
+    correct = [True] * right + [False] * wrong
+    trajectories = inputs().table("alignment/trajectories").head(1).with_columns(steps=pl.lit(["s"] * len(correct)))
+    steps = pl.DataFrame({"trajectory_id": "t0", "step_index": range(len(correct)), "reward_type": "cpmi"})
+    frames = {
+        "alignment/trajectories": trajectories,
+        "labels/step_rewards": steps.with_columns(reward=pl.col("step_index").cast(pl.Float64)),
+    }
+    table = measure_label_quality(inputs(**frames, **judged(correct)))
+    assert table.filter(column="Label AUC").height == is_measured
 
 
 @pytest.mark.parametrize("absent", ["labels/step_rewards", "labels/answer_logprobs", "alignment/trajectories"])
@@ -123,6 +170,11 @@ CARD = [
 ]
 
 
+def solutions(right: int, wrong: int) -> list[tuple]:
+    row = "Counts: Solutions by final answer"
+    return [(row, "Right", float(right), None, None), (row, "Wrong", float(wrong), None, None)]
+
+
 def card(*rows: tuple) -> dict[str, pl.DataFrame]:
     schema = ["row", "column", "measured", "low", "high"]
     return {"label_trust": pl.DataFrame(rows, schema=schema, orient="row", strict=False).with_columns(n=100)}
@@ -138,14 +190,23 @@ def card(*rows: tuple) -> dict[str, pl.DataFrame]:
 )
 def test_labels_tell_final_answers_apart_where_the_interval_leaves_out_chance(low, high, tells, words):
     ours = ("Final answers: CPMI", "Mean step, without last steps", (low + high) / 2, low, high)
-    (finding,) = findings(card(*CARD, ours))
+    (finding,) = findings(card(*CARD, ours, *solutions(10, 90)))
     assert finding.tells == tells
     assert finding.answer == (
         f"The labeler half knows 62 % [55, 69] of the answers; CPMI's {words}; "
         "Step surprisal 0.65 [0.60, 0.70], Position 0.55 [0.50, 0.60]."
     )
     assert "it knows too little for 20 % [15, 25] and the answer already for 18 % [12, 24]." in finding.figures
+    assert "The AUC is over 100 solutions (10 right, 90 wrong), by their mean label" in finding.figures
     assert "CPMI and Step surprisal over 100 steps is 0.20 [0.10, 0.30]." in finding.figures
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(2, 54), (54, 9), (100, 0)])
+def test_few_right_or_wrong_final_answers_are_no_evidence(right, wrong):
+    ours = ("Final answers: CPMI", "Mean step, without last steps", 0.85, 0.74, 0.95)
+    (finding,) = findings(card(*CARD, ours, *solutions(right, wrong)))
+    assert not finding.tells and "0.85" not in finding.text and "0.65" not in finding.text
+    assert f"cannot be said: the solutions ({right} right, {wrong} wrong) are too few" in finding.answer
 
 
 def test_where_all_final_answers_are_alike_the_card_says_what_the_labeler_knows():

@@ -7,7 +7,7 @@ from itertools import combinations
 import polars as pl
 
 from cpmi_dagster.benchmarks.agreement import agreement, steps_lacking
-from cpmi_dagster.benchmarks.label_quality import label_aucs
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings
@@ -16,9 +16,6 @@ from cpmi_dagster.reports.labels import in_order, steps_with_truth
 from cpmi_dagster.resources.web.explorer import queries
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
 from cpmi_dagster.resources.web.explorer.snapshot import View
-
-FEWEST = 10
-"""Right steps, and wrong ones, below which an interval is not to be relied on."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,7 @@ class Figures:
         right: steps that most annotators call right.
         wrong: and wrong.
         split: steps of which as many say right as wrong; they are left out.
+        fewest: right steps, and wrong ones, from which on the report uses them.
     """
 
     counts: dict[str, int]
@@ -57,15 +55,16 @@ class Figures:
     split: int
     aucs: list[LabelAuc]
     pairs: list[PairOfAnnotators]
+    fewest: int = FEWEST_OF_EACH
 
     @property
     def are_few(self) -> bool:
         """Whether there are too few right or wrong steps to rely on an interval."""
-        return min(self.right, self.wrong) < FEWEST
+        return min(self.right, self.wrong) < self.fewest
 
 
 def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -> Figures:
-    """The figures of some labels, the same as the report's where their file is the profile's `sources.step_truth`."""
+    """The figures of some labels, as the report has them once enough are judged and their file is its step truth."""
     ids = list(labels)
     trajectories = view.frame(queries.JUDGED_TRAJECTORIES, ids=ids)
     known = [labels[name] for name in trajectories["trajectory_id"]]
