@@ -27,12 +27,16 @@ def write(lake: Lake, key: str, shard: str | None, rows: list[dict]) -> None:
     lake.write(schema.cast(frame), FileRecord(key, shard, "run", "model", "1"))
 
 
-def made_up_home(home: Path | str, labelled: bool = True, soft: bool = True) -> Settings:
-    """Write 100 trajectories of three steps and publish them; number 7 has hostile text."""
+def made_up_home(home: Path | str, labelled: bool = True, soft: bool = True, more: str = "") -> Settings:
+    """Write 100 trajectories of three steps and publish them; number 7 has hostile text.
+
+    Args:
+        more: text after every question.
+    """
     lake = Lake(home, "miniature")
     for shard in range(SHARDS):
         numbers = [number for number in range(COUNT) if number % SHARDS == shard]
-        write(lake, "alignment/trajectories", f"{shard:03d}", [_trajectory(number) for number in numbers])
+        write(lake, "alignment/trajectories", f"{shard:03d}", [_trajectory(number, more) for number in numbers])
         if labelled:
             for key, rows in _labels(numbers).items():
                 write(lake, f"labels/{key}", f"{shard:03d}", rows)
@@ -51,8 +55,8 @@ def soft_label(number: int, step: int, reward_type: str) -> float:
     return {"cpmi": 0.9, "mc": 0.8}.get(reward_type, 0.5)
 
 
-def _trajectory(number: int) -> dict:
-    question = HOSTILE if number == 7 else f"Question {number}: how many eggs?"
+def _trajectory(number: int, more: str = "") -> dict:
+    question = HOSTILE if number == 7 else f"Question {number}: how many eggs?{more}"
     steps = [
         HOSTILE if number == 7 else f"There are {number} + 1 eggs.",
         "So $2 \\cdot 3$ of them.",

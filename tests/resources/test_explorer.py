@@ -114,6 +114,34 @@ def test_a_trajectory_is_found_by_the_users_own_id(client):
     assert identifier(5) in page(client, "/trajectory/mine-5")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        f"/trajectory/{identifier(5)}",
+        "/disagreement/figures?first=cpmi&second=mc&operation=none",
+        "/distributions/figures?types=mc",
+        "/own-labels",
+    ],
+)
+def test_a_trajectory_is_named_by_the_users_own_id_where_it_has_one(client, path):
+    judged(client, 5, 1, "wrong")
+    text = page(client, path)
+    links = re.findall(r'href="/trajectory/t0*(\d+)[^"]*">(?:<code>)?mine-(\d+)\b', text)
+    assert all(number == own for number, own in links) and ("mine-5 <small>" in text or len(links) > 1)
+    assert '"><code>t' not in text
+
+
+def test_the_task_is_shown_where_there_are_several(tmp_path):
+    client = TestClient(explorer(made_up_home(tmp_path)), base_url=OWN)
+    assert "<th>task</th>" in (text := page(client, "/")) and 'name="task"' in text
+    lake, key = Lake(tmp_path, "miniature"), "selection/selected_trajectories"
+    record = lake.record(key)
+    assert record
+    lake.write(lake.read(key).with_columns(task=pl.lit("OWN")), replace(record, again="other"))
+    assert "task" not in page(client, "/").split("SQL of this view")[0]
+
+
 def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client):
     text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     assert "+0.250<small>0.90</small>" in text and "shade-9" in text
@@ -366,7 +394,7 @@ def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, la
     assert (row["rewards"], row["judged"]) == ([1.0, 0.9, 0.9], [0])
     assert read_step_truth([row])[0]["correct"].to_list() == [[True, None, None]]
     assert 'value="wrong" aria-pressed="true"' in page(client, f"/trajectory/{identifier(3)}")
-    assert "0 right, 1 split" in page(client, "/own-labels")
+    assert "step 0 right, step 1 split" in page(client, "/own-labels")
 
 
 def test_a_file_without_annotators_is_read_as_of_one_without_a_name(client, labels):

@@ -13,6 +13,7 @@ from cpmi_dagster.resources.web.explorer.app import explorer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 LONGEST = 300_000
+SCREENS = (1280, 420)
 CHROMIUM = shutil.which("chromium") or ""
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine")
 
@@ -25,8 +26,8 @@ def labels(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory, labels):
-    """Where an explorer of made-up labels is served."""
-    app = explorer(made_up_home(tmp_path_factory.mktemp("explorer")), labels)
+    """Where an explorer of made-up labels is served; its questions are longer than a screen."""
+    app = explorer(made_up_home(tmp_path_factory.mktemp("explorer"), more="\nAnd so on." * 100), labels)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],))
@@ -60,7 +61,7 @@ def page(browser, address):
 
 
 def heading(page, text: str) -> None:
-    playwright.expect(page.locator("h1")).to_have_text(text)
+    playwright.expect(page.locator("h1")).to_contain_text(text)
 
 
 def test_j_and_k_go_to_the_next_trajectory_and_back(page, address):
@@ -107,6 +108,19 @@ def test_mathematics_is_typeset_and_hostile_text_stays_text(page):
     playwright.expect(page.locator(".problem")).to_contain_text("<script>alert('x')</script>")
 
 
+def typeset(page, place: str, text: str) -> None:
+    """Have a place of the page say another text."""
+    page.evaluate(
+        """([place, text]) => {
+            const node = document.querySelector(place);
+            node.textContent = text;
+            delete node.dataset.typeset;
+            typesetAll();
+        }""",
+        [place, text],
+    )
+
+
 @pytest.mark.parametrize(
     "formula",
     [r"\frac{1}{" * 500 + "2" + "}" * 500, r"\begin{matrix}" * 150 + "x" + r"\end{matrix}" * 150, r"\bf " * 900 + "x"],
@@ -114,18 +128,23 @@ def test_mathematics_is_typeset_and_hostile_text_stays_text(page):
 )
 def test_a_formula_that_is_nested_too_deep_stays_text(page, formula):
     page.goto(f"/trajectory/{identifier(3)}")
-    page.evaluate(
-        """(text) => {
-            const place = document.querySelector(".problem");
-            place.textContent = text;
-            delete place.dataset.typeset;
-            typesetAll();
-        }""",
-        f"So ${formula}$, and $x^2$.",
-    )
+    typeset(page, ".problem", f"So ${formula}$, and $x^2$.")
     problem = page.locator(".problem")
     playwright.expect(problem).to_contain_text(f"So ${formula}$, and ")
     playwright.expect(problem.locator(".katex")).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", SCREENS)
+@pytest.mark.parametrize("place", [".problem", "td.text"])
+def test_a_display_formula_stands_on_one_line_and_scrolls_within_its_place(page, width, place):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"/trajectory/{identifier(3)}?types=mc")
+    for formula, is_wide in ((r"15 \text{ roses} \times \ldots", False), (r"15 \text{ roses} \times" * 40 + "1", True)):
+        typeset(page, place, rf"So \[ {formula} \] of them.")
+        shown = page.locator(f"{place} .katex-display")
+        height, seen, whole = shown.evaluate("node => [node.clientHeight, node.clientWidth, node.scrollWidth]")
+        assert 10 < height < 50, "of a line or two"
+        assert seen < width and (whole > seen) == is_wide
 
 
 def test_a_verdict_is_kept_and_shown_without_leaving_the_step(page, address):
@@ -196,6 +215,20 @@ def test_fifty_judged_steps_give_the_figures_that_one_computes_by_hand(page, lab
     alike = sum(said[step] == other[step] for step in shared) / len(shared)
     playwright.expect(page.locator("#agreement tbody td").nth(1)).to_have_text(str(len(shared)))
     playwright.expect(page.locator("#agreement tbody td").nth(2)).to_contain_text(f"{alike:.3f} [")
+
+
+@pytest.mark.parametrize("width", SCREENS)
+def test_the_asked_step_and_its_buttons_are_on_the_screen_whatever_the_length_of_the_problem(page, labels, width):
+    labels.unlink(missing_ok=True)
+    page.set_viewport_size({"width": width, "height": 900})
+    say_name(page, "ann")
+    for judged in range(3):
+        for part in ("#asked", "button[value=right]", "button[value=wrong]"):
+            playwright.expect(page.locator(part)).to_be_in_viewport(ratio=1)
+        judge(page, 1, lambda number, step: "y", judged)
+    page.evaluate("scrollTo(0, 0)")
+    playwright.expect(page.locator("#asked")).not_to_be_in_viewport()
+    playwright.expect(page.locator("button[value=right]")).to_be_in_viewport(ratio=1)
 
 
 def test_figures_follow_the_page(page):

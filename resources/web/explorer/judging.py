@@ -30,7 +30,7 @@ from cpmi_dagster.resources.web.explorer.addresses import (
 from cpmi_dagster.resources.web.explorer.annotation_tools import FORMS, AskedStep
 from cpmi_dagster.resources.web.explorer.figures import figures_of
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel, Verdict, whole_set
-from cpmi_dagster.resources.web.explorer.pages import WHOLE_FILE, Pages, check_step
+from cpmi_dagster.resources.web.explorer.pages import WHOLE_FILE, Pages, check_step, source_ids
 from cpmi_dagster.resources.web.explorer.snapshot import Row, View
 from cpmi_dagster.resources.web.explorer.trajectory import found_trajectory
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
@@ -119,9 +119,11 @@ class Judging:
         """The annotators' labels, and how a profile or another tool uses them."""
         snapshot = self._pages.snapshots.current()
         choice = choice_of(request.query_params, snapshot)
-        shown = {"own": self._own.all(), "path": self._own.path.absolute(), "forms": list(FORMS)}
+        own = self._own.all()
+        shown = {"own": own, "path": self._own.path.absolute(), "forms": list(FORMS)}
         with snapshot.view() as view:
-            return self._pages.page(request, "own_labels.html", view, choice, **shown)
+            ids = source_ids(view, own)
+            return self._pages.page(request, "own_labels.html", view, choice, source_ids=ids, **shown)
 
     def whole_labels(self, request: Request) -> Response:
         """A label for every trajectory as a file: the annotators' word, else the soft labels of a reward type."""

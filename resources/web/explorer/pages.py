@@ -1,5 +1,6 @@
 """The pages of the explorer, each a function from a request to an answer."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,9 @@ class Pages:
         with snapshot.view() as view:
             rows = view.kept_rows(queries.DISTRIBUTIONS, types=choice.types)
             figures = {name: [row for row in rows if row["reward_type"] == name] for name in choice.types}
-            return self.page(request, "distribution_figures.html", view, choice, figures=figures)
+            ends = [step["trajectory_id"] for row in rows for step in (*row["lowest_steps"], *row["highest_steps"])]
+            shown = {"figures": figures, "source_ids": source_ids(view, ends)}
+            return self.page(request, "distribution_figures.html", view, choice, **shown)
 
     def message(self, request: Request, sentence: str, status: int) -> Response:
         """A page that says one sentence."""
@@ -164,6 +167,12 @@ def _compared(request: Request, types: list[str]) -> tuple[str, str, dict[str, A
     second = known("second", text_of(query, "second") or next(name for name in types if name != first), types)
     part = {name: text_of(query, name) for name in ("task", "operation")}
     return first, second, {**part, "position": number_of(query, "position")}
+
+
+def source_ids(view: View, names: Iterable[str]) -> dict[str, str]:
+    """The user's own ids of some trajectories, by trajectory; without those that have none."""
+    rows = view.rows(queries.SOURCE_IDS, ids=sorted(set(names)))
+    return {row["trajectory_id"]: row["source_id"] for row in rows}
 
 
 def check_step(trajectory: Row, step: int) -> None:

@@ -22,7 +22,7 @@ LISTED = f"""
         where trajectory_id > $after and {MATCHES.strip()}
         order by trajectory_id limit $most
     )
-    select trajectory_id, task, question, gold_answer, len(steps) as steps
+    select trajectory_id, source_id, task, question, gold_answer, len(steps) as steps
     from alignment.trajectories where trajectory_id in (select trajectory_id from page)
     order by trajectory_id
 """
@@ -58,6 +58,11 @@ OWN_ID = """
     select trajectory_id
     from alignment.trajectories semi join selection.selected_trajectories using (trajectory_id)
     where source_id = $id order by trajectory_id limit 1
+"""
+
+SOURCE_IDS = """
+    select trajectory_id, source_id from alignment.trajectories
+    where trajectory_id in (select unnest($ids)) and source_id is not null
 """
 
 NEIGHBOURS = f"""
@@ -116,7 +121,7 @@ PAIRS = f"""
                case when sign in ('×', '\\cdot', '\\times') then '*' when sign in ('÷', '\\div') then '/'
                     when sign = '' then 'none' else sign end as operation
         from (
-            select trajectory_id, step_index, t.task, a.soft_label as first, b.soft_label as second,
+            select trajectory_id, t.source_id, step_index, t.task, a.soft_label as first, b.soft_label as second,
                    t.steps[a.step_index + 1] as step, abs(a.soft_label - b.soft_label) as difference,
                    {SIGN} as sign
             from dataset.soft_labels a

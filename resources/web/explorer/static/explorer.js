@@ -50,6 +50,10 @@ function typesetAll() {
   }
 }
 
+function showAsked() {
+  document.getElementById("asked")?.scrollIntoView({ block: "nearest" });
+}
+
 function choose(rows, way) {
   const now = rows.findIndex((row) => row.classList.contains("on"));
   const next = Math.min(Math.max(now + way, 0), rows.length - 1);
@@ -109,6 +113,11 @@ document.addEventListener("click", (event) => {
   const opener = event.target.closest?.("[data-opens]");
   if (opener) document.getElementById(opener.dataset.opens).showModal();
 });
-document.addEventListener("htmx:after:swap", typesetAll);
-document.addEventListener("htmx:after:history:restore", typesetAll);
-typesetAll();
+function onPage() {
+  typesetAll();
+  showAsked();
+}
+
+document.addEventListener("htmx:after:swap", onPage);
+document.addEventListener("htmx:after:history:restore", onPage);
+onPage();
