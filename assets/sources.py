@@ -75,6 +75,7 @@ def sampled_solutions(run: StageRun, shard: str) -> StageOutput:
     settings=["shards", "sources.solution_steps"],
     lineage={
         "row_number": [f"{SAMPLED}.question_number", f"{SAMPLED}.solution"],
+        "input": [f"{SAMPLED}.text"],
         "steps": [f"{SAMPLED}.text"],
     },
 )

@@ -63,7 +63,13 @@ def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(t
     definitions = build_definitions(load_settings("miniature", tmp_path))
     ingested = list(_alike(definitions, PHASES[INGEST]))
     assert ingested[1:] == [
-        ["sources/math_shepherd", "alignment/trajectories", "alignment/rejected_rows"],
+        [
+            "sources/questions",
+            "sources/sampled_solutions",
+            "sources/math_shepherd",
+            "alignment/trajectories",
+            "alignment/rejected_rows",
+        ],
         ["selection/selected_trajectories"],
     ]
     assert {TABLES[key].partitioning for key in ingested[0]} == {None}

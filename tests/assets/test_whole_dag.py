@@ -44,6 +44,8 @@ main()
 """
 MAY_BE_EMPTY = {
     "labels/rejected_trajectories",
+    "sources/questions",
+    "sources/sampled_solutions",
     "sources/step_labels",
     "benchmarks/judge_predictions",
     "reports/training_seeds",

@@ -16,7 +16,7 @@ def ends(origin: ColumnOrigin) -> set[str]:
 
 def test_a_reward_is_followed_to_the_rows_of_the_source_and_the_references():
     assert {
-        "sources.math_shepherd.input",
+        "sources.questions.input",
         "sources.reference_problems.answer",
         "sources.step_labels.reward",
     } <= ends(column_origins("labels.step_rewards.reward"))
