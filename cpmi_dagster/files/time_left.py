@@ -42,9 +42,9 @@ class TimeLeft:
 
     @property
     def words(self) -> str:
-        """How far it is, for a line of a log."""
-        loading = ", loading included" if self._loads else ""
-        return f"{self.done:,} of {self.total:,}, about {self.left():,.0f} s left{loading}"
+        """How far it is, for a line of a log; without a time while only the first part is known, which loads models."""
+        left = "" if self._loads else f", about {self.left():,.0f} s left"
+        return f"{self.done:,} of {self.total:,}{left}"
 
     @property
     def _loads(self) -> bool:

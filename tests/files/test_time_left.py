@@ -17,7 +17,7 @@ def test_the_first_part_counts_only_until_there_is_a_second(clock):
     work = TimeLeft(100)
     clock[0] = 60  # of which 50 load a model
     work.advance(10)
-    assert work.words == "10 of 100, about 540 s left, loading included"
+    assert (work.left(), work.words) == (540, "10 of 100")
     clock[0] = 70
     work.advance(10)
     assert work.left() == 80
@@ -29,7 +29,7 @@ def test_what_an_earlier_run_finished_does_not_count_as_speed(clock):
     work.advance(50)
     clock[0] = 10
     work.advance(10)
-    assert work.words == "60 of 100, about 40 s left, loading included"
+    assert (work.left(), work.words) == (40, "60 of 100")
     clock[0] = 15
     work.advance(10)
     assert work.words == "70 of 100, about 15 s left"
