@@ -26,6 +26,7 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.generation.monte_carlo import sampled
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.resources.dag.declaration import NOTHING_ASKED_FOR
 from cpmi_dagster.resources.dag.label_chunks import (
     roll_out,
     sample_negatives,
@@ -33,7 +34,7 @@ from cpmi_dagster.resources.dag.label_chunks import (
     score_chunk,
     score_controls,
 )
-from cpmi_dagster.resources.dag.stage import NOTHING_ASKED_FOR, model_stage, stage
+from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import Role

@@ -58,6 +58,7 @@ def questions(run: StageRun, shard: str) -> StageOutput:
     inputs=[QUESTIONS],
     settings=["sources.solution_sampling"],
     asks=["sources.solutions_of_each"],
+    unasked=NOT_SAMPLED,
     models=["policy"],
     lineage={"text": [f"{QUESTIONS}.question"]},
 )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.trajectories.judged_rows import Prm800kRow, ProcessBenchRow
-from cpmi_dagster.trajectories.step_rows import MathShepherdRow, QuestionRow, TrlRow
+from cpmi_dagster.trajectories.step_rows import QUESTION, MathShepherdRow, QuestionRow, TrlRow
 from cpmi_dagster.trajectories.text_rows import ChatRow, SolutionRow
 
 NAMES_CHARACTERS, SHOWN_NAME = 200, 40
@@ -41,13 +41,17 @@ class Form(NamedTuple):
         return f"{', '.join(self.fields).replace('|', ' or ')} ({self.name})"
 
     @property
+    def names(self) -> set[str]:
+        """The fields by which rows are of this form, under each name that they may have."""
+        return {name.partition(".")[0] for field in self.fields for name in field.split("|")}
+
+    @property
     def is_judged(self) -> bool:
         """Whether people have judged its steps."""
         return issubclass(self.model, Prm800kRow | ProcessBenchRow)
 
 
-_QUESTION = "question|problem|prompt"
-_QUESTIONS = set(_QUESTION.split("|"))
+_QUESTION = "|".join(QUESTION)
 FORMS = (
     Form(
         "Math-Shepherd",
@@ -138,12 +142,8 @@ def _has(row: Mapping[str, Any], field: str) -> bool:
 def unread(row: Mapping[str, Any]) -> list[str]:
     """The fields of a row that its form does not read."""
     form = form_of(row)
-    return [name for name in row if form is None or name not in _read(form)]
-
-
-def _read(form: Form) -> set[str]:
-    fields = (name.partition(".")[0] for field in form.fields for name in field.split("|"))
-    return {*fields, *form.model.model_fields}
+    read = form.names | set(form.model.model_fields) if form else set()
+    return [name for name in row if name not in read]
 
 
 def refused(row: Mapping[str, Any], place: str) -> SourceError:
@@ -160,7 +160,7 @@ def refused(row: Mapping[str, Any], place: str) -> SourceError:
     loaded = f'"{place}"' if kind is None else f'"{kind}", data_files="{place}"'
     names = {"question": question, "solution": solution}
     maps = " ".join(f"--map {name}={field}" for name, field in names.items() if field != name)
-    alone = "where it has questions alone, `--sample 4` samples their solutions; " if _QUESTIONS & set(row) else ""
+    alone = "where it has questions alone, `--sample 4` samples their solutions; " if set(QUESTION) & set(row) else ""
     return SourceError(
         f"the trajectory source has columns {columns_of(row)}; it needs {NEEDED}; {alone}name its fields, such as "
         f"{maps}, or convert it:\n"

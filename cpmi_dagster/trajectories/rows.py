@@ -126,8 +126,7 @@ def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
     raw = read_row(row)
     if raw.defect is not None:
         raise ValueError(raw.defect)
-    own = {name for field in form.fields for name in field.split("|")}
-    return {name: row[name] for name in row if name not in own} | {"question": raw.question, "steps": raw.steps}
+    return {name: row[name] for name in row if name not in form.names} | {"question": raw.question, "steps": raw.steps}
 
 
 def read_question(row: Row) -> RawRow:

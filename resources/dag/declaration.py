@@ -13,6 +13,7 @@ from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
 
 StageBody = Callable[..., StageOutput]
+NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Declaration:
         settings: dotted paths of the settings it depends on; the seed always counts.
         asks: dotted paths of settings that say which parts are asked for (see `parts`). The body makes those that are
             missing; asked for nothing, it is not called.
+        unasked: why it is empty where nothing is asked for.
         counts_costs: its rows depend on what its inputs cost too.
         models: roles of the models it uses.
         named_models: further models it uses, by name.
@@ -46,6 +48,7 @@ class Declaration:
     inputs: Sequence[str] = ()
     settings: Sequence[str] = ()
     asks: Sequence[str] = ()
+    unasked: str = NOTHING_ASKED_FOR
     counts_costs: bool = False
     models: Sequence[Role] = ()
     named_models: Callable[[Settings], Mapping[str, LanguageModel]] = lambda _: {}

@@ -47,7 +47,6 @@ RESOURCES = {"settings", "lake", "models", "sources", "database", "progress"}
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
 LOG = logging.getLogger(__name__)
-NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 NO_HEAD_ALONE = "empty: no recipe of the profile trains a head on a frozen backbone"
 
 
@@ -184,7 +183,7 @@ class Stage(Declaration):
         fixed = replace(run, lake=run.lake.fixed(), chunks=chunks, facts=wanted.facts, parts=missing)
         if missing == [NOTHING]:
             empty = {key: TABLES[key].schema.create_empty() for key in self.tables}
-            output = StageOutput(empty, notes=[NOTHING_ASKED_FOR])
+            output = StageOutput(empty, notes=[self.unasked])
         else:
             output = self.body(*((fixed, partition) if partition else (fixed,)))
             run.lake.files.look_again()

@@ -158,6 +158,8 @@ def test_what_nobody_samples_makes_nothing_stale(tmp_path):
     settings = profile(tmp_path, shards=1, sources=read, models={})
     lake = run(settings, ROWS, "sources/reference_problems", "alignment")
     assert not lake.has(SAMPLED, "000")
+    run(settings, ASKED, SAMPLED)
+    assert [lake.record(key, "000").notes for key in (ASKED, SAMPLED)] == [[sources.NOT_SAMPLED]] * 2
     run(settings, "selection")  # refuses what is stale
     models = settings.models.model_copy(update={"policy": LanguageModel(**POLICY)})
     other = settings.model_copy(update={"models": models})
