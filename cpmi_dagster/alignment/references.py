@@ -19,10 +19,11 @@ import polars as pl
 
 from cpmi_dagster.answers.extraction import hash_answer
 from cpmi_dagster.answers.fences import boxed_answer
+from cpmi_dagster.answers.gold import answer_text
 from cpmi_dagster.contracts.tables import ReferenceProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text
-from cpmi_dagster.trajectories.row_fields import answer_text, given_answer
+from cpmi_dagster.trajectories.row_fields import given_answer
 
 PUBLISHED = {"gsm8k": ("question", "answer"), "math": ("problem", "solution")}
 QUESTION_FIELDS = ("question", "problem")
@@ -91,12 +92,15 @@ def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, st
 def _other(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
     """Question, solution (or answer, where there is none) and answer of a problem of any other set."""
     question = next((text for field in QUESTION_FIELDS if (text := _text(row, field)) is not None), None)
-    try:
-        solution, answer = _text(row, "solution"), answer_text(row.get("answer"))
-    except ValueError as error:
-        raise SourceError(f"{where} has {error}") from None
-    if question is not None and (solution is not None or row.get("answer") is not None):
-        return question, (answer or "") if solution is None else solution, given_answer(solution, answer) or ""
+    solution, answer = _text(row, "solution"), row.get("answer")
+    if question is not None and (solution is not None or answer is not None):
+        try:
+            gold = given_answer(solution, answer)
+        except ValueError as error:
+            if not isinstance(answer, str):
+                raise SourceError(f"{where}: {error}") from None
+            gold = None
+        return question, str(answer_text(answer) or "").strip() if solution is None else solution, gold or ""
     lacking = "`question` or `problem`" if question is None else "`answer` or `solution`"
     raise SourceError(
         f"{where} has no text in {lacking}; reference problems need `question` or `problem`, and `answer`, `solution` "

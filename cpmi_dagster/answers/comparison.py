@@ -78,10 +78,6 @@ class Comparison:
         """`same` without what is slow: the built-in equivalence leaves doubtful pairs to math-verify."""
         return decide(one, other) is True if self.function is None else self.same(one, other)
 
-    def different(self, one: str, other: str) -> bool:
-        """Whether two answers differ in either order; a function of the user's is asked in the order given alone."""
-        return not self.same(one, other) and (self.function is not None or not self.same(other, one))
-
 
 BUILT_IN = Comparison()
 

@@ -11,8 +11,14 @@ import re
 from cpmi_dagster.answers.conclusions import concluded_value
 from cpmi_dagster.answers.fences import boxed_answer, unwrapped
 
-_STATEMENT = re.compile(r"(?P<mark>the (?:final )?answer is\s*:|####|^(?:a|answer)\s*:)|the (?:final )?answer is",
-                        re.IGNORECASE | re.MULTILINE)  # fmt: skip
+_STATEMENT = re.compile(
+    r"(?P<mark>(?:\bthe (?:final |correct )?|\b(?:final|correct) |^[^\w\n]*)answer\**(?: is)?\s*\**[:=]"
+    r"|####|<answer>|^a\s*:)|the (?:final )?answer is",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CHECK = re.compile(r"\b(?:check|verify|confirm) $", re.IGNORECASE)
+_ANSWER_END = re.compile(r"</answer>", re.IGNORECASE)
+_SENTENCE = re.compile(r"\b(?:is|are|was|were)\b")
 _DISPLAYED = re.compile(r"(?:\\\[|\$\$)\s*(.*?)\s*(?:\\\]|\$\$)", re.DOTALL)
 _NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
 
@@ -33,23 +39,26 @@ def announced_answer(text: str) -> str | None:
     r"""The answer that a text announces.
 
     Returns:
-        What follows the last `####` or `The answer is:`, or is in the last `\boxed{}`, whichever comes last; an
-        `answer is` without a colon counts only where there is no box. None if the text announces no answer.
+        What follows the last `####`, `The answer is:` or `Final answer:`, or is in the last `\boxed{}` or
+        `<answer></answer>`, whichever comes last; an `answer is` without a colon counts only where there is no box.
+        None if the text announces no answer.
     """
     boxed = boxed_answer(text)
-    statements = list(_STATEMENT.finditer(text))
+    statements = [found for found in _STATEMENT.finditer(text) if not _CHECK.search(text[: found.start()][-10:])]
     stated = max((found.start() for found in statements if found["mark"]), default=-1)
     if boxed and stated < max(text.rfind("\\boxed"), text.rfind("\\fbox")):
         return boxed
     end = len(text)
     for statement in reversed(statements):
         # a displayed formula, or the line up to the next sentence
-        rest = text[statement.end() : end].lstrip(" \t\r\n:*")
+        rest = _ANSWER_END.split(text[statement.end() : end], maxsplit=1)[0].lstrip(" \t\r\n:=*")
         if displayed := _DISPLAYED.match(rest):
             answer = unwrapped(displayed.group(1))
         else:
-            line = _NEXT_SENTENCE.split(rest.split("\n", maxsplit=1)[0], maxsplit=1)[0].strip(" \t\r*")
-            answer = unwrapped(boxed_answer(line) or line)
+            line = _NEXT_SENTENCE.split(rest.split("\n", maxsplit=1)[0], maxsplit=1)[0].rstrip(" \t\r*.")
+            is_sentence = not statement[0].lower().rstrip(" :=*").endswith("is") and _SENTENCE.search(line)
+            value = concluded_value(f"{line}.") if is_sentence else None
+            answer = unwrapped(boxed_answer(line) or value or line)
         if answer:
             return answer
         end = statement.start()

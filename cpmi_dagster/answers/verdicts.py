@@ -41,7 +41,7 @@ _CONGRUENCE = re.compile(r"\\(?:[pb]?mod|equiv|cong|mid)(?![A-Za-z])")
 
 
 def is_equivalent(gold: str, candidate: str) -> bool:
-    """Whether two answers are mathematically the same. Never raises on any text, never hangs."""
+    """Whether two answers are mathematically the same, either way round. Never raises on any text, never hangs."""
     verdict = decide(gold, candidate)
     return _verified(gold, candidate) if verdict is None else verdict
 
@@ -125,9 +125,14 @@ def squeeze(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-@lru_cache(maxsize=CACHED_VERDICTS)
 def _verified(gold: str, candidate: str) -> bool:
-    return math_verify.verify(plain_text(gold), plain_text(candidate))
+    """The verdict of math-verify on two answers in one order, whichever is the gold answer."""
+    return _verified_pair(*sorted((plain_text(gold), plain_text(candidate))))
+
+
+@lru_cache(maxsize=CACHED_VERDICTS)
+def _verified_pair(one: str, other: str) -> bool:
+    return math_verify.verify(one, other)
 
 
 def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:

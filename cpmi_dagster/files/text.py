@@ -5,6 +5,7 @@ in_markdown("![x](//evil.example)")  ->  \!\[x\](//evil.example)    shown, and n
 """
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator
 NOT_UTF8 = re.compile("[\udc80-\udcff]")
 # control characters, marks that reverse the direction of writing, other ends of lines, halves of characters
 NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+LONGEST_PLAIN = 32
 MARKDOWN_SIGNS = re.compile(r"[\\&|`*_\[\]{}()<>#!~]")
 # a backslash before these would not hold in a table, where rows are cut at `|` first
 MARKDOWN_REFERENCES = {"&": "&amp;", "\\": "&#92;", "|": "&#124;"}
@@ -46,9 +48,19 @@ FilledText = Annotated[Text, AfterValidator(_filled)]
 Identifier = Annotated[str | int, BeforeValidator(_identifier)]
 
 
-def number_text(value: float) -> str:
-    """A number as one would write it: 18 for 18 and for 18.0, which is what many formats make of it."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def number_text(value: Any) -> str:
+    """A number as one would write it: 18 for `18.0`, 0.00001 for `1e-05`; as it is if that would be long.
+
+    Args:
+        value: a number of any type, or its text.
+    """
+    try:
+        plain = f"{Decimal(str(value)):f}"
+    except ArithmeticError:  # a fraction
+        return str(value)
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return str(value) if len(plain) > LONGEST_PLAIN else "0" if plain == "-0" else plain
 
 
 def counted(count: int, what: str, several: str | None = None) -> str:

@@ -151,6 +151,6 @@ def _distinct(gold: str, proposed: Iterable[HardNegative], count: int, compariso
         if len(chosen) == count:
             break
         earlier = (gold, *(other.answer for other in chosen))
-        if all(comparison.different(answer, negative.answer) for answer in earlier):
+        if not any(comparison.same(answer, negative.answer) for answer in earlier):
             chosen.append(negative)
     return chosen

@@ -95,6 +95,8 @@ _BEFORE = [
     ("fraction", re.compile(r"\\[dtc]?frac\s*\{?-?$")),
 ]
 _FACTOR = re.compile(rf"\s*(?:{parts.SYMBOL}|[A-Z](?![A-Za-z]))")
+_EXPONENT = re.compile(r"[eE][-+]?[0-9]")
+_SCIENTIFIC = re.compile(r"(?:\\times|\\cdot|[*×·xX])\s*10\s*(?=\^|\*\*|[⁰¹²³⁴-⁹⁻])")
 _MORE_OF_TERM = re.compile(rf"\s*(?:[-+:/]|\\[dtc]?frac)|{_FACTOR.pattern}")
 
 
@@ -166,7 +168,7 @@ def _moved(answer: str, numbers: list[_Number], offset: int) -> str | None:
         if scaled < number.least:
             return None
         text, before, after = number.write(scaled), answer[: number.start], answer[number.start + len(number.text) :]
-        if text == "1" and number.role == "inner" and _FACTOR.match(after):
+        if text == "1" and number.role == "inner" and _FACTOR.match(after) and not _EXPONENT.match(after):
             text, after = "", after.lstrip()
         elif len(text) > 1 and _BARE_ARGUMENT.search(before):
             text = f"{{{text}}}"
@@ -175,14 +177,14 @@ def _moved(answer: str, numbers: list[_Number], offset: int) -> str | None:
 
 
 def _numbers(answer: str) -> Iterator[_Number]:
-    """The numbers of an answer; subscripts, degrees of roots and powers of units are left out."""
+    r"""The numbers of an answer, without subscripts, degrees of roots, powers of units and the 10 of `\times 10^3`."""
     pattern = _NUMBER if re.search(r"[(\[]|\\\{", answer) else _NUMBER_WITH_COMMAS
-    end = 0
+    end, bases = 0, {found.end() for found in _SCIENTIFIC.finditer(answer)}
     while found := pattern.search(answer, end):
         before = answer[: found.start()]
         is_argument = found[0][0] != "." and _BARE_ARGUMENT.search(before) is not None
         end = found.start() + 1 if is_argument else found.end()
-        if not _NO_ANSWER_PART.search(before):
+        if not _NO_ANSWER_PART.search(before) and found.end() not in bases:
             role, least = _role(before, answer[end:], is_argument)
             yield _Number(found.start(), answer[found.start() : end], role, least)
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, Unpack
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import announced_answer, extract_answer
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.answers.verdicts import equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.errors import ScoringError, SettingsError
@@ -31,7 +32,6 @@ from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ReadingOptions, loaded_model
-from cpmi_dagster.trajectories.row_fields import answer_text
 from cpmi_dagster.trajectories.solution_text import split_steps
 from cpmi_dagster.trajectories.text_rows import message_text
 
@@ -62,12 +62,12 @@ class CompletionReward(NamedTuple):
     """The reward of a completion and its parts.
 
     Attributes:
-        outcome: 1 if its final answer is the gold answer, else 0.
+        outcome: 1 if its final answer is the gold answer, else 0; None if one of the two was not found.
         steps: of each step; none where the completion could not be scored.
-        total: the outcome and the steps taken together, each with its weight; without steps, the outcome alone.
+        total: the outcome and the steps taken together, each with its weight; what is lacking counts 0.
     """
 
-    outcome: float
+    outcome: float | None
     steps: list[float]
     total: float
 
@@ -110,7 +110,9 @@ class RewardFunction:
         rewards = self.in_parts(prompts, completions, **columns)
         if log := columns.get("log_metric"):
             scored = [self.over_steps(reward.steps) for reward in rewards if reward.steps]
-            log(f"{self.name}/outcome", fmean(reward.outcome for reward in rewards))
+            outcomes = [reward.outcome for reward in rewards if reward.outcome is not None]
+            log(f"{self.name}/outcome", fmean(outcomes or [0.0]))
+            log(f"{self.name}/no_answer", 1 - len(outcomes) / len(rewards))
             log(f"{self.name}/steps", fmean(scored or [0.0]))
             log(f"{self.name}/unscored", 1 - len(scored) / len(rewards))
         return [reward.total for reward in rewards]
@@ -127,9 +129,8 @@ class RewardFunction:
         if len({len(values) for values in given.values()}) > 1:
             counts = ", ".join(f"{len(values)} `{name}`" for name, values in given.items())
             raise ScoringError(f"the reward function was called with {counts}; give as many of each")
-        texts, golds = list(map(text_of, completions)), list(map(_gold_answer, used[self.answers]))
-        found = [extract_answer(text) for text in texts]
-        same = equivalent(golds, [answer or "" for answer in found])
+        texts = list(map(text_of, completions))
+        golds, outcomes = _outcomes(used[self.answers], [extract_answer(text) for text in texts])
         rows = [
             {"question": question, "steps": split_steps(text), "gold_answer": gold, "negative_answers": wrong}
             for question, text, gold, wrong in zip(
@@ -145,14 +146,13 @@ class RewardFunction:
             logger.warning(
                 "%d of %d completions have no step rewards: %s", len(scores.reasons), len(rows), scores.reasons[0]
             )
-        outcomes = [float(is_same and answer is not None) for is_same, answer in zip(same, found, strict=True)]
         return [
             CompletionReward(outcome, steps, self._total(outcome, steps))
             for outcome, steps in zip(outcomes, scores.rewards, strict=True)
         ]
 
-    def _total(self, outcome: float, steps: Sequence[float]) -> float:
-        return self.outcome_weight * outcome + (self.step_weight * self.over_steps(steps) if steps else 0.0)
+    def _total(self, outcome: float | None, steps: Sequence[float]) -> float:
+        return self.outcome_weight * (outcome or 0.0) + (self.step_weight * self.over_steps(steps) if steps else 0.0)
 
     def compute_score(
         self, data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any] | None = None
@@ -243,10 +243,23 @@ def reward_function(
     return RewardFunction(f"{reward}_reward", score_steps, OVER_STEPS[over_steps], outcome_weight, step_weight, answers)
 
 
-def _gold_answer(value: Any) -> str:
-    """The answer that a column has, or announces in a worked solution."""
-    text = answer_text(value) or ""
-    return announced_answer(text) or text
+def _outcomes(column: Sequence[Any], found: Sequence[str | None]) -> tuple[list[str | None], list[float | None]]:
+    """Gold answers as they are read, and whether each final answer is its gold answer; None if one is not found."""
+    golds: list[str | None] = []
+    unread: list[str] = []
+    for number, value in enumerate(column):
+        try:
+            golds.append(read_gold_answer(value))
+        except ValueError as error:
+            golds.append(None)
+            unread.append(f"row {number} (from 0): {error}")
+    same = equivalent([gold or "" for gold in golds], [answer or "" for answer in found])
+    if unread:
+        logger.warning("%d of %d gold answers cannot be read: %s", len(unread), len(golds), unread[0])
+    if lacking := found.count(None):
+        logger.warning("no final answer was found in %d of %d completions; none of them counts", lacking, len(found))
+    pairs = zip(golds, found, same, strict=True)
+    return golds, [None if None in (gold, answer) else float(is_same) for gold, answer, is_same in pairs]
 
 
 def text_of(text: Text) -> str:
@@ -270,7 +283,7 @@ def _labelled(
             **row,
             "id": str(number),
             "negative_answers": row["negative_answers"]
-            or _wrong_answers(row["gold_answer"], count, seed, row["question"]),
+            or (row["gold_answer"] and _wrong_answers(row["gold_answer"], count, seed, row["question"])),
         }
         for number, row in enumerate(rows)
     ]

@@ -24,13 +24,13 @@ def position(evidence: Evidence) -> pl.DataFrame:
 
 
 def final_answer(evidence: Evidence) -> pl.DataFrame:
-    """1 at every step of a trajectory whose final answer is right, else 0: an outcome label."""
-    return evidence.steps.select(*STEP, reward=_is_right(evidence))
+    """1 at every step of a trajectory whose final answer is right, 0 if it is wrong: an outcome label."""
+    return _with_final_answer(evidence).select(*STEP, reward=_is_right(evidence))
 
 
 def final_answer_position(evidence: Evidence) -> pl.DataFrame:
     """1 where the final answer is right, else `position`."""
-    return evidence.steps.select(*STEP, reward=pl.max_horizontal(_is_right(evidence), _earliness()))
+    return _with_final_answer(evidence).select(*STEP, reward=pl.max_horizontal(_is_right(evidence), _earliness()))
 
 
 def step_length(evidence: Evidence) -> pl.DataFrame:
@@ -91,6 +91,12 @@ def other_step(evidence: Evidence) -> pl.DataFrame:
 def _earliness() -> pl.Expr:
     count = pl.col("steps").list.len()
     return 1 - (pl.col("step_index") + 1) / count
+
+
+def _with_final_answer(evidence: Evidence) -> pl.DataFrame:
+    """The steps of trajectories in which a final answer was found: of the others it is not known, and not wrong."""
+    found = evidence.trajectories.filter(pl.col("final_answer").is_not_null())
+    return evidence.steps.join(found, on="trajectory_id", how="semi")
 
 
 def _is_right(evidence: Evidence) -> pl.Expr:

@@ -28,7 +28,7 @@ from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
-from cpmi_dagster.rewards.step_rewards import step_rewards
+from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.controls import control_logprobs
 from cpmi_dagster.scoring.logprobs import answer_logprobs
@@ -144,6 +144,7 @@ def label_in_full(
     rows = steps.explode("step_index", "step").join(labels, on=["trajectory_id", "step_index"])
     rows = rows.sort("row", pl.col("reward_type").cast(pl.Enum(types)), "step_index").drop("row")
     to_id = {"trajectory_id": "id"}
+    notes += notes_on_unlabelled(made, given.frame.height, types)
     return LabelledSteps(rows.rename(to_id), rejected.rename(to_id), notes)
 
 

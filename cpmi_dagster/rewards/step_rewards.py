@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from cpmi_dagster.contracts.tables import StepRewards
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.registry import reward_type
 
@@ -34,14 +35,23 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
 
 
 def notes_on_unlabelled(rewards: pl.DataFrame, trajectories: int, types: Iterable[str]) -> list[str]:
-    """A sentence for each reward type that is the corpus's own labels, or the truth, where trajectories have none.
+    """A sentence for each reward type that trajectories have none of, since they lack what it is made from.
+
+    These are the corpus's own labels, the truth, and types of the final answer.
 
     Args:
         rewards: columns of `labels.step_rewards`.
         trajectories: how many there are.
         types: names of reward types.
     """
-    given = [name for name in types if reward_type(name).kind == "corpus" or reward_type(name).needs.truth]
-    counts = {name: trajectories - rewards.filter(reward_type=name)["trajectory_id"].n_unique() for name in given}
-    lacking = [(name, count) for name, count in counts.items() if count]
-    return [f"`{name}` has no rewards for {count:,} trajectories that have no labels" for name, count in lacking]
+    notes = []
+    for name, entry in ((name, reward_type(name)) for name in types):
+        if entry.kind == "corpus" or entry.needs.truth:
+            lacking = "that have no labels"
+        elif entry.takes_final_answer:
+            lacking = "in which no final answer is found"
+        else:
+            continue
+        if count := trajectories - rewards.filter(reward_type=name)["trajectory_id"].n_unique():
+            notes.append(f"`{name}` has no rewards for {counted(count, 'trajectory', 'trajectories')} {lacking}")
+    return notes

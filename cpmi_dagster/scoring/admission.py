@@ -153,7 +153,7 @@ def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) ->
         raise ScoringError(f"{name}: step {steps.index(None)} (from 0) is null; give its text")
     for rank, answer in answers.items():
         if not (answer or "").strip():
-            raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give its text")
+            raise ScoringError(f"{name}: {answer_name(rank)} is empty; give its text")
 
 
 def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool) -> _Texts:
@@ -174,7 +174,7 @@ def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted
     )
 
 
-def _answer_name(rank: int) -> str:
+def answer_name(rank: int) -> str:
     return "the gold answer" if rank == GOLD_RANK else f"hard negative {rank}"
 
 
@@ -184,7 +184,7 @@ def _check_tokens(
     """Refuse texts that tokenise to nothing, and more tokens than the model reads."""
     for rank, target in trajectory.targets.items():
         if target in without_answer:
-            answer = f"{_answer_name(rank)} {texts.answers[rank]!r}"
+            answer = f"{answer_name(rank)} {texts.answers[rank]!r}"
             raise ScoringError(f"{answer} tokenises to nothing; give it another text")
     if not all(trajectory.prompts):
         raise ScoringError("its question tokenises to nothing; use a labeler whose tokenizer covers its text")

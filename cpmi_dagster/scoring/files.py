@@ -17,6 +17,7 @@ from typing import Annotated, Any, Unpack
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
+from cpmi_dagster.answers.gold import answer_text
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.file_states import file_digest
@@ -34,7 +35,6 @@ from cpmi_dagster.scoring.trajectories import (
     loaded_model,
     score_in_full,
 )
-from cpmi_dagster.trajectories.row_fields import answer_text
 from cpmi_dagster.trajectories.rows import with_steps
 
 OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
@@ -51,8 +51,8 @@ class InputLine(BaseModel):
     id: Identifier
     question: Text
     steps: BoundedList[FilledText]
-    gold_answer: Annotated[Text, BeforeValidator(lambda value: value if isinstance(value, str) else answer_text(value))]
-    negative_answers: BoundedList[Text] | None = None
+    gold_answer: Annotated[str, BeforeValidator(answer_text)]
+    negative_answers: Annotated[BoundedList[str] | None, BeforeValidator(answer_text)] = None
 
     @model_validator(mode="before")
     @classmethod

@@ -17,13 +17,14 @@ from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, get_typ
 import polars as pl
 from pydantic import ValidationError
 
+from cpmi_dagster.answers.gold import answer_text, read_gold_answer
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import HardNegatives, RejectedTrajectories
 from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint, first_line
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.scoring.admission import GOLD_RANK, check_complete
+from cpmi_dagster.scoring.admission import GOLD_RANK, answer_name, check_complete
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import STAGE, answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
@@ -31,6 +32,7 @@ from cpmi_dagster.trajectories.rows import with_steps
 
 Group = TypeVar("Group", bound=Frozen)
 BATCH_SEQUENCES = 64
+ANSWERS = ("gold_answer", "negative_answers")
 
 INPUT_COLUMNS: dict[str, pl.DataType] = {
     "id": pl.String(),
@@ -174,13 +176,13 @@ def prepared(
     sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
     given = check_trajectories(as_frame(trajectories))
     reasons: dict[str, str] = {}
+    read: list[dict[str, Any]] = []
     for row in given.iter_rows(named=True):
-        listed = dict(enumerate(row["negative_answers"] or (), start=GOLD_RANK + 1)) if contrasted else {}
         try:
-            check_complete(row, {GOLD_RANK: row["gold_answer"], **listed})
+            read.append(_with_answers(row, contrasted))
         except ScoringError as error:
             reasons[row["trajectory_id"]] = str(error)
-    frame = given.filter(~pl.col("trajectory_id").is_in(list(reasons)))
+    frame = pl.DataFrame(read, schema=given.schema)
     loaded = model if isinstance(model, LoadedModel) else loaded_model(model, options)
     negatives = HardNegatives.create_empty()
     if contrasted:
@@ -188,6 +190,23 @@ def prepared(
     rejected = [(trajectory_id, STAGE, reason) for trajectory_id, reason in reasons.items()]
     refusals = pl.DataFrame(rejected, RejectedTrajectories.create_empty().schema, orient="row")
     return Prepared(frame, negatives, loaded, refusals)
+
+
+def _with_answers(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
+    """A complete row with its answers read.
+
+    Raises:
+        ScoringError: it is not complete, or an answer holds none.
+    """
+    listed = row["negative_answers"] if contrasted else None
+    answers: dict[int, str | None] = {}
+    for rank, given in enumerate((row["gold_answer"], *(listed or ())), start=GOLD_RANK):
+        try:
+            answers[rank] = read_gold_answer(given)
+        except ValueError as error:
+            raise ScoringError(f"trajectory `{row['trajectory_id']}`: {answer_name(rank)}: {error}") from error
+    check_complete(row, answers)
+    return {**row, "gold_answer": answers.pop(GOLD_RANK), "negative_answers": listed and list(answers.values())}
 
 
 def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
@@ -243,6 +262,8 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
     """
     try:
         given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
+        if isinstance(given, Sequence):
+            given = [row | {name: answer_text(row[name]) for name in ANSWERS if name in row} for row in given]
         frame = pl.DataFrame(given, infer_schema_length=None)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise ScoringError(
@@ -280,6 +301,9 @@ def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
             f"the trajectories lack the column `{missing[0]}`; give them the columns question, steps and gold_answer "
             "(id and negative_answers may be left out)"
         )
+    if (golds := trajectories["gold_answer"]).dtype.is_numeric() or golds.dtype == pl.Object:
+        texts = pl.Series([answer_text(value) for value in golds], dtype=pl.String, strict=False)
+        trajectories = trajectories.with_columns(gold_answer=texts)
     for name, wanted in INPUT_COLUMNS.items():
         given = trajectories.schema[name]
         is_empty = given == pl.Null() or (wanted == pl.List and given == pl.List(pl.Null()))

@@ -1,6 +1,6 @@
 """What rows of every form share: the raw row that each becomes, and the types of its fields.
 
-gold_answer  5, "5", null, ""        ->  "5", "5", None, None
+gold_answer  5, "$5$.", null, ""     ->  "5", "5", None, None        (see `answers.gold`)
 labels       [true, 0, "+"]          ->  ["+", "-", "+"]
 steps        "['2 + 3 = 5.']"        ->  ["2 + 3 = 5."]       a list that a cell of CSV holds as text
 """
@@ -10,16 +10,16 @@ import json
 from collections.abc import Sequence
 from io import StringIO
 from itertools import pairwise
-from math import isfinite
 from token import NL, STRING
 from tokenize import generate_tokens
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator
 
-from cpmi_dagster.answers.extraction import announced_answer, extract_answer
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.files.text import Text, encodable, number_text
+from cpmi_dagster.files.text import Text, encodable
 from cpmi_dagster.trajectories.step_segments import clean
 
 MARKS = {True: "+", False: "-", "+": "+", "-": "-"}
@@ -44,36 +44,23 @@ class RawRow(NamedTuple):
     split: str | None = None
 
 
-def answer_text(value: Any) -> str | None:
-    """A gold answer as text; a number is an answer too, a blank text is none.
-
-    Raises:
-        ValueError: it is neither, as a truth value, a list, or what is not a finite number.
-    """
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return clean(encodable(value)) or None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or (isinstance(value, float) and not isfinite(value))
-    ):
-        raise ValueError(f"a gold answer of the wrong kind, {type(value).__name__}; write text or a number")
-    return number_text(value)
-
-
-def given_answer(solution: str | None, answer: str | None) -> str | None:
+def given_answer(solution: Any, answer: Any) -> str | None:
     """The gold answer of a problem that has a solution, an answer, or both; None where neither states one.
 
-    An `answer` beside a `solution` is the answer as it is. Alone, one of a single line is what it announces or the
-    answer itself; any other text is a solution, and the answer what that ends in.
+    Beside a solution, `answer` is read as a gold answer. Alone it may be a solution: it is what that ends in.
+
+    Raises:
+        ValueError: a field is of the wrong kind, or an `answer` beside a solution holds no answer.
     """
-    if solution is not None:
-        return answer or extract_answer(solution)
-    if answer is None:
-        return None
-    return extract_answer(answer) if "\n" in answer else announced_answer(answer) or answer
+    if solution is not None and not isinstance(solution, str):
+        raise ValueError("`solution`: it must be text")
+    try:
+        gold = read_gold_answer(answer)
+    except ValueError as error:
+        gold = extract_answer(answer) if isinstance(answer, str) and solution is None else None
+        if gold is None:
+            raise ValueError(f"`answer`: {error}") from error
+    return gold or (extract_answer(solution) if solution else None)
 
 
 def id_text(value: Any) -> str | None:
@@ -118,7 +105,7 @@ def _filled(text: str) -> str:
     return text
 
 
-Answer = Annotated[str | None, BeforeValidator(answer_text)]
+Answer = Annotated[str | None, BeforeValidator(read_gold_answer)]
 Filled = Annotated[Text, AfterValidator(_filled)]
 Mark = Annotated[str, BeforeValidator(_mark)]
 Listed = Annotated[BoundedList[Item], BeforeValidator(listed)]

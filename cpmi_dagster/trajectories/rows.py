@@ -115,7 +115,7 @@ def read_row(row: Row, steps: Splitting = AUTO) -> RawRow:
 def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A row whose solution is a chat or one text as one of question and steps; any other row as it is.
 
-    Its other fields stay, and the text is split as `auto` does.
+    Its other fields stay, the gold answer unread, and the text is split as `auto` does.
 
     Raises:
         ValueError: it cannot be split.
@@ -123,7 +123,7 @@ def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
     form = form_of(row)
     if form is None or not issubclass(form.model, SolutionRow):
         return row
-    raw = read_row(row)
+    raw = read_row({name: value for name, value in row.items() if name != "gold_answer"})
     if raw.defect is not None:
         raise ValueError(raw.defect)
     return {name: row[name] for name in row if name not in form.names} | {"question": raw.question, "steps": raw.steps}

@@ -85,18 +85,18 @@ class QuestionAlone(BaseModel):
     question: Filled = Field(validation_alias=AliasChoices(*QUESTION))
     id: Identifier | None = None
     gold_answer: Answer = None
-    answer: Answer = None
-    solution: Text | None = None
+    answer: Any = None
+    solution: Any = None
     task: Text | None = None
     split: Text | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _of_what_is_filled(cls, row: Any) -> Any:
-        """Where the gold answer is given, an answer and a solution may be of any kind."""
+        """Where no gold answer is given, that of the answer and the solution."""
         given = {name: value for name, value in row.items() if value is not None}
-        others = ("answer", "solution") if "gold_answer" in given else ()
-        return {name: value for name, value in given.items() if name not in others}
+        gold = {} if "gold_answer" in given else {"gold_answer": given_answer(row.get("solution"), row.get("answer"))}
+        return given | gold
 
     def raw(self) -> RawRow:
         """The row without steps."""
@@ -105,7 +105,7 @@ class QuestionAlone(BaseModel):
             task=clean(self.task or ""),
             source_id=id_text(self.id),
             question=self.question,
-            gold_answer=self.gold_answer or given_answer(self.solution, self.answer),
+            gold_answer=self.gold_answer,
             split=clean(self.split or "") or None,
         )
 

@@ -82,8 +82,21 @@ def test_what_cannot_be_scored_has_its_outcome_alone_and_is_logged(labeler, capl
     assert (empty, long) == (0.0, 1.0) and right > 1
     assert "2 of 3 completions have no step rewards" in caplog.text
     assert logged == pytest.approx(
-        {"cpmi_reward/outcome": 2 / 3, "cpmi_reward/steps": right - 1, "cpmi_reward/unscored": 2 / 3}
+        {
+            "cpmi_reward/outcome": 1,
+            "cpmi_reward/no_answer": 1 / 3,
+            "cpmi_reward/steps": right - 1,
+            "cpmi_reward/unscored": 2 / 3,
+        }
     )
+
+
+def test_a_final_answer_or_gold_answer_that_is_not_found_is_neither_right_nor_wrong(labeler, caplog):
+    reward = reward_function(labeler)
+    rows = reward.in_parts([QUESTION] * 4, [RIGHT, "So it is more.", RIGHT, RIGHT], gold_answer=[5.0, "5", "nan", "6"])
+    assert [row.outcome for row in rows] == [1.0, None, None, 0.0]
+    assert "no final answer was found in 1 of 4 completions" in caplog.text
+    assert "1 of 4 gold answers cannot be read: row 2 (from 0): `nan` is no answer" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """The public call: a polars frame in, polars frames out, one sentence for what is wrong."""
 
+from decimal import Decimal
+
+import pandas as pd
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -50,13 +53,38 @@ def test_a_model_folder_is_loaded(qwen3, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "golds",
+    [
+        [72, 2],
+        [72.0, 2.0],
+        [Decimal("72.0"), Decimal(2)],
+        ["$72$", "\\boxed{2}"],
+        ["48 + 24 = <<48+24=72>>72\n#### 72", "The answer is: 2"],
+    ],
+)
+def test_gold_answers_are_read_whatever_they_are_written_as(qwen3, golds):
+    expected = score_trajectories(FRAME, qwen3, templates=1)
+    rows = [{**row, "gold_answer": gold} for row, gold in zip(FRAME.to_dicts(), golds, strict=True)]
+    negatives = [{**row, "negative_answers": [float(answer) for answer in row["negative_answers"]]} for row in rows]
+    for given in (rows, negatives, pd.DataFrame(rows), pl.DataFrame(rows, strict=False)):
+        assert_frame_equal(score_trajectories(given, qwen3, templates=1), expected)
+
+
+def test_a_row_whose_gold_answer_holds_none_is_rejected_alone(qwen3):
+    rows = FRAME.with_columns(gold_answer=pl.Series(["72", "1 + 1 is two. So it is."]))
+    result = score_in_full(rows, qwen3, templates=1)
+    assert set(result.scores["id"]) == {"a"}
+    assert "the gold answer: a text that announces no answer" in result.rejected["reason"].item()
+
+
+@pytest.mark.parametrize(
     ("frame", "words"),
     [
         (FRAME.drop("gold_answer"), "lack the column `gold_answer`"),
         (FRAME.with_columns(id=pl.lit("a")), "id `a` is in rows 0, 1"),
         (FRAME.with_columns(id=pl.Series(["a", None])), "row 1 (from 0) of the trajectories has no `id`"),
         (FRAME.with_columns(steps=pl.lit("48 / 2 = 24")), "column `steps` of the trajectories contains String"),
-        (FRAME.with_columns(gold_answer=pl.lit(72)), "column `gold_answer` of the trajectories contains Int32"),
+        (FRAME.with_columns(gold_answer=pl.lit(True)), "column `gold_answer` of the trajectories contains Boolean"),
     ],
 )
 def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, words):

@@ -171,10 +171,10 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({**QUESTION, "steps": ["It is 2.", " "]}, "`steps.1`: it is empty"),
         ({**QUESTION, "labels": [True]}, "2 steps but 1 labels"),
         ({**QUESTION, "labels": [True, "perhaps"]}, "`labels.1`: a label is true, false, 1, 0, `+` or `-`"),
-        ({**QUESTION, "gold_answer": True}, "`gold_answer`: a gold answer of the wrong kind, bool"),
-        ({**QUESTION, "gold_answer": ["2"]}, "a gold answer of the wrong kind, list"),
-        ({**QUESTION, "gold_answer": {}}, "a gold answer of the wrong kind, dict"),
-        ({**QUESTION, "gold_answer": float("nan")}, "a gold answer of the wrong kind, float"),
+        ({**QUESTION, "gold_answer": True}, "`gold_answer`: an answer of the wrong kind, bool"),
+        ({**QUESTION, "gold_answer": ["2"]}, "an answer of the wrong kind, list"),
+        ({**QUESTION, "gold_answer": {}}, "an answer of the wrong kind, dict"),
+        ({**QUESTION, "gold_answer": float("nan")}, "`NaN` is no answer, it stands for a missing value"),
         ({**QUESTION, "id": 1.5}, "`id`: it must be text or a whole number"),
         ({**PROCESSBENCH, "label": 2}, "`label` is step 2 (from 0) of 2 steps"),
         ({**PROCESSBENCH, "steps": []}, "`steps`: it is empty"),
@@ -308,7 +308,7 @@ def test_a_question_alone_has_its_gold_answer_or_that_of_its_solution(row, answe
     [
         ({"text": "2 + 3?"}, "the row has columns text; it needs a text in question or problem or prompt"),
         ({"question": " "}, "`question`: it is empty"),
-        ({"question": "2 + 3?", "answer": ["5"]}, "`answer`: a gold answer of the wrong kind"),
+        ({"question": "2 + 3?", "answer": ["5"]}, "`answer`: an answer of the wrong kind"),
         (Unreadable("{", "not JSON", "line 1"), "not JSON"),
     ],
 )

@@ -15,13 +15,14 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from math_verify import LatexExtractionConfig, parse, verify
-from sympy import And, Or, Set
+from sympy import And, Or, Set, Symbol
 
 PAIR_SECONDS = 4.0
 MEMORY_BYTES = 4 << 30
 WARM_UP = (r"\sin^2 x + \cos^2 x", "1")
 COMPARED = re.compile(r"[<>]|\\(?:le|ge|ne)(?![A-Za-z])")
 JOINT = re.compile(r"\b(?:and|or)\b")
+MEMBER = re.compile(r"\s*([A-Za-z])\s*\\in(?![A-Za-z])")
 
 
 def limit_memory() -> None:
@@ -53,7 +54,12 @@ def parsed(formula: str) -> list[Any]:
 
 
 def solved(formula: str) -> tuple[set[Any], Any]:
-    """The unknown of inequalities joined by `and` or `or`, and the numbers that they allow it; a set has no unknown."""
+    r"""The unknown of inequalities joined by `and` or `or`, and the numbers that they allow it; a set has no unknown.
+
+    The unknown of a membership, such as `x \in [0, 5)`, is its letter.
+    """
+    if member := MEMBER.match(formula):
+        return {Symbol(member[1])}, parsed(formula[member.end() :])[0]
     parts = [[parsed(part)[0] for part in re.split(r"\band\b", text)] for text in re.split(r"\bor\b", formula)]
     if isinstance(parts[0][0], Set):
         return set(), parts[0][0]
@@ -61,19 +67,24 @@ def solved(formula: str) -> tuple[set[Any], Any]:
     return condition.free_symbols, condition.as_set()
 
 
+def is_same(one: Any, other: Any) -> bool:
+    """Whether math-verify accepts one for the other, or the other for the one: it is not symmetric."""
+    return bool(verify(one, other, timeout_seconds=None)) or bool(verify(other, one, timeout_seconds=None))
+
+
 def judge(gold: str, candidate: str) -> bool:
     """The verdict on two formulas without fences; a pair that math-verify or sympy fails on is not equivalent."""
     if COMPARED.search(gold + candidate):
         try:
             (unknown, allowed), (other_unknown, other) = solved(gold), solved(candidate)
-            if unknown and other_unknown and unknown != other_unknown:
+            if unknown and other_unknown and {*map(str, unknown)} != {*map(str, other_unknown)}:
                 return False
-            return bool(verify(allowed, other, timeout_seconds=None))
+            return is_same(allowed, other)
         except Exception:  # sympy solves few inequalities, and fails on the others in any way
             if JOINT.search(gold + candidate):
                 return False
     try:
-        return bool(verify(parsed(gold), parsed(candidate), timeout_seconds=None))
+        return is_same(parsed(gold), parsed(candidate))
     except Exception:  # whatever sympy makes of a text
         return False
 

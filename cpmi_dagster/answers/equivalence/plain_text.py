@@ -24,9 +24,10 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _SYMBOLS = str.maketrans({
     "−": "-", "–": "-", "—": "-", "×": "\\times ", "·": "\\cdot ", "÷": "/", "⁄": "/", "π": "\\pi ",
     "∞": "\\infty ", "≤": "\\le ", "≥": "\\ge ", "∪": "\\cup ", "±": "\\pm ", "≠": "\\ne ", "∩": "\\cap ", "∈": "\\in ",
-    "ℝ": "\\mathbb{R}", "²": "^2", "³": "^3", "½": "\\frac{1}{2}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}",
+    "ℝ": "\\mathbb{R}", "½": "\\frac{1}{2}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}",
     "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}", "√": "\\sqrt ",
 })  # fmt: skip
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _COMMANDS = {
     "lvert": "|", "rvert": "|", "vert": "|", "lt": "<", "gt": ">", "to": " to ", "degree": "^\\circ ",
     "leq": "\\le ", "leqslant": "\\le ", "geq": "\\ge ", "geqslant": "\\ge ", "neq": "\\ne ", "approx": "",
@@ -73,6 +74,9 @@ def _amount(price: re.Match[str]) -> str:
 
 
 _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
+    ("", r"(?<![\w\\.])(\d+\.?\d*|\.\d+)[eE]\+?(-?\d{1,4})(?![\w.]|\s*_)", r"\1 \\cdot 10^{\2}"),
+    ("10", r"(?<=\d)\s*[xX*]\s*10\s*(?:\^|\*\*)\s*\{?\s*\+?(-?\d+)\s*\}?", r" \\cdot 10^{\1}"),
+    ("**", r"(?<=[\w)}])\s*\*\*\s*(?=[\w(-])", "^"),
     ("", rf"(?<![\\A-Za-z]){_NAME}", r"\\\g<0>"),
     ("", r"(?<![\d.,])\d{1,3}(?:(?:\\[,; ]|~|[\u2009\u202f])\d{3})+(?!\d)|^\d{1,3}(?: \d{3})+$", _without_marks),
     ("mod", r"\(?\s*\\?[pb]?mod(?![A-Za-z])\s*\{?\s*(\w+)\s*\}?\s*\)?", r"\\pmod{\1}"),
@@ -125,6 +129,7 @@ _COMPILED = tuple((needle, re.compile(pattern), replacement) for needle, pattern
 def plain_text(answer: str) -> str:
     """The answer without fences, spacing, sizing, fonts, degrees and thousands commas; fractions braced."""
     if not answer.isascii():
+        answer = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda power: f"^{{{power[0].translate(_SUPERSCRIPTS)}}}", answer)
         answer = re.sub(r"√\s*([0-9]+)", r"\\sqrt{\1}", answer).translate(_SYMBOLS)
     text = _BOX.sub("", unwrapped(answer))
     if (text.count("$") > 1 and "\\$" not in text) or "\\(" in text or "\\[" in text:

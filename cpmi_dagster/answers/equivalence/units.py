@@ -26,7 +26,7 @@ _SPELLINGS = {
 }  # fmt: skip
 _LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter", "l": "liter"}
 _POWERS = {"2": "square ", "3": "cubic ", None: ""}
-_PERCENT, _ORDINALS = {"percent", "per cent", "percentage"}, {"st", "nd", "rd", "th"}
+_PERCENT, _ORDINALS = {"percent", "per cent", "percentage", "pct", "pc"}, {"st", "nd", "rd", "th"}
 _KNOWN = {*_SIZES, *_SPELLINGS, *_SPELLINGS.values(), *_ORDINALS, *_PERCENT}
 _PARTS = {"half": 2, "halve": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9,
           "tenth": 10, "hundredth": 100, "thousandth": 1000, "millionth": 10**6}  # fmt: skip
