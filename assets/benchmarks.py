@@ -152,6 +152,7 @@ def _judge_models(settings: Settings) -> dict[str, LanguageModel]:
 
 @model_stage(
     JUDGES,
+    code_version="2",
     inputs=[PROBLEMS],
     settings=SCORING_SETTINGS,
     named_models=_judge_models,

@@ -132,6 +132,8 @@ def judge(
             done = judge_file(request, advance)
     for name, reason in done.rejected:
         ERR.warn(f"{name} was not judged: {reason}")
+    if done.rejected:
+        ERR.warn(f"{len(done.rejected):,} of {counted(done.judged + len(done.rejected), 'line')} were not judged")
     if not quiet:
         console, place = (ERR, "") if str(output) == STANDARD else (OUT, f" in {output}")
         console.print(f"{counted(done.judged, 'solution')} judged{place}", highlight=False, markup=False)

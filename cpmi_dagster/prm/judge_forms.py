@@ -14,16 +14,18 @@ difference of their logits, so its head is one of ours: the layers below put suc
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
+from cpmi_dagster.prm.judge_classes import last_label_sign
 
 LABELS = {0: "wrong", 1: "right"}
-"""What an export of ours calls its two classes; by this its config.json is recognised."""
+"""What an export of ours calls its two classes."""
 GOOD, BAD = "+", "-"
 EXTRA, KI, LINE_FEED = "<extra_0>", "ки", "\n"
 QWEN_SYSTEM = r"Please reason step by step, and put your final answer within \boxed{}."
@@ -34,42 +36,49 @@ Weights = Mapping[str, Tensor]
 Tokenizer = PreTrainedTokenizerBase
 
 
+class JudgeFiles(NamedTuple):
+    """What the files of a model hold: its folder or hub id, config.json, and weights by name."""
+
+    name: str
+    config: Mapping[str, Any]
+    weights: Weights
+
+    @property
+    def architecture(self) -> str:
+        """Of its config; empty if there is none."""
+        return next(iter(self.config.get("architectures") or ()), "")
+
+
 @dataclass(frozen=True)
 class Form:
     """A form of process reward models.
 
     Attributes:
-        fits: whether a model is of this form, by its config.json and its name in small letters.
+        fits: whether a model is of this form, as its files say.
         encode: as `inputs.encode_solutions`.
         layers: of the head, from the model's own weights.
+        mark: what it reads at the end of a step, where that is found in the text and not by counting.
     """
 
-    fits: Callable[[Mapping[str, Any], str], bool]
+    fits: Callable[[JudgeFiles], bool]
     encode: Encoder
-    layers: Callable[[Weights, Tokenizer], Layers]
+    layers: Callable[[JudgeFiles, Tokenizer], Layers]
+    mark: Callable[[Tokenizer], str] | None = None
 
 
-def form_of(config: Mapping[str, Any], name: str) -> str:
+def form_of(files: JudgeFiles) -> str:
     """The form of a model.
-
-    Args:
-        config: its config.json.
-        name: its folder or hub id.
 
     Raises:
         ModelError: its files do not say.
     """
     for form, entry in FORMS.items():
-        if entry.fits(config, name.casefold()):
+        if entry.fits(files):
             return form
     raise ModelError(
-        f"`{name}` is a {_architecture(config) or 'model without an architecture'}, which does not say how it judges "
-        f"steps; if it is a process reward model, give its form: {', '.join(FORMS)}"
+        f"`{files.name}` is a {files.architecture or 'model without an architecture'}, which does not say how it "
+        f"judges steps; if it is a process reward model, give its form: {', '.join(FORMS)}"
     )
-
-
-def _architecture(config: Mapping[str, Any]) -> str:
-    return next(iter(config.get("architectures") or ()), "")
 
 
 def _each(encode: Callable[[Tokenizer, str, Sequence[str]], tuple[list[int], list[int]]]) -> Encoder:
@@ -127,6 +136,12 @@ def _math_shepherd(tokenizer: Tokenizer, question: str, steps: Sequence[str]) ->
     return ids, _places(ids, _token(tokenizer, KI, "a"))
 
 
+def _answer(tokenizer: Tokenizer) -> str:
+    """What the template writes for an answer, on one line."""
+    asked = [("user", "a"), ("assistant", GOOD)]
+    return _chat(tokenizer, asked).removeprefix(_chat(tokenizer, asked[:1])).strip().replace(LINE_FEED, r"\n")
+
+
 def _rlhflow(tokenizer: Tokenizer, question: str, steps: Sequence[str]) -> tuple[list[int], list[int]]:
     texts = [step.strip() for step in steps]
     turns = [turn for text in (f"{question} {texts[0]}", *texts[1:]) for turn in (("user", text), ("assistant", GOOD))]
@@ -164,65 +179,80 @@ def _lines(
     return ids, places
 
 
-def _one_output(weights: Weights, name: str) -> tuple[Tensor, Tensor | None]:
-    """A linear layer of two classes, wrong and right, or of one output."""
+def _one_output(files: JudgeFiles, name: str, is_fixed: bool) -> tuple[Tensor, Tensor | None]:
+    """A linear layer of two classes or of one output, as one whose output is larger where a step is right."""
+    weights = files.weights
     if f"{name}.weight" not in weights:
         raise ModelError(f"it has no weights `{name}.weight`")
     weight, bias = weights[f"{name}.weight"].float(), None
     if f"{name}.bias" in weights:
         bias = weights[f"{name}.bias"].float()
+    if len(weight) not in (1, 2):
+        raise ModelError(f"its head `{name}` has {len(weight)} outputs, and one or two can be read")
+    sign = last_label_sign(files.config, len(weight), files.name, is_fixed)
     if len(weight) == 2:
-        return weight[1:] - weight[:1], None if bias is None else bias[1:] - bias[:1]
-    if len(weight) == 1:
-        return weight, bias
-    raise ModelError(f"its head `{name}` has {len(weight)} outputs, and one or two can be read")
+        weight, bias = weight[1:] - weight[:1], None if bias is None else bias[1:] - bias[:1]
+    return sign * weight, None if bias is None else sign * bias
 
 
-def _score(weights: Weights, tokenizer: Tokenizer) -> Layers:
+def _score(files: JudgeFiles, tokenizer: Tokenizer, is_fixed: bool = False) -> Layers:
+    weights = files.weights
     if "score.0.weight" in weights:
-        return [(weights["score.0.weight"].float(), weights["score.0.bias"].float()), _one_output(weights, "score.2")]
-    return [_one_output(weights, "classifier" if "classifier.weight" in weights else "score")]
+        hidden = weights["score.0.weight"].float(), weights["score.0.bias"].float()
+        return [hidden, _one_output(files, "score.2", is_fixed)]
+    return [_one_output(files, "classifier" if "classifier.weight" in weights else "score", is_fixed)]
 
 
-def _value(weights: Weights, tokenizer: Tokenizer) -> Layers:
-    return [_one_output(weights, "v_head.summary")]
+def _value(files: JudgeFiles, tokenizer: Tokenizer) -> Layers:
+    return [_one_output(files, "v_head.summary", is_fixed=True)]
 
 
-def _good_against_bad(before: str) -> Callable[[Weights, Tokenizer], Layers]:
+def _good_against_bad(before: str) -> Callable[[JudgeFiles, Tokenizer], Layers]:
     """The language-model head's rows of + and -, as they are tokenised behind a text."""
 
-    def layers(weights: Weights, tokenizer: Tokenizer) -> Layers:
-        tied = next((name for name in weights if name.endswith("embed_tokens.weight")), "")
-        rows = weights["lm_head.weight" if "lm_head.weight" in weights else tied]
+    def layers(files: JudgeFiles, tokenizer: Tokenizer) -> Layers:
+        tied = next((name for name in files.weights if name.endswith("embed_tokens.weight")), "")
+        rows = files.weights["lm_head.weight" if "lm_head.weight" in files.weights else tied]
         good, bad = (rows[_token(tokenizer, sign, before)].float() for sign in (GOOD, BAD))
         return [((good - bad)[None], None)]
 
     return layers
 
 
+def _is_export(files: JudgeFiles) -> bool:
+    """Whether `exports.reward_models` has written it: others may call their labels so too, but learn both logits."""
+    rows = next((files.weights[name] for name in ("score.2.weight", "score.weight") if name in files.weights), None)
+    named = files.config.get("id2label") == {str(number): label for number, label in LABELS.items()}
+    return named and rows is not None and not rows[0].any()
+
+
 # a causal language model does not say in its files that it judges: those on the hub are known by their names
 FORMS: dict[str, Form] = {
-    "export": Form(
-        lambda config, _: config.get("id2label") == {str(number): label for number, label in LABELS.items()},
-        encode_solutions,
-        _score,
+    "export": Form(_is_export, encode_solutions, _score),
+    "qwen_prm": Form(
+        lambda files: files.architecture == "Qwen2ForProcessRewardModel",
+        _each(_qwen_prm),
+        partial(_score, is_fixed=True),
+        lambda _: EXTRA,
     ),
-    "qwen_prm": Form(lambda config, _: _architecture(config) == "Qwen2ForProcessRewardModel", _each(_qwen_prm), _score),
     "math_shepherd": Form(
-        lambda config, name: _architecture(config) == "MistralForCausalLM" and "math-shepherd" in name,
+        lambda files: files.architecture == "MistralForCausalLM" and "math-shepherd" in files.name.casefold(),
         _each(_math_shepherd),
         _good_against_bad("a"),
+        lambda _: KI,
     ),
     "rlhflow": Form(
-        lambda config, name: (
-            _architecture(config) == "LlamaForCausalLM" and name.endswith(("-prm-deepseek-data", "-prm-mistral-data"))
+        lambda files: (
+            files.architecture == "LlamaForCausalLM"
+            and files.name.casefold().endswith(("-prm-deepseek-data", "-prm-mistral-data"))
         ),
         _each(_rlhflow),
         _good_against_bad(""),
+        _answer,
     ),
-    "skywork": Form(lambda config, _: _architecture(config) == "Qwen2ForPrmModel", _each(_skywork), _value),
+    "skywork": Form(lambda files: files.architecture == "Qwen2ForPrmModel", _each(_skywork), _value),
     "token_classification": Form(
-        lambda config, _: _architecture(config).endswith("ForTokenClassification"),
+        lambda files: files.architecture.endswith("ForTokenClassification"),
         _each(_token_classification),
         _score,
     ),

@@ -29,7 +29,7 @@ from cpmi_dagster.models.language_models import (
 )
 from cpmi_dagster.models.model_files import check_weights_index, weights_files
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
-from cpmi_dagster.prm.judge_forms import FORMS, Layers, form_of
+from cpmi_dagster.prm.judge_forms import FORMS, JudgeFiles, Layers, form_of
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelConfig, load_reward_model
 from cpmi_dagster.prm.shared_prefix import check_causal
 
@@ -85,13 +85,14 @@ def load_judge(
         if form:
             raise ModelError(f"`{name}` is a reward model trained here, whose form is known; leave the form out")
         return load_reward_model(folder, dtype, device)
-    form = form or form_of(config, name)
+    files = JudgeFiles(name, config, _Weights(folder))
+    form = form or form_of(files)
     if form not in FORMS:
         raise ModelError(f"`{form}` is no form of reward models; choose from {', '.join(FORMS)}")
     identity = model_identity(name if revision and not expanded(name).is_dir() else str(folder), revision)
     tokenizer = _tokenizer(folder, form)
     try:
-        return _assembled(folder, form, tokenizer, identity, dtype, device)
+        return _assembled(files, folder, form, tokenizer, identity, dtype, device)
     except _DoesNotFit as error:
         reason = f"`{name}` does not fit the form `{form}`: {error}"
         raise ModelError(f"{reason}; give its own form, or another model") from error
@@ -102,12 +103,19 @@ class _DoesNotFit(Exception):
 
 
 def _assembled(
-    folder: Path, form: str, tokenizer: PreTrainedTokenizerBase, identity: str, dtype: str, device: str
+    files: JudgeFiles,
+    folder: Path,
+    form: str,
+    tokenizer: PreTrainedTokenizerBase,
+    identity: str,
+    dtype: str,
+    device: str,
 ) -> LoadedRewardModel:
-    weights = _Weights(folder)
+    entry = FORMS[form]
     try:
-        [probe] = FORMS[form].encode(tokenizer, [PROBE[0]], [PROBE[1]])
-        layers = FORMS[form].layers(weights, tokenizer)
+        [probe] = entry.encode(tokenizer, [PROBE[0]], [PROBE[1]])
+        mark = entry.mark(tokenizer) if entry.mark else ""
+        layers = entry.layers(files, tokenizer)
     except Exception as error:  # templates and tokenizers raise anything
         raise _DoesNotFit(str(error).partition("\n")[0].removesuffix(".")) from error
     if len(probe.step_positions) != len(PROBE[1]):
@@ -122,7 +130,7 @@ def _assembled(
     _set_head(model, layers)
     model.to(target).eval()
     check_causal(model.backbone, identity)
-    return LoadedRewardModel(model, tokenizer, identity, FORMS[form].encode)
+    return LoadedRewardModel(model, tokenizer, identity, entry.encode, mark)
 
 
 def _set_head(model: RewardModel, layers: Layers) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.errors import ScoringError, SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
@@ -29,6 +30,7 @@ from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.scoring.trajectories import as_frame
 from cpmi_dagster.trajectories.rows import with_steps
+from cpmi_dagster.trajectories.step_segments import clean
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -38,6 +40,8 @@ STANDARD = "-"
 """In place of a file: standard input or output."""
 EXPECTED_FIELDS = "question and steps, question and solution, or messages"
 REPLACED = ("probabilities", "first_error", "reason")
+OWN_FIELDS = ({"idx", "classification"}, {"final_answer_correct", "label"})
+"""Of rows of PRMBench, and of ProcessBench."""
 JUDGED_STEPS = {
     "id": pl.String(),
     "step_index": pl.Int64(),
@@ -55,7 +59,6 @@ class Solution(BaseModel):
 
     id: Identifier | None = None
     question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
-    # blank steps too: ProcessBench and PRMBench have thirteen
     steps: BoundedList[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
 
     @model_validator(mode="before")
@@ -66,6 +69,16 @@ class Solution(BaseModel):
         if "id" not in row and {"idx", "classification"} <= set(row):
             return {**row, "id": f"{row['idx']}:{row['classification']}"}
         return with_steps(row)
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no model can judge it: it has no steps, or an empty one, which only the benchmarks count as a step."""
+        if not self.steps:
+            return "it has no steps"
+        fields = self.model_extra or {}
+        if fields.get("benchmark") in STEP_BENCHMARKS or any(own <= fields.keys() for own in OWN_FIELDS):
+            return None
+        return next((f"step {step} (from 0) is empty" for step, text in enumerate(self.steps) if not clean(text)), None)
 
 
 @dataclass(frozen=True)
@@ -188,7 +201,7 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         fields = solution.model_extra or {}
         first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
         # PRMBench's own rows, known by their `idx`, repeat some ids
-        if first != place and not {"idx", "classification"} <= set(fields):
+        if first != place and not OWN_FIELDS[0] <= fields.keys():
             raise SourceError(f"{place}: the id `{solution.id}` is that of {first} too; give each line its own")
     if request.output.exists() and request.output.samefile(request.input):
         raise SourceError(f"--output is the input file {request.input}, which would be overwritten; give another")
@@ -211,13 +224,13 @@ def judged_rows(
     """
     from cpmi_dagster.prm.scoring import score_steps
 
-    reasons = {number: "it has no steps" for number, solution in enumerate(solutions) if not solution.steps}
+    reasons = {number: reason for number, solution in enumerate(solutions) if (reason := solution.obstacle)}
     kept = [number for number in range(len(solutions)) if number not in reasons]
     encoded = model.encode([solutions[each].question for each in kept], [solutions[each].steps for each in kept])
     for number, tokens in zip(kept, encoded, strict=True):
         count, most = len(tokens.token_ids), model.context_length
         if len(tokens.step_positions) != len(solutions[number].steps):
-            reasons[number] = "its text has what marks the end of a step for the model"
+            reasons[number] = f"its text has `{model.mark}`, which marks the end of a step for the model"
         elif count > most:
             reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
     advance(len(reasons))

@@ -146,13 +146,15 @@ AutoModel.register(RewardModelConfig, RewardModel, exist_ok=True)
 class LoadedRewardModel:
     """A reward model in evaluation mode on its device, its tokenizer and its identity, `folder@hash of the weights`.
 
-    `encoder` puts solutions into the form that it reads, that of our training unless it is a model of others.
+    `encoder` puts solutions into the form that it reads, that of our training unless it is a model of others. `mark` is
+    the text that it reads at the end of a step, if its encoder finds the ends by a text.
     """
 
     model: RewardModel
     tokenizer: PreTrainedTokenizerBase
     identity: str
     encoder: Encoder = encode_solutions
+    mark: str = ""
 
     def encode(self, questions: Sequence[str], solutions: Sequence[Sequence[str]]) -> list[EncodedSolution]:
         """What it reads of each solution, and where each step is judged."""

@@ -45,13 +45,14 @@ logger = logging.getLogger(__name__)
 class StepReader(NamedTuple):
     """A decoder in evaluation mode and what is needed to give it text; `context_length` is in tokens.
 
-    `encode` gives what is read of solutions, from their questions and steps.
+    `encode` gives what is read of solutions, from their questions and steps; `mark` as of `LoadedRewardModel`.
     """
 
     decoder: PreTrainedModel
     encode: Callable[[Sequence[str], Sequence[Sequence[str]]], list[EncodedSolution]]
     identity: str
     context_length: int
+    mark: str = ""
 
 
 def score_steps(
@@ -79,7 +80,7 @@ def score_steps(
     def read(ends: Tensor) -> Tensor:
         return probabilities(head(ends.to(head.output.weight.dtype)))
 
-    reader = StepReader(model.model.backbone, model.encode, model.identity, model.context_length)
+    reader = StepReader(model.model.backbone, model.encode, model.identity, model.context_length, model.mark)
     return read_steps(reader, solutions, "probability", read, batch_tokens, progress)
 
 
@@ -111,8 +112,8 @@ def read_steps(
     for index, (solution, steps) in enumerate(zip(encoded, judged["steps"], strict=True)):
         if len(solution.step_positions) + solution.dropped_steps != len(steps):
             raise ScoringError(
-                f"the solution with {_name(rows, index)} has in its text what marks the end of a step for "
-                f"{reader.identity}; leave it out or use another reward model"
+                f"the solution with {_name(rows, index)} has in its text `{reader.mark}`, which marks the end of a "
+                f"step for {reader.identity}; leave it out or use another reward model"
             )
         if len(solution.token_ids) > reader.context_length:
             raise ScoringError(
@@ -133,8 +134,8 @@ def read_steps(
         if not np.isfinite(values).all():
             step = int(np.isfinite(values).reshape(len(values), -1).all(1).argmin())
             raise ScoringError(
-                f"the {column} of {_name(rows, index)}, step_index {step} is not a finite number; read in float32, "
-                "or train the model again"
+                f"the {column} of {_name(rows, index)}, step_index {step} is not a finite number, as after a "
+                "training that diverged; read in float32, or train the model again"
             )
     counts = [len(solution.step_positions) for solution in encoded]
     every = np.concatenate(found) if found else np.empty(0)

@@ -59,11 +59,17 @@ def check_causal(backbone: PreTrainedModel, identity: str) -> None:
     """Refuse a backbone that reads later tokens at earlier ones: the state of a step would depend on those after it.
 
     Raises:
-        ModelError: it does.
+        ModelError: it does, or its states are not finite, of which nothing can be said.
     """
     one = torch.arange(1, 5, device=backbone.device)[None] % backbone.config.get_text_config().vocab_size
     other = torch.cat([one[:, :-1], one[:, :1]], dim=1)
-    before, after = (backbone(input_ids=ids, use_cache=False).last_hidden_state[0, 0].float() for ids in (one, other))
+    states = [backbone(input_ids=ids, use_cache=False).last_hidden_state[0].float() for ids in (one, other)]
+    if not torch.stack(states).isfinite().all():
+        raise ModelError(
+            f"{identity} gives values that are not finite (NaN or infinite), as after a training that diverged; choose "
+            "another model, or read it in float32 if that was half precision"
+        )
+    before, after = (state[0] for state in states)
     if not (before - after).abs().max() <= TOLERANCE * before.abs().max():
         raise ModelError(f"{identity} reads later tokens at earlier ones; choose a causal language model")
 

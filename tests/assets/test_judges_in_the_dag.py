@@ -136,6 +136,16 @@ def test_a_model_judges_once_and_its_weights_are_on_record(tmp_path: Path, loade
     assert set(made(settings_of(tmp_path, {"Mine": "a.jsonl"}))[0]["judge"]) == {"Mine"}
 
 
+def test_a_model_whose_first_label_means_right_has_the_probabilities_of_that_label(tmp_path: Path, loaded: list[str]):
+    judges = {"One": {"model": "./one", "form": "export"}}
+    usual = made(settings_of(tmp_path, judges))[0]["probability"]
+    config = json.loads((tmp_path / "one" / "config.json").read_text()) | {"id2label": {0: "+", 1: "-"}, "label2id": {}}
+    (tmp_path / "one" / "config.json").write_text(json.dumps(config))
+    reversed_ = made(settings_of(tmp_path, {"Other": judges["One"]}))[0]["probability"]
+    assert (1 - reversed_).to_list() == pytest.approx(usual.to_list(), abs=1e-6)
+    assert usual.to_list() != pytest.approx(reversed_.to_list(), abs=1e-6)
+
+
 def test_what_a_model_cannot_judge_names_the_setting_or_the_row(tmp_path: Path, loaded: list[str]):
     with pytest.raises(CpmiError, match="`One` judges `prmbench`, of which there are no problems with steps"):
         made(settings_of(tmp_path, {"One": {"model": "./one", "benchmarks": ["prmbench"]}}))

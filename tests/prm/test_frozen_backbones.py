@@ -91,6 +91,15 @@ def test_a_backbone_that_reads_later_tokens_is_refused(decoder, toy, recipe, tra
         train_reward_model(toy, recipe, training, encoder, tmp_path / "model", seed=0)
 
 
+def test_a_backbone_whose_values_are_not_finite_is_called_that(decoder, toy, recipe, training, tmp_path):
+    diverged = replace(decoder, model=deepcopy(decoder.model), identity="diverged")
+    diverged.model.base_model.norm.weight.data.fill_(torch.nan)
+    with pytest.raises(ModelError, match="diverged gives values that are not finite"):
+        step_features(diverged, toy.select("trajectory_id", "question", "steps"), 512)
+    with pytest.raises(ModelError, match="diverged gives values that are not finite"):
+        train_reward_model(toy, recipe, training, diverged, tmp_path / "model", seed=0)
+
+
 def test_where_no_step_fits_the_limit_is_named(decoder, toy, features, recipe, training, tmp_path):
     frozen = Training.model_validate({**dict(training), "backbone": "frozen", "max_tokens": 16})
     with pytest.raises(TrainingError, match="is left to train on within 16 tokens; raise"):

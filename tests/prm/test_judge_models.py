@@ -244,7 +244,9 @@ def by_hand(judged: Judged) -> list[list[float]]:
 def test_a_model_of_others_judges_as_its_publisher_says(make, form):
     folder, judged = make(form)
     expected = by_hand(judged)
-    rows = judged_rows(load_judge(str(folder)), [solution(steps) for steps in SOLUTIONS], 0.5, lambda _: None)
+    # an empty step is judged in a benchmark's rows alone
+    solutions = [solution(steps, benchmark="prmbench") for steps in SOLUTIONS]
+    rows = judged_rows(load_judge(str(folder)), solutions, 0.5, lambda _: None)
     assert len({round(value, 3) for steps in expected for value in steps}) >= 6
     for row, values in zip(rows, expected, strict=True):
         assert row["probabilities"] == pytest.approx(values, abs=2e-5)
@@ -264,6 +266,78 @@ def test_an_export_of_ours_judges_as_the_model_it_is_of(build_reward_model, arch
     )
     assert rows[0] == pytest.approx(ours[0], abs=1e-6) and rows[1] == pytest.approx(ours[1], abs=1e-6)
     assert abs(rows[0][0] - rows[0][1]) > 1e-3
+
+
+def right_label(judged: Judged, folder: Path, form: str | None = None) -> int:
+    """Of two classes, the one whose probability a judge gives; by hand it is that of label 1."""
+    [row] = judged_rows(load_judge(str(folder), form=form), [solution(SOLUTIONS[0])], 0.5, lambda _: None)
+    with torch.no_grad():
+        by_label = {1: judged(QUESTION, SOLUTIONS[0]), 0: [1 - value for value in judged(QUESTION, SOLUTIONS[0])]}
+    return next(label for label, values in by_label.items() if row["probabilities"] == pytest.approx(values, abs=2e-5))
+
+
+@pytest.mark.parametrize("form", ["token_classification", "qwen_prm"])
+def test_the_names_of_its_labels_say_which_class_of_a_judge_is_right(make, form, caplog):
+    folder, judged = make(form)
+    cases = [
+        (("+", "-"), 0), (("-", "+"), 1), (("GOOD", "BAD"), 0), (("correct", "incorrect"), 0), (("wrong", "right"), 1),
+        (("True", "False"), 0), ((True, False), 0), (("error", "no error"), 1), (("NoError", "HasError"), 0),
+        (("Positive", "negative"), 0), (("yes", "no"), 0), (("step_correct", "non-correct"), 0), (("1", "-1"), 0),
+        (("LABEL_0", "wrong"), 0), (("right", "LABEL_1"), 0),
+    ]  # fmt: skip
+    for names, right in cases:
+        by_number = {str(number): name for number, name in enumerate(names)}
+        by_name = {str(name): number for number, name in enumerate(names)}
+        for given in ({"id2label": by_number}, {"label2id": by_name}):
+            change(folder, **{"id2label": None, "label2id": None, **given})
+            assert (given, right_label(judged, folder)) == (given, right)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("names", [("LABEL_0", "LABEL_1"), ("0", "1"), ("a", "right or wrong"), None])
+def test_where_the_names_do_not_say_label_1_is_right_and_a_sentence_says_so(make, names, caplog):
+    folder, judged = make("token_classification")
+    change(folder, id2label=names and dict(enumerate(names)))
+    assert right_label(judged, folder) == 1
+    [said] = caplog.messages
+    assert (
+        f"the labels of {folder}" in said and "label 1 is taken as right" in said and (names or ["no names"])[0] in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "by_number", "by_name"),
+    [
+        ("token_classification", {0: "correct", 1: "right"}, {}),
+        ("token_classification", {0: "-", 1: "error"}, {}),
+        ("token_classification", {0: "+", 1: "-"}, {"+": 1, "-": 0}),
+        ("token_classification", {0: "bad", 1: "so so", 2: "good"}, {}),
+        ("skywork", {0: "+", 1: "-"}, {}),
+    ],
+)
+def test_names_that_contradict_each_other_or_the_head_are_refused(make, form, by_number, by_name):
+    folder, _ = make(form)
+    change(folder, id2label=by_number, label2id=by_name)
+    with pytest.raises(ModelError, match=r"the labels of its config.json \(0 `.*do not say which output means"):
+        load_judge(str(folder))
+
+
+def test_one_output_is_the_probability_of_what_its_label_names(make):
+    folder, judged = make("one_label")
+    assert right_label(judged, folder) == 1
+    change(folder, id2label={0: "error"})
+    assert right_label(judged, folder) == 0
+
+
+@pytest.mark.parametrize("where", ["model.embed_tokens", "model.layers.1.mlp.up_proj", "model.norm"])
+@pytest.mark.parametrize(("value", "dtype"), [("nan", "float32"), ("nan", "bfloat16"), ("inf", "float32")])
+def test_a_model_whose_values_are_not_finite_is_called_that(make, where, value, dtype):
+    folder, _ = make("token_classification")
+    weights = load_file(folder / "model.safetensors")
+    weights[f"{where}.weight"].fill_(float(value))
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match="gives values that are not finite"):
+        load_judge(str(folder), dtype=dtype)
 
 
 def test_the_code_that_a_model_brings_is_not_run_even_where_its_form_is_given(make):
@@ -342,9 +416,11 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
     assert done.judged == 1
     (mark, why), (long, count) = done.rejected
     assert (mark, long) == ("mark", "long")
-    assert "marks the end of a step" in why and "the model reads at most 256" in count
+    assert "has `<extra_0>`, which marks the end of a step" in why and "the model reads at most 256" in count
     frame = judge_models_frame(lines[1])
-    with pytest.raises(ScoringError, match="with id mark has in its text what marks the end of a step for prm@"):
+    with pytest.raises(
+        ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"
+    ):
         score_steps(load_judge(str(folder)), frame, 512)
 
 

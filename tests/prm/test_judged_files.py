@@ -82,6 +82,23 @@ def test_probabilities_are_the_models_and_the_first_error_is_the_first_below_the
     assert (first_error([0.9, 0.4, 0.1], 0.5), first_error([0.5, 0.6], 0.5)) == (1, -1)
 
 
+def test_an_empty_step_is_judged_only_in_a_row_of_a_benchmark(request_of, command, trained):
+    steps = ["we add", " \u200b\n", "so five"]
+    prmbench = {"idx": "p0", "classification": "circular", "modified_question": "How ?", "modified_process": steps}
+    processbench = {"problem": "How ?", "steps": steps, "final_answer_correct": True, "label": -1}
+    lines = [
+        {"id": "own", "question": "How ?", "steps": steps},
+        prmbench,
+        {"id": "gsm8k-0", **processbench},
+        {"id": "math-0", "question": "How ?", "steps": steps, "benchmark": "processbench_math"},
+    ]
+    request = request_of(lines)
+    assert judge_file(request, ignore).rejected == [("own", "step 1 (from 0) is empty")]
+    assert [len(row["probabilities"] or ()) for row in rows(request)] == [0, 3, 3, 3]
+    assert judge(lines[:1], str(trained.path)).is_empty()
+    assert "1 of 4 lines were not judged" in command(input=request.input.read_text()).stderr
+
+
 def test_files_of_the_benchmarks_are_judged_as_they_are(request_of):
     modified = {
         "idx": "p0",
