@@ -44,7 +44,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 @model_stage(
     CANDIDATES,
-    code_version="5",
+    code_version="6",
     inputs=[PROBLEMS],
     settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
     models=["policy"],

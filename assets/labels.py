@@ -64,7 +64,7 @@ SAMPLING = (
     "answers.identity",
     "scoring.chunk_trajectories",
 )
-samples_negatives = partial(model_stage, code_version="4", inputs=[TRAJECTORIES, SELECTED], models=["labeler"])
+samples_negatives = partial(model_stage, code_version="5", inputs=[TRAJECTORIES, SELECTED], models=["labeler"])
 
 
 @samples_negatives(
@@ -187,7 +187,7 @@ def template_scores(run: StageRun, shard: str) -> StageOutput:
 
 rolls_out = partial(
     model_stage,
-    code_version="4",
+    code_version="5",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["rollouts.sampling", "rollouts.chunk_trajectories", "rollouts.sample", "answers.identity"],
     lineage={
@@ -230,7 +230,7 @@ def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
 
 @stage(
     STEP_REWARDS,
-    code_version="2",
+    code_version="3",
     inputs=[
         TRAJECTORIES,
         SELECTED,

@@ -42,6 +42,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 
 @stage(
     QUESTIONS,
+    code_version="2",
     sources=lambda settings: {"questions": settings.sources.trajectories[0]} if settings.sources.sample else {},
     settings=["shards"],
 )
@@ -70,7 +71,7 @@ def sampled_solutions(run: StageRun, shard: str) -> StageOutput:
 
 @stage(
     SHEPHERD,
-    code_version="5",
+    code_version="6",
     inputs=[QUESTIONS, SAMPLED],
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
     settings=["shards", "sources.solution_steps"],
@@ -153,7 +154,7 @@ def step_labels(run: StageRun) -> StageOutput:
 
 @stage(
     REFERENCES,
-    code_version="3",
+    code_version="4",
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
     settings=["sources.references"],
 )
