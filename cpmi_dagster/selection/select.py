@@ -2,6 +2,7 @@
 
     trajectories                                    settings                             selected
     50,000 GSM8K, 60,000 MATH, 60 % mixed     ->    80,000, 1:1, 7:3               ->    40,000 + 40,000, 56,000 mixed
+                  12,000 MATH, 9,000 mixed    ->    28,000 mixed of MATH wanted    ->    40,000 + 12,000, and a note
 
 A trajectory is mixed if its source labels some of its steps `+` and some `-`. A problem is too hard if every step of
 every one of its trajectories is `-`. What the trajectories do not tell is not asked of them: without labels there is no
@@ -10,21 +11,36 @@ task and composition every question gives its first trajectory before any gives 
 seed and the ids alone, not on the order of the rows.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import polars as pl
 from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import SelectedTrajectories
-from cpmi_dagster.selection.quotas import CELLS, Cell, Shares, choose_quotas, exact_share, name_shortfalls
 from cpmi_dagster.trajectories.identifiers import shard_key
 
 MIXED, PURE, UNLABELLED = "mixed", "pure", "unlabelled"
 GSM8K, MATH = "GSM8K", "MATH"
+
+
+class Cell(NamedTuple):
+    """One kind of trajectory."""
+
+    is_gsm8k: bool
+    is_mixed: bool
+
+    def __str__(self) -> str:
+        """As messages name it: `GSM8K mixed`."""
+        return f"{GSM8K if self.is_gsm8k else MATH} {MIXED if self.is_mixed else PURE}"
+
+
+GSM8K_MIXED, GSM8K_PURE, MATH_MIXED, MATH_PURE = CELLS = (
+    Cell(True, True), Cell(True, False), Cell(False, True), Cell(False, False),
+)  # fmt: skip
 
 
 class Selection(Frozen):
@@ -54,20 +70,43 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
         shards: Number of shards, for the `shard` column.
 
     Returns:
-        Rows of `selection.selected_trajectories` in order of their ids. Where supply is short, the largest set that
-        keeps the shares, and what was short.
+        Rows of `selection.selected_trajectories` in order of their ids. Of a cell with fewer trajectories than its
+        quota all are taken, and a shortfall names it. Without a number of trajectories, the largest set of the shares.
     """
     selection, lifted = applicable(selection, trajectories)
     candidates = _candidates(trajectories, selection, seed)
-    counted = candidates.group_by("is_gsm8k", "is_mixed").len()
-    supply = Counter({Cell(*flags): count for *flags, count in counted.iter_rows()})
-    shares = Shares(exact_share(selection.gsm8k_share), exact_share(selection.mixed_share))
-    wanted = selection.trajectories or candidates.height // shares.step * shares.step or candidates.height
-    quotas = choose_quotas(supply, wanted, shares)
-    short = [] if selection.trajectories is None else name_shortfalls(supply, wanted, shares, quotas)
+    counted = {Cell(*flags): count for *flags, count in candidates.group_by("is_gsm8k", "is_mixed").len().iter_rows()}
+    supply = {cell: counted.get(cell, 0) for cell in CELLS}
+    quotas = cell_quotas(selection, selection.trajectories or _largest_total(selection, supply, candidates.height))
+    short = [
+        f"short of {cell} trajectories: {wanted:,} wanted, {supply[cell]:,} there; all of them are taken"
+        for cell, wanted in quotas.items()
+        if supply[cell] < wanted
+    ]
     chosen = _pick(candidates, quotas).sort("trajectory_id")
     shard = pl.Series("shard", [shard_key(question, shards) for question in chosen["question_id"]], dtype=pl.String)
     return SelectionResult(chosen.with_columns(shard).select(SelectedTrajectories.column_names()), [*lifted, *short])
+
+
+def cell_quotas(selection: Selection, total: int) -> dict[Cell, int]:
+    """How many of `total` trajectories each cell has; both shares are rounded to whole trajectories."""
+    gsm8k_share, mixed_share = (
+        1 if share is None else share for share in (selection.gsm8k_share, selection.mixed_share)
+    )
+    gsm8k, mixed, both = (round(share * total) for share in (gsm8k_share, mixed_share, gsm8k_share * mixed_share))
+    return {
+        GSM8K_MIXED: both,
+        GSM8K_PURE: gsm8k - both,
+        MATH_MIXED: mixed - both,
+        MATH_PURE: total - gsm8k - mixed + both,
+    }
+
+
+def _largest_total(selection: Selection, supply: Mapping[Cell, int], candidates: int) -> int:
+    """The largest number of trajectories whose quotas supply meets; all candidates if it meets none."""
+    sizes = range(candidates, 0, -1)
+    fitting = (size for size in sizes if all(supply[cell] >= n for cell, n in cell_quotas(selection, size).items()))
+    return next(fitting, candidates)
 
 
 def applicable(selection: Selection, trajectories: pl.DataFrame) -> tuple[Selection, list[str]]:

@@ -1,7 +1,6 @@
 """The choice of trajectories: exact ratios, spread over questions, independent of row order."""
 
 from collections import Counter
-from fractions import Fraction
 
 import polars as pl
 import pytest
@@ -9,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.alignment.align import question_id
-from cpmi_dagster.selection.quotas import CELLS, Shares, choose_quotas, exact_share
-from cpmi_dagster.selection.select import Selection, dataset_statistics, select_trajectories
+from cpmi_dagster.selection.select import CELLS, Selection, cell_quotas, dataset_statistics, select_trajectories
 
 LABELS = {"mixed": [True, False], "good": [True, True], "bad": [False, False], "none": None}
 
@@ -37,20 +35,23 @@ def corpus(*kinds: tuple[str, str, int, int]) -> pl.DataFrame:
 PLENTY = corpus(("GSM8K", "mixed", 20, 4), ("GSM8K", "good", 20, 4), ("MATH", "mixed", 20, 4), ("MATH", "bad", 20, 4))
 
 
-def test_a_shortage_shrinks_the_set_and_is_named():
+def test_all_of_a_cell_that_is_short_are_taken_and_it_is_named():
     few = corpus(("GSM8K", "mixed", 30, 4), ("GSM8K", "good", 30, 4), ("MATH", "mixed", 5, 2), ("MATH", "bad", 5, 2))
     result = select_trajectories(few, Selection(trajectories=100), seed=0, shards=4)
-    assert Counter(result.selected["task"]) == {"GSM8K": 20, "MATH": 20}
-    assert Counter(result.selected["composition"]) == {"mixed": 28, "pure": 12}
+    assert Counter(result.selected["task"]) == {"GSM8K": 50, "MATH": 20}
+    assert Counter(result.selected["composition"]) == {"mixed": 45, "pure": 25}
     assert result.shortfalls == [
-        "short of MATH trajectories: 50 wanted, 20 there; the selection shrinks from 100 to 40"
+        "short of MATH mixed trajectories: 35 wanted, 10 there; all of them are taken",
+        "short of MATH pure trajectories: 15 wanted, 10 there; all of them are taken",
     ]
 
 
-def test_a_shortage_of_one_cell_moves_the_others():
-    supply = dict(zip(CELLS, (30, 30, 9, 30), strict=True))
-    quotas = choose_quotas(supply, 40, Shares(exact_share(0.5), exact_share(0.7)))
-    assert list(quotas.values()) == [19, 1, 9, 11]
+def test_without_a_number_the_largest_set_of_these_shares_is_taken():
+    few = corpus(("GSM8K", "mixed", 30, 4), ("GSM8K", "good", 30, 4), ("MATH", "mixed", 7, 2), ("MATH", "good", 30, 4))
+    result = select_trajectories(few, Selection(trajectories=None), seed=0, shards=4)
+    assert Counter(result.selected["task"]) == {"GSM8K": 21, "MATH": 21}
+    assert Counter(result.selected["composition"]) == {"mixed": 29, "pure": 13}
+    assert result.shortfalls == []
 
 
 def test_problems_that_nobody_starts_well_are_left_out():
@@ -147,27 +148,14 @@ def test_the_choice_keeps_its_ratios_and_ignores_row_order(supply, total, seed, 
     selection = Selection(trajectories=total)
     result = select_trajectories(rows, selection, seed, shards=4)
     chosen = result.selected
-    assert chosen["trajectory_id"].is_unique().all() and chosen.height <= total
-    assert abs(chosen.filter(pl.col("task") == "GSM8K").height - chosen.height / 2) <= 0.5
-    assert abs(chosen.filter(pl.col("composition") == "mixed").height - 0.7 * chosen.height) <= 0.5
+    assert chosen["trajectory_id"].is_unique().all()
+    quotas = cell_quotas(selection, total)
+    assert sum(quotas.values()) == total
+    assert abs(quotas[CELLS[0]] + quotas[CELLS[2]] - 0.7 * total) <= 0.5
+    taken = Counter(zip(chosen["task"], chosen["composition"], strict=True))
+    names = (("GSM8K", "mixed"), ("GSM8K", "pure"), ("MATH", "mixed"), ("MATH", "pure"))
+    for name, there, wanted in zip(names, supply, quotas.values(), strict=True):
+        assert taken[name] == min(2 * there, wanted)
     assert bool(result.shortfalls) == (chosen.height < total)
     shuffled = rows[order.sample(range(rows.height), rows.height)] if rows.height else rows
     assert select_trajectories(shuffled, selection, seed, shards=4).selected.equals(chosen)
-
-
-@given(supply=supplies, total=st.integers(1, 60))
-def test_quotas_never_exceed_supply_and_no_larger_exact_set_exists(supply, total):
-    shares = Shares(Fraction(1, 2), Fraction(7, 10))
-    there = dict(zip(CELLS, supply, strict=True))
-    quotas = choose_quotas(there, total, shares)
-    size = sum(quotas.values())
-    assert all(0 <= quotas[cell] <= there[cell] for cell in CELLS)
-    for larger in range(size // 10 * 10 + 10, total, 10):
-        both = range(larger + 1)
-        assert not any(_fits(there, larger, gsm8k_mixed) for gsm8k_mixed in both)
-
-
-def _fits(there: dict, size: int, gsm8k_mixed: int) -> bool:
-    gsm8k, mixed = size // 2, size * 7 // 10
-    cells = (gsm8k_mixed, gsm8k - gsm8k_mixed, mixed - gsm8k_mixed, size - gsm8k - mixed + gsm8k_mixed)
-    return all(0 <= count <= there[cell] for count, cell in zip(cells, CELLS, strict=True))
