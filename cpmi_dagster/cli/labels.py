@@ -47,7 +47,7 @@ def score(
         Literal["tree", "reference"], typer.Option(help="Packed trees, or one sequence at a time.")
     ] = "tree",
     reader: Annotated[
-        Literal["auto", "flex", "blocked", "masked", "cached"], typer.Option(help="How the model reads token trees.")
+        Literal["auto", "flex", "blocked", "masked"], typer.Option(help="How the model reads token trees.")
     ] = "auto",
     row_tokens: Annotated[
         int | None, typer.Option(min=16, help="Tokens per packed row; chosen from the free memory by default.")

@@ -7,7 +7,7 @@ from pydantic import Field
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 
-Reader = Literal["auto", "flex", "blocked", "masked", "cached"]
+Reader = Literal["auto", "flex", "blocked", "masked"]
 
 
 class Scoring(Frozen):

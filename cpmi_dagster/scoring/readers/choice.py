@@ -20,7 +20,6 @@ from cpmi_dagster.models.tokens import piece_ids, start_ids
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.packing import Piece, lay_out, whole
 from cpmi_dagster.scoring.readers.blocked import blocked_reader
-from cpmi_dagster.scoring.readers.cached import CachedReader
 from cpmi_dagster.scoring.readers.flex import flex_reader
 from cpmi_dagster.scoring.readers.reader import MaskReader, masked_reader
 from cpmi_dagster.scoring.reference import token_logprobs, written_out
@@ -32,16 +31,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 ADVICE = "score it with `--scorer reference`"
-TreeReader = MaskReader | CachedReader
-READERS: dict[Reader, Callable[[LoadedModel], TreeReader]] = {
+READERS: dict[Reader, Callable[[LoadedModel], MaskReader]] = {
     "flex": flex_reader,
     "blocked": blocked_reader,
     "masked": masked_reader,
-    "cached": CachedReader,
 }
 BY_DEVICE: dict[str, tuple[Reader, ...]] = {
-    "cuda": ("flex", "blocked", "masked", "cached"),
-    "cpu": ("blocked", "masked", "cached"),
+    "cuda": ("flex", "blocked", "masked"),
+    "cpu": ("blocked", "masked"),
 }
 QUESTION, STEPS, ANSWERS = "Ana has 48 shells. ", ("48 / 2 = 24", "48 + 24 = 72"), ("72", "74", "24")
 # on CUDA the tree is long enough for blocks that are seen in full and blocks that are skipped
@@ -51,7 +48,7 @@ TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.5}
 logger = logging.getLogger(__name__)
 
 
-def reader_of(model: LoadedModel, wanted: Reader = "auto") -> TreeReader:
+def reader_of(model: LoadedModel, wanted: Reader = "auto") -> MaskReader:
     """How this model reads trees; tried out once per model.
 
     Args:
@@ -84,7 +81,7 @@ def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
         )
 
 
-def _choose(model: LoadedModel, wanted: Reader) -> TreeReader:
+def _choose(model: LoadedModel, wanted: Reader) -> MaskReader:
     """The first reader whose values on a small tree are those of the tree's sequences written out."""
     check_full_attention(model.model, longest=0)
     question = QUESTION * REPEATS.get(model.device.type, 1) + "\n"
@@ -115,7 +112,7 @@ def _choose(model: LoadedModel, wanted: Reader) -> TreeReader:
     )
 
 
-def _obstacle(reader: TreeReader, model: LoadedModel, piece: Piece, expected: NDArray[np.float64]) -> str | None:
+def _obstacle(reader: MaskReader, model: LoadedModel, piece: Piece, expected: NDArray[np.float64]) -> str | None:
     """Why a reader's values of a tree are not those expected; None where they are."""
     try:
         values = reader.logprobs(lay_out([piece])).cpu().numpy()
